@@ -169,7 +169,7 @@ static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
     if (rank == pgasi_boot.rank)
         take_answer(slot, r->number, rank, status);
     else
-        pgasi_outbox_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+        pgasi_outbox_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
 }
 
 static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
@@ -245,7 +245,7 @@ static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
         0,        0
     };
     if (home != pgasi_boot.rank)
-        return pgasi_outbox_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
+        return pgasi_outbox_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGAS_FULL_WAIT);
     pgasi_path_state_t before = pgasi_serve_begin();
     pgas_status_t status = carry_out(op, r);
     if (status != PGAS_INPROGRESS)

@@ -198,7 +198,7 @@ static void tell_above(const pgasi_bcast_entry_t *e)
     ack_t ack = { root, e->number, e->error, e->slot, 0 };
     count(&pgasi_bcast_stats.n_up);
     /* it may be dead by now */
-    pgasi_outbox_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_QUEUE);
+    pgasi_outbox_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_ANSWER);
 }
 
 static void end_at_root(const pgasi_bcast_entry_t *e)
@@ -438,7 +438,7 @@ static void tell_thread(int slot, const for_thread_t *f, const void *args, size_
     pgas_status_t status = PGAS_ERR_LIMIT;
     if (port >= 0)
         status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_DESC_BCAST_THREAD, f,
-                                        sizeof *f, args, bytes, PGASI_FULL_QUEUE);
+                                        sizeof *f, args, bytes, PGASI_FULL_ANSWER);
     if (status != PGAS_OK)
         shared_run_ended(f->shared, status);
 }
@@ -482,7 +482,7 @@ void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes
 /* ---- calls down the tree ---- */
 
 static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_child_t *c,
-                               const void *args, size_t bytes, pgasi_full_t full)
+                               const void *args, size_t bytes, pgas_full_t full)
 {
     pgasi_bcast_head_t theirs = *h;
     theirs.low = c->low;
@@ -498,7 +498,7 @@ static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
     for (int i = first; i < plan->n; i++) {
         pgas_status_t status =
             send_down(h, &plan->child[i], args, bytes,
-                      pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
+                      pgasi_self.in_handler ? PGASI_FULL_ANSWER : PGAS_FULL_WAIT);
         if (status == PGAS_OK)
             count(&pgasi_bcast_stats.n_down);
         else
@@ -557,8 +557,7 @@ static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_p
                                 const pgasi_bcast_child_t *self, const void *args, size_t bytes,
                                 pgas_full_t full)
 {
-    pgas_status_t status =
-        send_down(h, plan->n ? &plan->child[0] : self, args, bytes, pgasi_full_of(full));
+    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, args, bytes, full);
     if (status == PGAS_OK && plan->n)
         count(&pgasi_bcast_stats.n_down);
     return status;
@@ -598,7 +597,7 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
     send_on(h, &plan, 1, args, bytes, entry);
     if (plan.n)
         status = send_down(&mine, &self, args, bytes,
-                           pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
+                           pgasi_self.in_handler ? PGASI_FULL_ANSWER : PGAS_FULL_WAIT);
     if (status != PGAS_OK)
         pgasi_bcast_part_done(entry, status);
     return PGAS_OK;

@@ -134,9 +134,9 @@ typedef struct {
     pgas_gptr_t sizes_ptr;
 } have_t;
 
-static pgasi_full_t wait_or_queue(void)
+static pgas_full_t wait_or_queue(void)
 {
-    return pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT;
+    return pgasi_self.in_handler ? PGASI_FULL_ANSWER : PGAS_FULL_WAIT;
 }
 
 static pgas_status_t send(int rank, const head_t *head, const void *args, const void *sizes,

@@ -253,7 +253,7 @@ typedef struct {
 } order_t;
 
 static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece,
-                                const char *data, size_t bytes, pgasi_full_t full)
+                                const char *data, size_t bytes, pgas_full_t full)
 {
     return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_DESC_PARCEL, piece,
                                   sizeof *piece, data, bytes, full);
@@ -261,7 +261,7 @@ static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *pi
 
 /* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of
  * all before. */
-static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgasi_full_t full)
+static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgas_full_t full)
 {
     static uint64_t last_id;
     char gathered[PIECE_MAX];
@@ -273,7 +273,7 @@ static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, 
         const char *data = next_bytes(s, bytes, gathered);
         status = send_piece(o, &piece, data, bytes, full);
         if (status == PGAS_ERR_AGAIN && piece.offset > 0 && !pgasi_self.in_handler)
-            status = send_piece(o, &piece, data, bytes, PGASI_FULL_WAIT);
+            status = send_piece(o, &piece, data, bytes, PGAS_FULL_WAIT);
         piece.offset += bytes;
     }
     return status;
@@ -341,7 +341,7 @@ static void write_head(order_t *o, char *to)
     memcpy(to, &o->head, sizeof o->head);
 }
 
-static pgas_status_t send_order(order_t *o, pgasi_full_t full)
+static pgas_status_t send_order(order_t *o, pgas_full_t full)
 {
     _Alignas(8) char small[SMALL_HEAD];
     size_t room = head_room(o);
@@ -365,22 +365,22 @@ static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
 
 /* What is decided before anything happens: how the pieces are sent. A call that pushes, or has
  * several pieces, cannot be taken back when a later step finds no room. */
-static pgas_status_t choose_full(const order_t *o, pgasi_full_t *full_p)
+static pgas_status_t choose_full(const order_t *o, pgas_full_t *full_p)
 {
     uint64_t total = head_room(o) + o->copied;
     size_t piece_max = pgasi_parcel_piece_max(o->rank);
-    *full_p = pgasi_full_of(o->full);
+    *full_p = o->full;
     if (!o->some_push && total <= piece_max)
         return PGAS_OK;
     uint64_t all = total + (total / piece_max + 1) * (sizeof(pgasi_parcel_piece_t) + 16);
     if (pgasi_self.in_handler) {
-        *full_p = PGASI_FULL_QUEUE;
+        *full_p = PGASI_FULL_ANSWER;
         pgas_status_t status = o->full == PGAS_FULL_AGAIN ? probe(o, piece_max, false) : PGAS_OK;
         return status == PGAS_OK ? probe(o, all, true) : status;
     }
     if (o->full == PGAS_FULL_WAIT)
         return PGAS_OK;
-    *full_p = o->full == PGAS_FULL_AGAIN ? PGASI_FULL_WAIT : PGASI_FULL_ASYNC;
+    *full_p = o->full == PGAS_FULL_AGAIN ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE;
     return o->full == PGAS_FULL_AGAIN ? probe(o, PGASI_MIN(total, piece_max), false)
                                       : probe(o, all, true);
 }
@@ -443,7 +443,7 @@ static pgas_status_t check_buffers(order_t *o)
 /* Everything that may fail, for whatever reason. */
 static pgas_status_t open_push_and_send(order_t *o)
 {
-    pgasi_full_t full;
+    pgas_full_t full;
     pgas_status_t status = choose_full(o, &full);
     if (status == PGAS_OK && o->some_pull)
         status = open_pulls(o->rank, o->buffers, o->n, o->full, &o->head.open);
@@ -535,7 +535,7 @@ pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *
     o.head.reply_bytes = reply_bytes;
     o.head.reply_address = (uint64_t)(uintptr_t)reply;
     o.head.reply_ptr = ptr_of(reply, reply_bytes);
-    pgasi_full_t full;
+    pgas_full_t full;
     uint32_t token;
     pgas_status_t status = choose_full(&o, &full);
     if (status == PGAS_OK)

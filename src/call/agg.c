@@ -135,7 +135,7 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
 {
     pgas_status_t status;
     if (a->hops == 1) {
-        status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
+        status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGAS_FULL_WAIT);
     } else {
         pgasi_bitmap_set(a->called, (size_t)rank);
         status = pgasi_route_append(a->outbox, a->hops, rank, handler, args, bytes);

@@ -21,7 +21,7 @@ typedef struct {
     uint64_t epoch; /* after another init nothing of it is left */
     int rank, port;
     bool shared;
-    pgasi_full_t full;
+    pgas_full_t full;
     uint64_t header, wire;
     pgasi_sync_call_t sync;
     bool has_sync;
@@ -155,7 +155,7 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     b.has_sync = o.sync != NULL;
     b.wire = b.has_sync ? b.sync.wire : 0;
     b.shared = o.way == PGAS_WAY_SEND;
-    b.full = pgasi_full_of(o.full);
+    b.full = o.full;
     b.header = pgasi_desc_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_DESC_TOKEN : 0);
     pgasi_outbox_t *ob = NULL;
     bool in_place = false;

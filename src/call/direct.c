@@ -22,7 +22,7 @@ __thread pgas_call_path_t pgas_call_path;
 typedef struct {
     int port;
     bool shared; /* through the context of threads without one */
-    pgasi_full_t full;
+    pgas_full_t full;
 } how_t;
 
 static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args,
@@ -34,7 +34,7 @@ static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, 
                                       how.full);
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
-                                            pgasi_self.in_handler || how.full == PGASI_FULL_ASYNC);
+                                            pgasi_self.in_handler || how.full == PGAS_FULL_QUEUE);
     if (status != PGAS_OK)
         return status;
     status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes,
@@ -45,7 +45,7 @@ static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, 
 static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler,
                                                               const void *args, size_t bytes,
                                                               pgas_sync_t *executed,
-                                                              pgasi_full_t full)
+                                                              pgas_full_t full)
 {
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     how_t how = { PGASI_PORT_ANY, false, full };
@@ -224,7 +224,7 @@ pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, 
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
         call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
-    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
+    return check_and_call(rank, handler, args, bytes, executed, PGAS_FULL_WAIT);
 }
 
 pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
@@ -233,7 +233,7 @@ pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *ar
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
         call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
-    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+    return check_and_call(rank, handler, args, bytes, executed, PGAS_FULL_AGAIN);
 }
 
 pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
@@ -250,19 +250,11 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_
     return PGAS_OK;
 }
 
-pgasi_full_t pgasi_full_of(pgas_full_t full)
-{
-    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT,
-                                            [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
-                                            [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
-    return full_of[full];
-}
-
 static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
 {
     pgas_status_t status = pgasi_call_read_opts(opts, o);
     if (status == PGAS_OK)
-        *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, pgasi_full_of(o->full) };
+        *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, o->full };
     return status;
 }
 

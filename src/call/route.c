@@ -188,10 +188,10 @@ pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_
     if (status != PGAS_OK)
         return status;
     if (next == rank)
-        return pgasi_outbox_append(ob, rank, handler, args, bytes, PGASI_FULL_WAIT);
+        return pgasi_outbox_append(ob, rank, handler, args, bytes, PGAS_FULL_WAIT);
     uint64_t word = word_of(rank, handler);
     return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_DESC_ROUTE_2 : PGASI_DESC_ROUTE_3,
-                                   &word, sizeof word, args, bytes, PGASI_FULL_WAIT);
+                                   &word, sizeof word, args, bytes, PGAS_FULL_WAIT);
 }
 
 pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t wire_token)
@@ -206,7 +206,7 @@ pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t 
     status = pgasi_outbox_append_two(ob, next,
                                      hops == 2 ? PGASI_DESC_ROUTE_MARK_2 : PGASI_DESC_ROUTE_MARK_3,
                                      &word, sizeof word, &wire_token, sizeof wire_token,
-                                     PGASI_FULL_QUEUE);
+                                     PGASI_FULL_ANSWER);
     if (status == PGAS_OK)
         pgasi_outbox_publish(ob, next, PGASI_PUBLISH_EXPLICIT);
     return status;
@@ -230,7 +230,7 @@ static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
     if (status == PGAS_OK)
         status = pgasi_outbox_of(pgasi_ctxs[PGASI_CTX_SERVICE], &ob);
     if (status == PGAS_OK)
-        status = pgasi_outbox_append_two(ob, next, id, args, bytes, NULL, 0, PGASI_FULL_QUEUE);
+        status = pgasi_outbox_append_two(ob, next, id, args, bytes, NULL, 0, PGASI_FULL_ANSWER);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
         PGASI_ERROR("call", "a routed call for rank %d is lost: %s", target_of(word),
                     pgas_status_text(status));

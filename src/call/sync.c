@@ -657,7 +657,7 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
     if (status != PGAS_OK)
         return status;
     uint64_t wire = pgasi_wire_of_reply(token, reply_bytes);
-    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
+    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGAS_FULL_WAIT);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;

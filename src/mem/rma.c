@@ -331,8 +331,7 @@ FAR_TYPED(64)
     {                                                                                            \
         if (op > PGAS_AMO_CSWAP || (!old_p && op >= PGAS_AMO_SWAP))                              \
             return PGAS_ERR_INVALID;                                                             \
-        pgasi_rma_t rma = { PGASI_RMA_AMO,   word,    old_p,  sizeof operand,                    \
-                            (pgasi_amo_t)op, operand, compare };                                 \
+        pgasi_rma_t rma = { PGASI_RMA_AMO, word, old_p, sizeof operand, op, operand, compare };  \
         return pgasi_rma_start(&rma, req);                                                       \
     }                                                                                            \
     pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,      \
@@ -341,7 +340,7 @@ FAR_TYPED(64)
         uint##BITS##_t *there = reach(word, sizeof operand);                                     \
         if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                    \
             pgas_gptr_offset(word) % sizeof operand == 0) {                                      \
-            operand = pgasi_amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);          \
+            operand = pgasi_amo_apply_##BITS(there, op, operand, compare);                       \
             if (old_p)                                                                           \
                 *old_p = operand;                                                                \
             return PGAS_OK;                                                                      \

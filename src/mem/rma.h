@@ -36,7 +36,7 @@ typedef struct pgasi_rma {
     pgas_gptr_t ptr;
     void *buffer; /* source of a put, destination of a get, old value of an atomic or NULL */
     size_t bytes;
-    pgasi_amo_t op;
+    pgas_amo_t op;
     uint64_t operand, compare;
 } pgasi_rma_t;
 pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);

@@ -177,10 +177,10 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
 
 /* A handler, or who asks for it, may gather further batches behind those that wait: answers without
  * limit, for somebody waits for them. */
-static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
+static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgas_full_t full)
 {
-    return (pgasi_self.in_handler || full == PGASI_FULL_ASYNC) && full != PGASI_FULL_AGAIN &&
-           (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= ob->backlog_limit);
+    return (pgasi_self.in_handler || full == PGAS_FULL_QUEUE) && full != PGAS_FULL_AGAIN &&
+           (full == PGASI_FULL_ANSWER || ob->backlog_bytes + room <= ob->backlog_limit);
 }
 
 /* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish
@@ -193,7 +193,7 @@ static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
 }
 
 static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
-                            pgasi_full_t full)
+                            pgas_full_t full)
 {
     size_t room = pgasi_desc_room(m->header);
     pgas_agg_cursor_t *c = &ob->cursor[dest];
@@ -263,7 +263,7 @@ static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
 /* Handlers may leave calls to progress. What an application's thread sends has left it when this
  * returns, for the thread may stay away from the library for long. */
 static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
-                                     pgasi_full_t full)
+                                     pgas_full_t full)
 {
     size_t room = pgasi_desc_room(m->header);
     bool queue = may_queue(ob, room, full);
@@ -291,8 +291,8 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, c
     return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
 }
 
-static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m,
-                                 pgasi_full_t full, bool now)
+static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
+                                 bool now)
 {
     out_t *out = out_of(ob, dest);
     return now ? send_now(ob, out, dest, m, full) : append(ob, out, dest, m, full);
@@ -311,7 +311,7 @@ __attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob,
 }
 
 /* Sends by the rules of `full`; context locked by the caller, given up while waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
                              bool now)
 {
     int rank = dest % (int)ob->n_ranks;
@@ -320,8 +320,8 @@ pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, p
     if (PGAS_UNLIKELY(ob->out[dest].begun))
         return PGAS_ERR_BUSY;
     pgas_status_t status = send(ob, dest, m, full, now);
-    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN ||
-        full == PGASI_FULL_ASYNC || pgasi_self.in_handler)
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGAS_FULL_AGAIN ||
+        full == PGAS_FULL_QUEUE || pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
@@ -368,7 +368,7 @@ bool pgasi_outbox_held(const pgasi_outbox_t *ob)
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args,
-                                  size_t bytes, pgasi_full_t full)
+                                  size_t bytes, pgas_full_t full)
 {
     message_t m = {
         pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
@@ -378,7 +378,7 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler
 
 pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler,
                                       const void *head, size_t head_bytes, const void *data,
-                                      size_t bytes, pgasi_full_t full)
+                                      size_t bytes, pgas_full_t full)
 {
     message_t m = { pgasi_desc_header(handler, head_bytes + bytes, pgasi_self.slot),
                     NULL,
@@ -405,11 +405,11 @@ static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_
     wait_for_room(out, pgasi_desc_room(m->header));
     if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
         send_waiting(ob, out);
-    pgas_status_t status = pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
+    pgas_status_t status = pgasi_out_send(ob, dest, m, PGAS_FULL_QUEUE, true);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
         return status;
     send_waiting(ob, out);
-    return pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
+    return pgasi_out_send(ob, dest, m, PGAS_FULL_QUEUE, true);
 }
 
 pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler,
@@ -434,7 +434,7 @@ pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_toke
                     NULL,
                     0,
                     0 };
-    pgas_status_t status = pgasi_out_send(ob, rank, &m, PGASI_FULL_QUEUE, false);
+    pgas_status_t status = pgasi_out_send(ob, rank, &m, PGASI_FULL_ANSWER, false);
     if (status == PGAS_OK)
         publish(ob, out_of(ob, rank), rank, PGASI_PUBLISH_EXPLICIT);
     return status;

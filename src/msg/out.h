@@ -199,7 +199,7 @@ pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
 
 /** Sends by the rules of `full`; now: not gathered. Context locked by the caller, given up while
  *  waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
                              bool now);
 /** Puts a closed batch, or a message, behind those that wait for room. */
 void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);

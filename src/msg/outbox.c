@@ -216,7 +216,7 @@ static inline bool is_now(pgasi_outbox_t *ob)
 }
 
 static pgas_status_t call_through(pgasi_ctx_t *ctx, int rank, int port, const message_t *m,
-                                  pgasi_full_t full, bool now)
+                                  pgas_full_t full, bool now)
 {
     pgasi_ctx_lock(ctx);
     pgasi_outbox_t *ob;
@@ -239,7 +239,7 @@ static inline pgasi_ctx_t *ctx_for(bool shared)
 }
 
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
-                                const uint64_t *wire_token, pgasi_full_t full)
+                                const uint64_t *wire_token, pgas_full_t full)
 {
     return pgasi_outbox_call_port(rank, PGASI_PORT_ANY, false, handler, args, bytes, wire_token,
                                   full);
@@ -247,7 +247,7 @@ pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, si
 
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler,
                                      const void *args, size_t bytes, const uint64_t *wire_token,
-                                     pgasi_full_t full)
+                                     pgas_full_t full)
 {
     message_t m = { pgasi_desc_header(handler, bytes, slot_of_caller()) |
                         (wire_token ? PGASI_DESC_TOKEN : 0),
@@ -261,7 +261,7 @@ pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t h
 
 pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
                                      const void *head, size_t head_bytes, const void *data,
-                                     size_t bytes, pgasi_full_t full)
+                                     size_t bytes, pgas_full_t full)
 {
     message_t m = { pgasi_desc_header(handler, head_bytes + bytes, slot_of_caller()),
                     NULL,
@@ -324,7 +324,7 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
                     head_bytes,
                     bytes };
     pgas_status_t status =
-        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_ANSWER, false);
     pgasi_out_check_lost(rank, status);
     return status;
 }
@@ -336,7 +336,7 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
         pgasi_desc_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0
     };
     pgas_status_t status =
-        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_ANSWER, true);
     pgasi_out_check_lost(rank, status);
     return status;
 }

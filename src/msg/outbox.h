@@ -13,14 +13,9 @@
 #include "mem/thread.h"
 #include "pgas/agg.h"
 
-/** What to do when there is no room. */
-typedef enum {
-    PGASI_FULL_AGAIN, /* PGAS_ERR_AGAIN */
-    PGASI_FULL_WAIT,  /* wait with progress; in a handler as ASYNC */
-    PGASI_FULL_ASYNC, /* let it wait, up to PGAS_BACKLOG_LIMIT */
-    /* in a handler let it wait without limit: for answers, which somebody waits for */
-    PGASI_FULL_QUEUE
-} pgasi_full_t;
+/** What to do when there is no room, beside the values of pgas_full_t: the message answers a rank
+ *  that waits for it. A handler queues it without limit, other callers wait. */
+#define PGASI_FULL_ANSWER ((pgas_full_t)(PGAS_FULL_QUEUE + 1))
 
 /** Counters of an outbox; those that are sums over peers are read by other threads without a
  *  lock. */
@@ -84,7 +79,6 @@ void pgasi_outbox_destroy(pgasi_outbox_t *outbox);
 
 /** Options as the rest uses them; NULL: defaults. @return PGAS_OK, PGAS_ERR_INVALID. */
 pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
-pgasi_full_t pgasi_full_of(pgas_full_t full);
 
 /** The checks that every public call makes. */
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
@@ -92,16 +86,16 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
 /** Sends one call through the caller's context; wire_token NULL: nobody waits for it. Publishes,
  *  except in handlers. */
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
-                                const uint64_t *wire_token, pgasi_full_t full);
+                                const uint64_t *wire_token, pgas_full_t full);
 /** The same to a port; shared: through the context of threads that have none, whatever thread
  *  calls. */
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler,
                                      const void *args, size_t bytes, const uint64_t *wire_token,
-                                     pgasi_full_t full);
+                                     pgas_full_t full);
 /** As that, without a token, two pieces as one argument block. */
 pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
                                      const void *head, size_t head_bytes, const void *data,
-                                     size_t bytes, pgasi_full_t full);
+                                     size_t bytes, pgas_full_t full);
 /** Whether a descriptor of so many bytes would find room now, as far as can be seen; queue: whether
  *  so many bytes may wait. */
 pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue);
@@ -117,7 +111,7 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
 /** Appends to the open batch (opening or renewing it), not published. Context locked or the
  *  caller's own. */
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler,
-                                  const void *args, size_t bytes, pgasi_full_t full);
+                                  const void *args, size_t bytes, pgas_full_t full);
 /** Sends at once, or gathers behind what waits for room, up to so many bytes, then PGAS_ERR_AGAIN.
  *  Context locked. */
 pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t handler,
@@ -133,7 +127,7 @@ int pgasi_outbox_known(const pgasi_outbox_t *outbox, const int **known_p);
 /** The same with arguments in two pieces, the first not empty. */
 pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *outbox, int rank, uint32_t handler,
                                       const void *head, size_t head_bytes, const void *data,
-                                      size_t bytes, pgasi_full_t full);
+                                      size_t bytes, pgas_full_t full);
 /** Publishes open batches: of one destination, or all. AGAIN: progress will go on with it. */
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int dest, pgasi_publish_reason_t reason);
 /** Publishes to one destination; outside of handlers waits until it has left. */

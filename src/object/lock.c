@@ -66,7 +66,8 @@ static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_st
 {
     uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
     message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
-    pgasi_outbox_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+    pgasi_outbox_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL,
+                      PGASI_FULL_ANSWER);
 }
 
 static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t number)
@@ -218,7 +219,7 @@ static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
 {
     message_t m = { lock, number, (uint16_t)pgasi_self.slot, op, 0, 0, 0 };
     return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_DESC_LOCK, &m, sizeof m, NULL,
-                             PGASI_FULL_WAIT);
+                             PGAS_FULL_WAIT);
 }
 
 static pgas_status_t check(pgas_lock_t lock)

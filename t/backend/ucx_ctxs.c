@@ -80,7 +80,7 @@ static void *work(void *arg)
         DO(status, ctx, ctx->ops->get(ctx, right(), key, at, &back, 8, comp));
         good = good && status == PGAS_OK && back == i;
         DO(status, ctx,
-           ctx->ops->amo(ctx, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back,
+           ctx->ops->amo(ctx, right(), key, world.bases[right()], PGAS_AMO_ADD, 8, 1, 0, &back,
                          comp));
         good = good && status == PGAS_OK;
         if (i % 10 == 0) {

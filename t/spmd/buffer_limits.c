@@ -132,7 +132,7 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
         pgasi_parcel_piece_t piece = { id, sizeof stream, at };
         status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL, &piece,
                                         sizeof piece, (const char *)&stream + at,
-                                        PGASI_MIN(to - at, (size_t)1024), PGASI_FULL_WAIT);
+                                        PGASI_MIN(to - at, (size_t)1024), PGAS_FULL_WAIT);
     }
     return status;
 }

@@ -55,7 +55,7 @@ typedef struct {
     uint32_t inbound;     /* what the receiver calls the queue pair */
     uint8_t kind;         /* PGASI_VERBS_MESSAGE .. */
     uint8_t header_bytes; /* MESSAGE; of an atomic: the word's bytes */
-    uint8_t op;           /* pgasi_amo_t */
+    uint8_t op;           /* pgas_amo_t */
     uint8_t reserved;
     uint32_t bytes; /* MESSAGE: data, of all pieces; of an atomic: its number */
 } pgasi_verbs_prefix_t;
@@ -158,7 +158,7 @@ struct pgasi_verbs_todo {
     bool looked;      /* lkey is known */
     bool header_left; /* MESSAGE: the first piece is posted */
     uint8_t header_bytes;
-    uint8_t op;          /* pgasi_amo_t */
+    uint8_t op;          /* pgas_amo_t */
     uint32_t slot, name; /* of atomics; name: of the memory */
     union {
         struct {
@@ -479,7 +479,7 @@ pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
 pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                              const void *data, size_t bytes, pgasi_tp_comp_t *comp);

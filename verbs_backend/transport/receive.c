@@ -207,8 +207,8 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
     pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_question_t question = { 0 };
     size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_question_t, compare);
-    if (body_bytes < (prefix->op == PGASI_AMO_CSWAP ? sizeof question : least) ||
-        (bytes != 4 && bytes != 8) || prefix->op > PGASI_AMO_CSWAP) {
+    if (body_bytes < (prefix->op == PGAS_AMO_CSWAP ? sizeof question : least) ||
+        (bytes != 4 && bytes != 8) || prefix->op > PGAS_AMO_CSWAP) {
         drop(ctx->receiver, "an atomic operation that makes no sense");
         return;
     }
@@ -222,7 +222,7 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
     bool good =
         question.addr % bytes == 0 && pgasi_verbs_mem_has(tp, question.mem, question.addr, bytes);
     if (good) {
-        answer.result = pgasi_amo_apply((void *)(uintptr_t)question.addr, (pgasi_amo_t)prefix->op,
+        answer.result = pgasi_amo_apply((void *)(uintptr_t)question.addr, (pgas_amo_t)prefix->op,
                                         bytes, question.operand, question.compare);
     }
     pthread_mutex_unlock(&tp->lock);
