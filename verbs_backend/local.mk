@@ -8,7 +8,7 @@ snic_sources = %D%/wqe.h %D%/wqe.c \
 verbs_queue_sources = $(snic_sources) \
 	%D%/queue/device.h %D%/queue/verbs.c \
 	%D%/queue/raw.h %D%/queue/raw.c %D%/queue/provider_snic.c \
-	%D%/queue/tx.c %D%/queue/bufs.c %D%/queue/net.c \
+	%D%/queue/tx.c \
 	%D%/queue/gid.h %D%/queue/gid.c
 if HAVE_VERBS
 verbs_queue_sources += %D%/queue/port.h %D%/queue/port.c %D%/queue/mr.h %D%/queue/mr.c \

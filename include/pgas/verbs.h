@@ -9,8 +9,7 @@
  *  | layer       | what it gives                                          | objects               |
  *  |---|---|---|
  *  | queue pairs | post, ring, poll; each request says if it is signaled  | dev, mem, cq, srq, qp |
- *  | transmitter | signals by itself, counts, and never overflows         | tx, bufs              |
- *  | net         | queue pairs among ranks, over a collective of yours    | net                   |
+ *  | transmitter | signals by itself, counts, and never overflows         | tx                    |
  *
  *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is
  *  here (READ, atomics). A queue pair completes its requests in order, so one completion tells of
@@ -48,8 +47,6 @@ typedef struct pgas_verbs_cq pgas_verbs_cq_t;   /* completion queue */
 typedef struct pgas_verbs_srq pgas_verbs_srq_t; /* receive queue that queue pairs share */
 typedef struct pgas_verbs_qp pgas_verbs_qp_t;   /* reliable connected queue pair */
 typedef struct pgas_verbs_tx pgas_verbs_tx_t;   /* transmitter */
-typedef struct pgas_verbs_bufs pgas_verbs_bufs_t;
-typedef struct pgas_verbs_net pgas_verbs_net_t;
 
 /* ---- devices ---- */
 
@@ -560,99 +557,6 @@ typedef struct {
 } pgas_verbs_tx_stats_t;
 /** Shape: as post. */
 PGAS_API void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p);
-
-/** Registered buffers of one size that come back by number: give names the transmitter and the
- *  number of the request that used it last, and the buffer is taken again when that is done; no
- *  event per buffer. One thread at a time. Also for results of reads, and
- *  for peers to write to. @param bytes up to 2^31  @return PGAS_OK; PGAS_ERR_INVALID;
- *                                                  PGAS_ERR_LIMIT; as pgas_verbs_mem_alloc. */
-PGAS_API pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n,
-                                            pgas_verbs_bufs_t **bufs_p);
-/** Nothing of them may be under way. */
-PGAS_API void pgas_verbs_bufs_close(pgas_verbs_bufs_t *bufs);
-/** @return PGAS_OK; PGAS_ERR_AGAIN none is known to be free: mark and poll the transmitters. */
-PGAS_API pgas_status_t pgas_verbs_bufs_take(pgas_verbs_bufs_t *bufs, pgas_verbs_span_t *span_p);
-/** @param span as taken; its bytes may have been changed
- *  @param tx must stay open until the buffer is taken again, or all are closed; NULL: the buffer is
- *              free at once. When its connection has ended the buffer is free, too
- *  @param number lower ones than before are all right, but wait for those before them */
-PGAS_API void pgas_verbs_bufs_give(pgas_verbs_bufs_t *bufs, const pgas_verbs_span_t *span,
-                                   pgas_verbs_tx_t *tx, uint64_t number);
-
-/* ---- nets ---- */
-
-/** A collective of the caller's: gathers `bytes` bytes of every rank into all, in rank order.
- *  @return 0, or not 0 on failure. */
-typedef int (*pgas_verbs_exchange_fn_t)(void *arg, const void *mine, void *all, size_t bytes);
-/** Which of the connections to a peer a thread uses: from 0 to below `connections`. The same on
- *  both sides. */
-typedef int (*pgas_verbs_map_fn_t)(void *arg, int peer, int thread);
-
-typedef struct {
-    size_t size;
-    int rank, n_ranks;
-    int n_threads; /* of this and every rank that will send; default 1 */
-    /* to each peer at most; default 16: up to that each thread has its own, beyond they are
-     * shared */
-    int connections;
-    pgas_verbs_exchange_fn_t exchange;
-    pgas_verbs_map_fn_t map; /* NULL: thread modulo connections */
-    void *arg;               /* of both */
-    /* default 4096, raised to what transmitters need; of each connection number's queue */
-    uint32_t cq_depth;
-    /* receive buffers in all, and their size; default 512 of 4096; 0 buffers: none, only one-sided
-     * without immediate data */
-    uint32_t srq_depth, srq_bytes;
-    pgas_verbs_qp_opts_t qp; /* its queues are the net's */
-    pgas_verbs_tx_opts_t tx; /* shared is set where it must be */
-} pgas_verbs_net_opts_t;
-
-/** Sets *opts to the defaults. */
-PGAS_API void pgas_verbs_net_opts_init(pgas_verbs_net_opts_t *opts);
-/** Connects every rank with every other and with itself. Collective over the ranks of exchange,
- *  which is called a few times. All give the same n_ranks, n_threads, connections, and receive
- *  buffers or none.
- *  @return PGAS_OK; the same error on all ranks: of opening queues, PGAS_ERR_MISMATCH,
- *          PGAS_ERR_RANGE of map, or PGAS_ERR_INVALID; PGAS_ERR_IO if exchange fails;
- *          PGAS_ERR_INVALID here alone if there is no sane rank, n_ranks or exchange. */
-PGAS_API pgas_status_t pgas_verbs_net_open(pgas_verbs_dev_t *dev, const pgas_verbs_net_opts_t *opts,
-                                           pgas_verbs_net_t **net_p);
-/** Collective: waits until what this rank sends has arrived, then for all ranks, so that no rank
- *  takes its queues away while another still sends. Messages that nobody has received are lost.
- *  Threads must have ended their use. */
-PGAS_API void pgas_verbs_net_close(pgas_verbs_net_t *net);
-/** The transmitter of a thread to a rank; its own if nobody else maps to the same connection. NULL
- *  out of range. */
-PGAS_API pgas_verbs_tx_t *pgas_verbs_net_tx(pgas_verbs_net_t *net, int peer, int thread);
-/** Tells all ranks of registered memory: where each rank's lies, of which key. Collective.
- *  @param mem      this rank's; NULL: none
- *  @param of_ranks n_ranks entries: addr, bytes and rkey; the rest is zero
- *  @return PGAS_OK; PGAS_ERR_IO exchange failed; PGAS_ERR_INVALID, PGAS_ERR_NO_MEMORY (here alone:
- *  the others wait). */
-PGAS_API pgas_status_t pgas_verbs_net_share(pgas_verbs_net_t *net, const pgas_verbs_mem_t *mem,
-                                            pgas_verbs_mem_t *of_ranks);
-
-/** A message: of SEND and SEND_IMM, or the notice of a WRITE_IMM. */
-typedef struct {
-    const void *data; /* NULL: a notice; its bytes are where they were written to */
-    uint32_t bytes;
-    uint32_t imm;
-    bool has_imm;
-    int source;      /* rank */
-    uint64_t buffer; /* the net's */
-} pgas_verbs_message_t;
-/** Takes a message that arrived: its bytes stay until release. Those of one connection come in
- *  order.
- *  Shape:  one thread at a time. @return PGAS_OK; PGAS_ERR_AGAIN none; PGAS_ERR_TRANSPORT the queue
- *          is dead. */
-PGAS_API pgas_status_t pgas_verbs_net_receive(pgas_verbs_net_t *net,
-                                              pgas_verbs_message_t *message_p);
-/** Gives its buffer back to the net, once, soon: who sends waits while there is none. Any
- *  thread. */
-PGAS_API void pgas_verbs_net_release(pgas_verbs_net_t *net, const pgas_verbs_message_t *message);
-/** The completion queue of all that arrives, to sleep on (it has a descriptor); not to be
- *  polled. */
-PGAS_API pgas_verbs_cq_t *pgas_verbs_net_cq(pgas_verbs_net_t *net);
 
 PGAS_END_DECLS
 #endif

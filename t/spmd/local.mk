@@ -205,7 +205,5 @@ endif
 %C%_array_openmp_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 check_PROGRAMS += %D%/array_soak.t
 %C%_array_soak_t_SOURCES = %D%/array_soak.c %D%/array_crew.h %D%/job.h
-check_PROGRAMS += %D%/verbs_net.t
-%C%_verbs_net_t_SOURCES = %D%/verbs_net.c
 check_PROGRAMS += %D%/verbs_three.t
 %C%_verbs_three_t_SOURCES = %D%/verbs_three.c %D%/job.h

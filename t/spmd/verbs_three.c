@@ -23,11 +23,12 @@ typedef struct {
 
 typedef struct {
     pgas_verbs_dev_t *dev;
-    pgas_verbs_cq_t *cq;
-    /* by hand; the second is the other end of the left neighbour's first */
-    pgas_verbs_qp_t *to_right, *to_left;
-    pgas_verbs_net_t *net;
-    pgas_verbs_mem_t mine, all[JOB_RANKS_MAX];
+    pgas_verbs_cq_t *cq[2];
+    /* [0] is posted to by hand, [1] by the transmitter; each to_left is the other end of the left
+     * neighbour's to_right */
+    pgas_verbs_qp_t *to_right[2], *to_left[2];
+    pgas_verbs_tx_t *tx;
+    pgas_verbs_mem_t mine, right; /* right: the right neighbour's */
 } layers_t;
 
 static pgas_handler_t look_up, look_at_stream;
@@ -59,58 +60,58 @@ static void handle_look_at_stream(const void *args, size_t bytes, pgas_thread_t 
 
 /* ---- opening ---- */
 
-static int exchange(void *arg, const void *mine, void *all, size_t bytes)
+/* Two queue pairs to each neighbour, in a ring. */
+static bool open_queues(layers_t *l)
 {
-    (void)arg;
-    return pgas_allgather(NULL, mine, all, bytes) != PGAS_OK;
-}
-
-/* Two queue pairs a rank, in a ring. */
-static bool open_by_hand(layers_t *l)
-{
-    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-    pgas_verbs_address_t mine[2], all[JOB_RANKS_MAX][2];
-    bool good = pgas_verbs_cq_open(l->dev, 1024, 0, &l->cq) == PGAS_OK;
-    opts.send_cq = opts.recv_cq = l->cq;
-    good = good && pgas_verbs_qp_open(l->dev, &opts, &l->to_right) == PGAS_OK &&
-           pgas_verbs_qp_open(l->dev, &opts, &l->to_left) == PGAS_OK;
-    memset(mine, 0, sizeof mine);
-    if (good) {
-        pgas_verbs_qp_address(l->to_right, &mine[0]);
-        pgas_verbs_qp_address(l->to_left, &mine[1]);
+    typedef struct {
+        pgas_verbs_address_t right[2], left[2];
+        pgas_verbs_mem_t mem;
+    } ends_t;
+    static ends_t mine, all[JOB_RANKS_MAX];
+    bool good = true;
+    for (int i = 0; i < 2 && good; i++) {
+        pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+        good = pgas_verbs_cq_open(l->dev, 1024, 0, &l->cq[i]) == PGAS_OK;
+        opts.send_cq = opts.recv_cq = l->cq[i];
+        good = good && pgas_verbs_qp_open(l->dev, &opts, &l->to_right[i]) == PGAS_OK &&
+               pgas_verbs_qp_open(l->dev, &opts, &l->to_left[i]) == PGAS_OK;
+        if (good) {
+            pgas_verbs_qp_address(l->to_right[i], &mine.right[i]);
+            pgas_verbs_qp_address(l->to_left[i], &mine.left[i]);
+        }
     }
-    good = pgas_allgather(NULL, mine, all, sizeof mine) == PGAS_OK && good;
-    good = good && pgas_verbs_qp_connect(l->to_right, &all[rank_beside(1)][1]) == PGAS_OK &&
-           pgas_verbs_qp_connect(l->to_left, &all[rank_beside(-1)][0]) == PGAS_OK;
-    return good;
+    mine.mem = l->mine;
+    good = pgas_allgather(NULL, &mine, all, sizeof mine) == PGAS_OK && good;
+    const ends_t *right = &all[rank_beside(1)], *left = &all[rank_beside(-1)];
+    l->right = right->mem;
+    for (int i = 0; i < 2 && good; i++)
+        good = pgas_verbs_qp_connect(l->to_right[i], &right->left[i]) == PGAS_OK &&
+               pgas_verbs_qp_connect(l->to_left[i], &left->right[i]) == PGAS_OK;
+    return good && pgas_verbs_tx_open(l->to_right[1], NULL, &l->tx) == PGAS_OK;
 }
 
 static bool open_layers(layers_t *l)
 {
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
-    pgas_verbs_net_opts_t net;
     dev.device = "snic";
-    pgas_verbs_net_opts_init(&net);
-    net.rank = pgas_rank();
-    net.n_ranks = pgas_n_ranks();
-    net.exchange = exchange;
-    net.srq_depth = 0;
     bool good = pgas_verbs_open(&dev, &l->dev) == PGAS_OK;
     good = good &&
            pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
     area = l->mine.addr;
-    good = !job_any(!good) && open_by_hand(l);
-    return good && pgas_verbs_net_open(l->dev, &net, &l->net) == PGAS_OK &&
-           pgas_verbs_net_share(l->net, &l->mine, l->all) == PGAS_OK;
+    return !job_any(!good) && !job_any(!open_queues(l));
 }
 
 static bool close_layers(layers_t *l)
 {
-    pgas_verbs_net_close(l->net);
-    pgas_verbs_qp_close(l->to_right);
-    pgas_verbs_qp_close(l->to_left);
+    bool good = true;
+    pgas_verbs_tx_close(l->tx);
+    for (int i = 0; i < 2; i++) {
+        pgas_verbs_qp_close(l->to_right[i]);
+        pgas_verbs_qp_close(l->to_left[i]);
+        good = pgas_verbs_cq_close(l->cq[i]) == PGAS_OK && good;
+    }
     pgas_verbs_mem_release(l->dev, &l->mine);
-    return pgas_verbs_cq_close(l->cq) == PGAS_OK && pgas_verbs_close(l->dev) == PGAS_OK;
+    return pgas_verbs_close(l->dev) == PGAS_OK && good;
 }
 
 /* ---- use ---- */
@@ -118,13 +119,12 @@ static bool close_layers(layers_t *l)
 static pgas_verbs_request_t write_of(const layers_t *l, const pgas_verbs_span_t *span,
                                      size_t offset)
 {
-    const pgas_verbs_mem_t *right = &l->all[rank_beside(1)];
     return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
                                    .flags = PGAS_VERBS_INLINE,
                                    .spans = span,
                                    .n_spans = 1,
-                                   .remote_addr = (uintptr_t)right->addr + offset,
-                                   .rkey = right->rkey };
+                                   .remote_addr = (uintptr_t)l->right.addr + offset,
+                                   .rkey = l->right.rkey };
 }
 
 /* By hand: signaled, rung, polled. */
@@ -135,15 +135,15 @@ static bool write_by_hand(layers_t *l, uint64_t round, uint64_t value)
     pgas_verbs_completion_t c = { 0 };
     request.flags |= PGAS_VERBS_SIGNAL;
     request.id = round;
-    return pgas_verbs_qp_post(l->to_right, &request, 1, NULL) == PGAS_OK &&
-           pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK &&
-           pgas_verbs_cq_poll(l->cq, &c, 1) == 1 && c.status == PGAS_OK && c.id == round &&
-           c.qp == l->to_right;
+    return pgas_verbs_qp_post(l->to_right[0], &request, 1, NULL) == PGAS_OK &&
+           pgas_verbs_cq_wait(l->cq[0], PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_poll(l->cq[0], &c, 1) == 1 && c.status == PGAS_OK && c.id == round &&
+           c.qp == l->to_right[0];
 }
 
 static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
 {
-    pgas_verbs_tx_t *tx = pgas_verbs_net_tx(l->net, rank_beside(1), 0);
+    pgas_verbs_tx_t *tx = l->tx;
     pgas_verbs_span_t span = { (uintptr_t)&value, 8, 0 };
     pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, by_transmitter) + round * 8);
     uint64_t number;
@@ -167,7 +167,7 @@ static void write_and_call(layers_t *l)
 /* All three at once, without waiting in between. */
 static void stream_and_call(layers_t *l)
 {
-    pgas_verbs_tx_t *tx = pgas_verbs_net_tx(l->net, rank_beside(1), 0);
+    pgas_verbs_tx_t *tx = l->tx;
     pgas_verbs_tx_stats_t before, after;
     uint64_t number = 0, last = STREAM - 1, n_good = 0, hand = 0;
     int n_bad = 0;
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.look_up", handle_look_up, NULL, &look_up);
     pgas_handler_register("t.look_at_stream", handle_look_at_stream, NULL, &look_at_stream);
     job_begin(&argc, &argv, 5);
-    if (!spmd_ok(open_layers(&layers), "queue pairs by hand, a net and the library open together"))
+    if (!spmd_ok(open_layers(&layers), "queue pairs, a transmitter and the library open together"))
         MPI_Abort(MPI_COMM_WORLD, 99);
     write_and_call(&layers);
     stream_and_call(&layers);

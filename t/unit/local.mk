@@ -99,7 +99,7 @@ check_scripts += %D%/snic_tool.t
 check_PROGRAMS += %D%/snic_corrupt.t
 %C%_snic_corrupt_t_SOURCES = %D%/snic_corrupt.c
 check_PROGRAMS += %D%/verbs_tx_model.t
-%C%_verbs_tx_model_t_SOURCES = %D%/verbs_tx_model.c %D%/verbs_fake.h
+%C%_verbs_tx_model_t_SOURCES = %D%/verbs_tx_model.c %D%/verbs_fake.h %D%/verbs_buffers.h
 # The software NIC: each of its rules, by the public functions.
 check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t %D%/snic_order.t
 %C%_snic_access_t_SOURCES = %D%/snic_access.c %D%/snic.h
@@ -109,7 +109,7 @@ check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t %D%/snic
 check_PROGRAMS += %D%/tsan_verbs.t
 %C%_tsan_verbs_t_SOURCES = %D%/tsan_verbs.c
 check_PROGRAMS += %D%/verbs_tx.t
-%C%_verbs_tx_t_SOURCES = %D%/verbs_tx.c
+%C%_verbs_tx_t_SOURCES = %D%/verbs_tx.c %D%/verbs_buffers.h
 check_PROGRAMS += %D%/snic_chains.t
 %C%_snic_chains_t_SOURCES = %D%/snic_chains.c %D%/snic.h
 check_PROGRAMS += %D%/snic_laps.t

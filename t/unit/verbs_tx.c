@@ -10,11 +10,11 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "t/tap.h"
+#include "t/unit/verbs_buffers.h"
 #include "verbs_backend/queue/device.h"
 
 #define WRITES      100000
 #define THREADS     4
-#define BUFS        64
 #define PATIENCE_NS UINT64_C(60000000000)
 
 /* Two queue pairs that are connected to each other; the second receives. */
@@ -252,15 +252,15 @@ static void use_operations(void)
 static void use_buffers(void)
 {
     pair_t pair;
-    pgas_verbs_bufs_t *bufs;
+    buffers_t buffers;
     pgas_verbs_span_t span;
     pgasi_rng_t rng;
     int n_bad = 0, n = 0;
     open_pair(&pair, 1 << 16, NULL, 0, 0);
-    must(pgas_verbs_bufs_open(pair.dev, 500, BUFS, &bufs), "buffers");
+    buffers_open(pair.dev, 500, BUFFERS_MAX, &buffers);
     pgasi_rng_seed(&rng, tap_seed(4));
     for (uint64_t i = 0; i < 20000; i++) {
-        while (pgas_verbs_bufs_take(bufs, &span) != PGAS_OK) {
+        while (!buffers_take(&buffers, &span)) {
             n_bad += pgas_verbs_tx_mark(pair.tx) != PGAS_OK;
             pgas_verbs_tx_poll(pair.tx);
         }
@@ -268,7 +268,7 @@ static void use_buffers(void)
         memset((void *)(uintptr_t)span.addr, (int)i, span.bytes);
         pgas_verbs_request_t request = write_of(&pair, &span, theirs(&pair, i % 50 * 500));
         uint64_t number = post(&pair, &request);
-        pgas_verbs_bufs_give(bufs, &span, pair.tx, number);
+        buffers_give(&buffers, &span, pair.tx, number);
         if (i % 50 == 49) {
             n_bad += pgas_verbs_tx_wait(pair.tx, number, PATIENCE_NS) != PGAS_OK;
             for (uint64_t k = 0; k < 50; k++)
@@ -278,10 +278,10 @@ static void use_buffers(void)
     }
     is_int(n_bad, 0, "buffers go round without a byte lost");
     pgas_verbs_tx_wait(pair.tx, pgas_verbs_tx_posted(pair.tx), PATIENCE_NS);
-    while (pgas_verbs_bufs_take(bufs, &span) == PGAS_OK)
+    while (buffers_take(&buffers, &span))
         n++;
-    is_int(n, BUFS, "all come back");
-    pgas_verbs_bufs_close(bufs);
+    is_int(n, BUFFERS_MAX, "all come back");
+    buffers_close(&buffers);
     ok(close_pair(&pair), "nothing is left");
 }
 

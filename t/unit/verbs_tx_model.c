@@ -5,7 +5,7 @@
  *       else is inside
  * needs: tsan-ok
  * log: a transmitter on a send queue of
- * source: pgas/verbs.h; verbs_backend/queue/tx.c, bufs.c; the provider of t/unit/verbs_fake.h; seeded
+ * source: pgas/verbs.h; verbs_backend/queue/tx.c; the provider of t/unit/verbs_fake.h; seeded
  * model test */
 #include <sched.h>
 #include <stdint.h>
@@ -15,11 +15,12 @@ static __thread uint64_t steps;
 #include "verbs_backend/queue/tx.c"
 
 #include "t/tap.h"
+#include "t/unit/verbs_buffers.h"
 #include "t/unit/verbs_fake.h"
 
 #define THREADS_MAX 4
 #define LINKS_MAX   4
-#define BUFS        12
+#define BUFFERS     12
 #define SLOT        96
 #define PATIENCE_NS UINT64_C(60000000000)
 
@@ -63,7 +64,7 @@ typedef struct {
     run_t *run;
     int index, n_bad, n_refused;
     pgasi_rng_t rng;
-    pgas_verbs_bufs_t *bufs;
+    buffers_t buffers;
     unsigned char *remote; /* a slot an operation */
     note_t *notes;
     uint64_t last[LINKS_MAX];
@@ -136,7 +137,7 @@ static bool insist(worker_t *w, int k, const pgas_verbs_request_t *request, uint
 static pgas_verbs_span_t take_buffer(worker_t *w)
 {
     pgas_verbs_span_t span;
-    while (pgas_verbs_bufs_take(w->bufs, &span) != PGAS_OK) {
+    while (!buffers_take(&w->buffers, &span)) {
         for (int k = 0; k < w->run->plan.n_links; k++) {
             if (w->last[k] == 0)
                 continue; /* nothing of mine there */
@@ -186,7 +187,7 @@ static void write_buffer(worker_t *w, int k, uint64_t op)
     if (insist(w, k, &request, &number))
         w->notes[op] = (note_t){ k, number, bytes };
     bool early = w->run->plan.careless;
-    pgas_verbs_bufs_give(w->bufs, &buffer, early ? NULL : w->run->links[k].tx, number);
+    buffers_give(&w->buffers, &buffer, early ? NULL : w->run->links[k].tx, number);
 }
 
 /* Small enough to be copied while posting: changed at once. */
@@ -223,7 +224,7 @@ static void read_back(worker_t *w, uint64_t op)
                                      .remote_addr = (uintptr_t)(w->remote + other * SLOT) };
     if (insist(w, note.link, &request, &number) && wait_for(w, note.link, number) == PGAS_OK)
         w->n_bad += !is_filled(w, other, (void *)(uintptr_t)buffer.addr, note.bytes);
-    pgas_verbs_bufs_give(w->bufs, &buffer, NULL, 0);
+    buffers_give(&w->buffers, &buffer, NULL, 0);
 }
 
 static void some_operation(worker_t *w, uint64_t op)
@@ -369,14 +370,14 @@ static void begin_worker(run_t *run, worker_t *w, int index)
     pgasi_rng_seed(&w->rng, run->seed + 77 * (uint64_t)index);
     w->remote = calloc(run->plan.n_ops, SLOT);
     w->notes = calloc(run->plan.n_ops, sizeof *w->notes);
-    if (!w->remote || !w->notes ||
-        pgas_verbs_bufs_open(&run->dev.super, SLOT, BUFS, &w->bufs) != PGAS_OK)
+    if (!w->remote || !w->notes)
         bail("no memory");
+    buffers_open(&run->dev.super, SLOT, BUFFERS, &w->buffers);
 }
 
 static int end_worker(worker_t *w)
 {
-    pgas_verbs_bufs_close(w->bufs);
+    buffers_close(&w->buffers);
     free(w->remote);
     free(w->notes);
     return w->n_bad;

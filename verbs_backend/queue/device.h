@@ -63,7 +63,6 @@ struct pgas_verbs_qp {
     pgas_verbs_qp_opts_t opts;
     bool connected;
     pgas_verbs_tx_t *tx;
-    int peer; /* net.c's: the rank at the other end */
 };
 
 /** Who polls takes queue pairs out of a table without a lock, within a round of his. */
