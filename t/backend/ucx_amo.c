@@ -12,11 +12,6 @@
 #include "base/rng.h"
 #include "t/backend/world.h"
 
-static int right(void)
-{
-    return (world.rank + 1) % world.size;
-}
-
 static uint64_t expect(pgas_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
                        uint64_t compare)
 {
@@ -58,15 +53,15 @@ static void model(size_t bytes)
                  compare = step % 2 == 0 ? word : pgasi_rng_u64(&rng);
         bool fetching = op >= PGAS_AMO_SWAP || step % 3 != 0;
         result = 0;
-        pgas_status_t status = world_amo(step % 2, right(), at, op, bytes, operand, compare,
+        pgas_status_t status = world_amo(step % 2, world_right(), at, op, bytes, operand, compare,
                                          fetching ? &result : NULL);
         results = results && status == PGAS_OK && (!fetching || result == word);
         word = expect(op, bytes, word, operand, compare);
         if (!fetching || step % 2 != 0) /* the next one comes from another context */
-            results = world_flush(step % 2, right()) == PGAS_OK && results;
+            results = world_flush(step % 2, world_right()) == PGAS_OK && results;
     }
     result = 0;
-    results = world_get(0, right(), at, &result, bytes) == PGAS_OK && results;
+    results = world_get(0, world_right(), at, &result, bytes) == PGAS_OK && results;
     spmd_ok(results && result == word,
             "%zu bytes: %d random operations give what a plain word gives", bytes, STEPS);
     world_barrier();
@@ -171,12 +166,12 @@ static void flood(void)
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
         while (
-            (status = ctx->ops->amo(ctx, right(), world.keys[1][right()], world.bases[right()] + at,
+            (status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + at,
                                     PGAS_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN)
             world_progress();
         good = status >= 0 && good;
     }
-    good = world_flush(1, right()) == PGAS_OK && good;
+    good = world_flush(1, world_right()) == PGAS_OK && good;
     world_barrier();
     uint64_t total;
     memcpy(&total, world.heap + at, 8);
@@ -187,11 +182,11 @@ static void flood(void)
 static void refusals(void)
 {
     uint64_t result = 9;
-    spmd_ok(world_amo(0, right(), 4, PGAS_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, right(), 8, PGAS_AMO_ADD, 2, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, right(), 8, PGAS_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
-                world_amo(0, right(), 8, (pgas_amo_t)77, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, right(), world.heap_bytes, PGAS_AMO_ADD, 8, 1, 0, &result) ==
+    spmd_ok(world_amo(0, world_right(), 4, PGAS_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, PGAS_AMO_ADD, 2, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, PGAS_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, (pgas_amo_t)77, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), world.heap_bytes, PGAS_AMO_ADD, 8, 1, 0, &result) ==
                     PGAS_ERR_RANGE &&
                 result == 9,
             "misaligned words, odd sizes, unknown operations and far addresses are refused");

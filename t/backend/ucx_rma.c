@@ -18,21 +18,16 @@
 #define BIG          ((size_t)300 << 20)
 #define BIG_OF_THREE ((size_t)33 << 20) /* with three ranks, which share the processor */
 
-static int right(void)
-{
-    return (world.rank + 1) % world.size;
-}
-
 /* Puts a run, flushes, gets it back. */
 static bool there_and_back(int ctx, size_t offset, size_t bytes, size_t skew)
 {
     unsigned char *src = malloc(bytes + 64), *dst = malloc(bytes + 64);
     world_fill(src + skew, bytes + (uint64_t)world.rank, 0, bytes);
     memset(dst, 0, bytes + 64);
-    bool good = world_put(ctx, right(), offset + skew, src + skew, bytes) == PGAS_OK;
+    bool good = world_put(ctx, world_right(), offset + skew, src + skew, bytes) == PGAS_OK;
     memset(src + skew, 0, bytes); /* locally complete: ours again */
-    good = good && world_flush(ctx, right()) == PGAS_OK;
-    good = good && world_get(ctx, right(), offset + skew, dst + 1, bytes) == PGAS_OK;
+    good = good && world_flush(ctx, world_right()) == PGAS_OK;
+    good = good && world_get(ctx, world_right(), offset + skew, dst + 1, bytes) == PGAS_OK;
     good = good && world_matches(dst + 1, bytes + (uint64_t)world.rank, 0, bytes) && dst[0] == 0 &&
            dst[bytes + 1] == 0;
     free(src);
@@ -148,7 +143,7 @@ static void flush_tells(void)
         for (int peer = 0; peer < world.size; peer++)
             good = good && heap[i + (size_t)peer * N] == i * 1000 + (uint64_t)peer;
     spmd_ok(good, "%d puts to each rank without completion are there after one flush", N);
-    good = world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(0, right()) == PGAS_OK;
+    good = world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(0, world_right()) == PGAS_OK;
     spmd_ok(good, "a flush after nothing is done at once");
     world_barrier();
 }
@@ -169,13 +164,13 @@ static void fence_orders(void)
         pending_t data, mark;
         pgas_status_t a, b;
         do {
-            a = ctx->ops->put(ctx, right(), world.keys[0][right()], world.bases[right()], src,
+            a = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()], world.bases[world_right()], src,
                               bytes, world_pending(&data));
             world_progress();
         } while (a == PGAS_ERR_AGAIN);
         good = world_fence(0) == PGAS_OK && good;
         do {
-            b = ctx->ops->put(ctx, right(), world.keys[0][right()], world.bases[right()] + flag_at,
+            b = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()], world.bases[world_right()] + flag_at,
                               &round, 8, world_pending(&mark));
             world_progress();
         } while (b == PGAS_ERR_AGAIN);
@@ -196,7 +191,7 @@ static pgas_status_t attempt(bool is_put, int peer, uint64_t addr, size_t bytes)
 {
     static uint64_t word;
     pgasi_tp_ctx_t *ctx = world.ctxs[0];
-    pgasi_tp_key_t *key = world.keys[0][right()];
+    pgasi_tp_key_t *key = world.keys[0][world_right()];
     pending_t pending;
     pgas_status_t status;
     do {
@@ -211,12 +206,12 @@ static pgas_status_t attempt(bool is_put, int peer, uint64_t addr, size_t bytes)
 static void refusals(void)
 {
     pgasi_tp_ctx_t *ctx = world.ctxs[0];
-    uint64_t base = world.bases[right()];
-    bool good = attempt(true, right(), base + HEAP - 4, 8) == PGAS_ERR_RANGE &&
-                attempt(true, right(), base - 1, 8) == PGAS_ERR_RANGE &&
-                attempt(false, right(), base, HEAP + 1) == PGAS_ERR_RANGE &&
-                attempt(false, right(), 0, 8) == PGAS_ERR_RANGE &&
-                attempt(false, right(), UINT64_MAX, SIZE_MAX) == PGAS_ERR_RANGE;
+    uint64_t base = world.bases[world_right()];
+    bool good = attempt(true, world_right(), base + HEAP - 4, 8) == PGAS_ERR_RANGE &&
+                attempt(true, world_right(), base - 1, 8) == PGAS_ERR_RANGE &&
+                attempt(false, world_right(), base, HEAP + 1) == PGAS_ERR_RANGE &&
+                attempt(false, world_right(), 0, 8) == PGAS_ERR_RANGE &&
+                attempt(false, world_right(), UINT64_MAX, SIZE_MAX) == PGAS_ERR_RANGE;
     spmd_ok(good, "what lies outside of the key's memory is refused");
     spmd_ok(attempt(true, world.size, base, 8) < 0 && attempt(true, -1, base, 8) < 0 &&
                 world_flush(0, world.size) == PGAS_ERR_RANGE &&
@@ -252,9 +247,9 @@ static void mapping(void)
 {
     void *addr = NULL;
     pgas_status_t status =
-        world.ops->key_map(world.keys[0][right()], world.bases[right()] + 64, &addr);
+        world.ops->key_map(world.keys[0][world_right()], world.bases[world_right()] + 64, &addr);
     if ((world.attr.caps & PGASI_TP_MEM_ALLOC) == 0) {
-        spmd_ok(status == PGAS_ERR_UNSUPPORTED || right() == world.rank,
+        spmd_ok(status == PGAS_ERR_UNSUPPORTED || world_right() == world.rank,
                 "nothing can be mapped here, and it says so");
         spmd_skip(1, "no shared memory");
         return;
@@ -265,7 +260,7 @@ static void mapping(void)
     world_barrier();
     memcpy(&word, world.heap + 64, 8);
     spmd_ok(word == 77000 + (uint64_t)((world.rank + world.size - 1) % world.size) &&
-                world.ops->key_map(world.keys[0][right()], world.bases[right()] + HEAP, &addr) ==
+                world.ops->key_map(world.keys[0][world_right()], world.bases[world_right()] + HEAP, &addr) ==
                     PGAS_ERR_RANGE,
             "and stored to; its end is its end");
     world_barrier();
@@ -286,7 +281,7 @@ static void many_gets(void)
     world_barrier();
     for (size_t i = 0; i < N; i++) {
         pgas_status_t status =
-            ctx->ops->get(ctx, right(), world.keys[1][right()], world.bases[right()] + n * 8,
+            ctx->ops->get(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + n * 8,
                           &values[n], 8, world_pending(&pending[n]));
         pending[n].done |= status != PGAS_INPROGRESS;
         good = good && (status >= 0 || status == PGAS_ERR_AGAIN);

@@ -44,6 +44,12 @@ typedef struct {
 
 extern world_t world;
 
+/* The next rank in the ring of all ranks. */
+static inline int world_right(void)
+{
+    return (world.rank + 1) % world.size;
+}
+
 /* Collective; bails out when something fails. */
 void world_open(const world_opts_t *opts);
 void world_close(void);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "verbs_backend/queue/raw.h"
+#include "t/fuzz/require.h"
 
 #define DEPTH 8
 #define BATCH 5
@@ -25,14 +26,6 @@ typedef struct {
     uint32_t *records, cq_at;
     unsigned char *sq[2], *rq, *srq_ring;
 } world_t;
-
-static void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "fuzz_cqe: broken promise: %s\n", promise);
-        abort();
-    }
-}
 
 static void ring_nothing(pgasi_raw_qp_t *qp)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "t/fuzz/require.h"
 #include "t/unit/lone.c"
 #include "base/log.h"
 #include "call/handler.h"
@@ -21,14 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static pgas_handler_t echo, nothing;
 static pgas_gptr_t attached;
-
-static void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "fuzz_message: broken promise: %s\n", promise);
-        abort();
-    }
-}
 
 /* Reads all arguments, so that the sanitizer sees what is not there. */
 static unsigned sum_of(const void *args, size_t bytes)

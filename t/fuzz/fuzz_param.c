@@ -10,16 +10,9 @@
 #include <string.h>
 #include "base/log.h"
 #include "base/param.h"
+#include "t/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "fuzz_param: broken promise: %s\n", promise);
-        abort();
-    }
-}
 
 static void try_field(pgasi_param_id_t id, const char *text)
 {

@@ -8,16 +8,9 @@
 #include "examples/hex/sgf_file.c"
 #include "examples/hex/sgf_game.c"
 #include "examples/hex/sgf_syntax.c"
+#include "t/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n_bytes);
-
-static void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "broken promise: %s\n", promise);
-        abort();
-    }
-}
 
 static bool same_game(const game_t *a, const game_t *b)
 {

@@ -10,18 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
+#include "t/fuzz/require.h"
 #include "t/unit/snic_bare.h"
 #include "verbs_backend/wqe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-static void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "fuzz_wqe: broken promise: %s\n", promise);
-        abort();
-    }
-}
 
 static void read_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                          const pgasi_wqe_t *wqe)

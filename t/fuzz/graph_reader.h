@@ -7,14 +7,7 @@
 #include <string.h>
 #include "base/hash.h"
 #include "graph/reader.h"
-
-static inline void require(bool good, const char *promise)
-{
-    if (!good) {
-        fprintf(stderr, "broken promise: %s\n", promise);
-        abort();
-    }
-}
+#include "t/fuzz/require.h"
 
 typedef struct {
     uint64_t sum; /* of what was found, in order */

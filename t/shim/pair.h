@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "pgas/verbs.h"
-#include "t/tap.h"
+#include "t/must.h"
 
 enum { BYTES = 1 << 16 };
 
@@ -22,12 +22,6 @@ typedef struct {
     unsigned char *bytes;   /* of mem */
     pgas_verbs_span_t span; /* of the request made last */
 } pair_t;
-
-static inline void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: status %d", what, (int)status);
-}
 
 static inline void open_dev(pair_t *pair, const pgas_verbs_dev_opts_t *opts)
 {

@@ -8,20 +8,12 @@
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/agg.h
  */
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 static pgas_handler_t add;
 static int me, n_ranks, right;
 static uint64_t n_added;
-
-static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_added, 1, __ATOMIC_RELAXED);
-}
 
 static uint64_t added(void)
 {
@@ -205,7 +197,7 @@ static void refusals(pgas_agg_t *agg)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.add", on_add, NULL, &add);
+    pgas_handler_register("t.add", on_count, &n_added, &add);
     job_begin(&argc, &argv, 19);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

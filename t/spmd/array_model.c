@@ -18,16 +18,11 @@
  *           a phase)
  */
 #include "array/array.h"
+#include "t/random.h"
 #include "t/spmd/array_model.h"
 
 static model_t model;
-static pgasi_rng_t rng; /* the same numbers on all ranks */
 static uint64_t n_phases, n_evictions, n_fetches, n_recalls;
-
-static uint64_t below(uint64_t n)
-{
-    return pgasi_rng_below(&rng, n);
-}
 
 /* ---- a phase of operands ---- */
 
@@ -288,7 +283,7 @@ static void set_up(model_t *m)
     static const uint32_t sizes[] = { 8, 1, 24, 4, 3, 2, 100, 8, 12 };
     size_t bytes = (size_t)MODEL_ELEMS_MAX * MODEL_BYTES_MAX;
     m->seed = pgasi_rng_u64(&rng);
-    m->n_threads = 1 + (int)below(3);
+    m->n_threads = 1 + below_int(3);
     m->bytes = sizes[below(sizeof sizes / sizeof sizes[0])];
     /* scalars in smaller chunks are not used by plain instructions */
     m->chunk = below(2) ? 1u << below(5) : 512;
@@ -337,7 +332,7 @@ static void rounds(int n, int n_steps)
     int n_faults = 0;
     uint64_t n_contradictions = 0;
     for (int i = 0; i < n; i++) {
-        plan_t plan = { 2 + (int)below(5), n_steps };
+        plan_t plan = { 2 + below_int(5), n_steps };
         set_up(&model);
         crew_run(model.n_threads, play, &plan);
         int faults = crew_faults();

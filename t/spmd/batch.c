@@ -11,6 +11,7 @@
  *   source: pgas/handler.h; seeded model test
  */
 #include "base/rng.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define RUN_MAX 512
@@ -58,15 +59,6 @@ static void on_single(const void *args, size_t bytes, pgas_thread_t source, void
 {
     (void)context;
     look_at(args, bytes, source);
-}
-
-static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_added++;
 }
 
 static void send_on(const void *args)
@@ -215,7 +207,7 @@ int main(int argc, char **argv)
     n_bad += pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &other, &ordered) !=
              PGAS_ERR_EXISTS;
     n_bad += pgas_handler_register("t.single", on_single, NULL, &single) != PGAS_OK;
-    n_bad += pgas_handler_register("t.add", on_add, NULL, &add) != PGAS_OK;
+    n_bad += pgas_handler_register("t.add", on_count, &n_added, &add) != PGAS_OK;
     n_bad += pgas_handler_register_opts("t.forward", on_forward, NULL, &other, &forward) != PGAS_OK;
     job_begin(&argc, &argv, 9);
     uint64_t seed = spmd_seed(77);

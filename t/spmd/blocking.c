@@ -11,6 +11,7 @@
  *   source: pgas/call.h, pgas/handler.h
  */
 #include <time.h>
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define DEPTH 100
@@ -67,14 +68,6 @@ static void on_wait_for(const void *args, size_t bytes, pgas_thread_t source, vo
     pgas_status_t status = pgas_sync_wait(&gate, -1);
     n_overlaps += ++n_inside != 1 || status != PGAS_OK;
     n_inside--;
-}
-
-static void on_open(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
 }
 
 static void a_hundred_wait_for_one_counter(void)
@@ -287,7 +280,7 @@ int main(int argc, char **argv)
     blocks.blocks = true;
     pgas_handler_register_opts("nest", on_nest, NULL, &blocks, &nest);
     pgas_handler_register_opts("wait for", on_wait_for, NULL, &blocks, &wait_for);
-    pgas_handler_register("open", on_open, NULL, &plain_wait);
+    pgas_handler_register("open", on_nothing, NULL, &plain_wait);
     pgas_handler_register_opts("refused", on_refused, NULL, &blocks, &refused);
     pgas_handler_register_opts("attach", on_attach, NULL, &blocks, &attach);
     pgas_handler_register("attach plain", on_attach_plain, NULL, &attach_plain);

@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "base/rng.h"
 #include "bcast/bcast.h"
+#include "t/pattern.h"
 #include "t/spmd/job.h"
 
 #define LARGE    ((size_t)3 << 19)
@@ -33,22 +34,11 @@ typedef struct {
     uint64_t more[2];
 } what_t;
 
-static unsigned char pattern(uint64_t seed, size_t i)
-{
-    return (unsigned char)(seed * 37 + i * 11 + (i >> 9));
-}
-
-static void fill(unsigned char *to, uint64_t seed, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = pattern(seed, i);
-}
-
 static int n_different(const unsigned char *data, uint64_t seed, size_t bytes)
 {
     int n = 0;
     for (size_t i = 0; i < bytes; i++)
-        n += data[i] != pattern(seed, i);
+        n += data[i] != pattern_byte(seed, i);
     return n;
 }
 
@@ -153,13 +143,13 @@ static void pushed(void)
     int n_bad = 0;
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < N_SIZES; i++) {
-            fill(data, (uint64_t)root + i, sizes[i]);
+            pattern_fill(data, (uint64_t)root + i, sizes[i]);
             n_bad += one(root, PGAS_BROADCAST_PUSH, data, sizes[i], (pgas_when_t)(i % 3),
                          (uint64_t)root + i);
         }
     }
     spmd_is_int(n_bad + n_wrong, 0, "pushed into a place: it is there when the handler runs");
-    fill(pgas_gptr_local(place, 1), 3, 1000);
+    pattern_fill(pgas_gptr_local(place, 1), 3, 1000);
     spmd_is_int(one(n_ranks - 1, PGAS_BROADCAST_PUSH, pgas_gptr_local(place, 1), 1000,
                     PGAS_EXECUTED, 3) +
                     n_wrong,
@@ -175,7 +165,7 @@ static void pulled(void)
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < 2 * N_SIZES; i++) {
             data = i % 2 ? heap : plain;
-            fill(data, (uint64_t)root + i, sizes[i / 2]);
+            pattern_fill(data, (uint64_t)root + i, sizes[i / 2]);
             n_bad += one(root, PGAS_BROADCAST_PULL, data, sizes[i / 2], (pgas_when_t)(i % 3),
                          (uint64_t)root + i);
             n_bad += n_different(data, (uint64_t)root + i, sizes[i / 2]) != 0;
@@ -186,7 +176,7 @@ static void pulled(void)
     n_bad = pgas_free_local(block) != PGAS_OK;
     block = PGAS_NULL;
     n_bad += pgas_mem_attach(plain, LARGE, &block) != PGAS_OK;
-    fill(plain, 77, LARGE);
+    pattern_fill(plain, 77, LARGE);
     n_bad += one(0, PGAS_BROADCAST_PULL, plain, LARGE, PGAS_EXECUTED, 77);
     n_bad += pgas_mem_detach(block) != PGAS_OK;
     spmd_is_int(n_bad + n_wrong, 0, "and from attached memory");
@@ -202,7 +192,7 @@ static int scatter(int root, uint64_t seed, size_t equal, pgas_sync_t *sync)
     unsigned char *data = job_alloc(sum);
     size_t at = 0;
     for (int r = 0; r < n_ranks; at += bytes_of[r++])
-        fill(data + at, seed + (equal ? 0 : (uint64_t)r), bytes_of[r]);
+        pattern_fill(data + at, seed + (equal ? 0 : (uint64_t)r), bytes_of[r]);
     pgas_broadcast_buffer_t b = { PGAS_BROADCAST_EACH, data, equal, equal ? NULL : bytes_of,
                                   PGAS_NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
@@ -257,7 +247,7 @@ static void many_at_once(uint64_t seed)
         what_t w = { s, bytes, 1, { 0 } };
         unsigned char *data = job_alloc(bytes);
         pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, data, bytes, NULL, PGAS_NULL };
-        fill(data, s, bytes);
+        pattern_fill(data, s, bytes);
         n_bad +=
             pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
         memset(data, 0xDD, bytes);
@@ -289,7 +279,7 @@ static void handlers_that_block(void)
     pgas_sync_t sync;
     size_t before = local_bytes();
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
-    fill(data, 9, sizeof data);
+    pattern_fill(data, 9, sizeof data);
     o.sync = &sync;
     o.when = PGAS_REMOTE;
     n_runs = 0;
@@ -341,7 +331,7 @@ static void every_thread(void)
         pgas_broadcast_buffer_t b = { i == 2 ? PGAS_BROADCAST_PUSH : PGAS_BROADCAST_PULL, data,
                                       bytes, NULL, place };
         what_t w = { 5, bytes, 1, { 0 } };
-        fill(data, 5, bytes);
+        pattern_fill(data, 5, bytes);
         n_bad += pgas_call_broadcast_buffer(i ? filled : slow, &w, sizeof w, &b, PGAS_SCOPE_THREADS,
                                             NULL) != PGAS_OK;
     }
@@ -365,7 +355,7 @@ static void no_room(void)
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_heap_info(&info) != PGAS_OK;
-    fill(data, 0, LARGE);
+    pattern_fill(data, 0, LARGE);
     o.sync = &sync;
     n_runs = 0;
     if (me == n_ranks - 1)

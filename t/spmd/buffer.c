@@ -14,6 +14,8 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "base/rng.h"
+#include "t/handlers.h"
+#include "t/pattern.h"
 #include "t/spmd/job.h"
 
 /* of each rank's heap: where others push to, and where it pulls from */
@@ -28,21 +30,12 @@ static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t to_place[JOB_RANKS_MAX], from_place;
 static unsigned char *from_heap, *private_memory, *attached;
-static int n_run, n_bad_seen;
-
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
+static uint64_t n_run;
+static int n_bad_seen;
 
 static pgas_thread_t any(int rank)
 {
     return pgas_thread_make(rank, PGAS_SLOT_ANY);
-}
-
-static unsigned char pattern(uint64_t seed, size_t i)
-{
-    return (unsigned char)(seed * 31 + i * 7 + (i >> 8) + (i >> 16) * 13);
 }
 
 /* Some are all zero, some end in zeros. */
@@ -50,7 +43,7 @@ static unsigned char byte_of(uint64_t seed, size_t i, size_t bytes)
 {
     if (seed % 7 == 3 || (seed % 7 == 5 && i >= bytes / 2))
         return 0;
-    return pattern(seed, i);
+    return pattern_byte(seed, i);
 }
 
 static void fill(void *to, uint64_t seed, size_t bytes)
@@ -149,7 +142,8 @@ static pgas_status_t call_checked(int rank, const pgas_buffer_t *b, size_t n, ui
 static void begin(void)
 {
     pgas_barrier(NULL);
-    n_run = n_bad_seen = 0;
+    n_run = 0;
+    n_bad_seen = 0;
     pgas_barrier(NULL);
 }
 
@@ -165,8 +159,8 @@ static void sizes(void)
             pgas_sync_t executed, local;
             n_bad +=
                 pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
-            pgas_buffer_t b = buffer_of((kind_t)kind, right(), 0, size[i], (uint64_t)i);
-            n_bad += call_checked(right(), &b, 1, (uint64_t)i, &executed, &local) != PGAS_OK;
+            pgas_buffer_t b = buffer_of((kind_t)kind, job_right(), 0, size[i], (uint64_t)i);
+            n_bad += call_checked(job_right(), &b, 1, (uint64_t)i, &executed, &local) != PGAS_OK;
             n_bad += kind <= PUSH && pgas_sync_test(&local) != PGAS_OK;
             n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK || pgas_sync_test(&local) != PGAS_OK;
             pgas_sync_fini(&local);
@@ -184,18 +178,18 @@ static void the_checker_checks(void)
     begin();
     pgas_sync_t executed;
     int n_bad = pgas_sync_init(&executed, 3) != PGAS_OK;
-    pgas_buffer_t b[2] = { buffer_of(COPY, right(), 0, 20000, 1),
-                           buffer_of(COPY, right(), 20000, 8, 2) };
+    pgas_buffer_t b[2] = { buffer_of(COPY, job_right(), 0, 20000, 1),
+                           buffer_of(COPY, job_right(), 20000, 8, 2) };
     private_memory[19999] ^= 1;
-    n_bad += call_checked(right(), b, 2, 1, &executed, NULL) != PGAS_OK;
+    n_bad += call_checked(job_right(), b, 2, 1, &executed, NULL) != PGAS_OK;
     private_memory[19999] ^= 1;
     expect_t e = { 1, 1, (uint32_t)me, 20008 };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &executed;
-    n_bad += pgas_call_buffer(any(right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
+    n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
     e.n = 2;
     e.bytes_sum++;
-    n_bad += pgas_call_buffer(any(right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
+    n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
@@ -217,11 +211,11 @@ static void several_in_one_call(void)
                            : round == 1 ? 5000 + i
                            : round == 2 ? i % 2 * 60000
                                         : 900 * (i % 5);
-            b[i] = buffer_of((kind_t)(i % N_KINDS), right(), i * 60032, bytes, 100 + i);
+            b[i] = buffer_of((kind_t)(i % N_KINDS), job_right(), i * 60032, bytes, 100 + i);
         }
         pgas_sync_t executed;
         n_bad += pgas_sync_init(&executed, 1) != PGAS_OK;
-        n_bad += call_checked(right(), b, n, 100, &executed, NULL) != PGAS_OK ||
+        n_bad += call_checked(job_right(), b, n, 100, &executed, NULL) != PGAS_OK ||
                  pgas_sync_wait(&executed, -1) != PGAS_OK;
         pgas_sync_fini(&executed);
     }
@@ -243,12 +237,12 @@ static void reuse_after_local_completion(void)
             pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
             uint64_t seed = (uint64_t)(10 * kind + i);
             expect_t e = { seed, 1, (uint32_t)me, bytes };
-            pgas_buffer_t b = buffer_of((kind_t)kind, right(), place, bytes, seed);
+            pgas_buffer_t b = buffer_of((kind_t)kind, job_right(), place, bytes, seed);
             n_bad += pgas_sync_init(&local, 1) != PGAS_OK;
             opts.sync = &local;
             opts.when = PGAS_LOCAL;
             n_bad +=
-                pgas_call_buffer(any(right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+                pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
             n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
             memset((void *)(uintptr_t)b.address, 0xee, bytes);
             pgas_sync_fini(&local);
@@ -267,11 +261,11 @@ static void remote_completion(void)
         pgas_sync_t remote;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         expect_t e = { (uint64_t)kind, 1, (uint32_t)me, 40000 };
-        pgas_buffer_t b = buffer_of((kind_t)kind, right(), 0, 40000, (uint64_t)kind);
+        pgas_buffer_t b = buffer_of((kind_t)kind, job_right(), 0, 40000, (uint64_t)kind);
         n_bad += pgas_sync_init(&remote, 1) != PGAS_OK;
         opts.sync = &remote;
         opts.when = PGAS_REMOTE;
-        n_bad += pgas_call_buffer(any(right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+        n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&remote, -1) != PGAS_OK;
         if (kind != PUSH)
             memset((void *)(uintptr_t)b.address, 0xee, b.bytes);
@@ -315,7 +309,7 @@ static void order_is_kept(void)
     for (int i = 0; i < 300; i++) {
         int kind = i % (N_KINDS + 2);
         if (kind >= N_KINDS) {
-            n_bad += pgas_call(right(), numbered, &number, 8, NULL) != PGAS_OK;
+            n_bad += pgas_call(job_right(), numbered, &number, 8, NULL) != PGAS_OK;
             number++;
             continue;
         }
@@ -326,15 +320,15 @@ static void order_is_kept(void)
                                            : PGAS_BUFFER_COPY,
                             (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
                                                                            : private_memory),
-                            (size_t)i * 97, to_place[right()], kind >= PULL_HEAP_HELPED };
-        n_bad += pgas_call_buffer(any(right()), ordered, args, sizeof args, &b, 1, NULL, NULL) !=
+                            (size_t)i * 97, to_place[job_right()], kind >= PULL_HEAP_HELPED };
+        n_bad += pgas_call_buffer(any(job_right()), ordered, args, sizeof args, &b, 1, NULL, NULL) !=
                  PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && next_number == number && next_pull == pull,
             "copies and pushes run in order with plain calls, pulls among themselves");
     number += 7;
-    n_bad = pgas_call(right(), numbered, &number, 8, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad = pgas_call(job_right(), numbered, &number, 8, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 1, "and a wrong number is noticed");
 }
 
@@ -358,9 +352,9 @@ static void many_in_flight(void)
     pgas_sync_fini(&executed);
     pgas_sync_fini(&local);
     n_bad += pgas_quiesce() != PGAS_OK;
-    int64_t sum = n_run, all = 0;
-    pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && n_bad_seen == 0 && all == (int64_t)N_FLIGHT * n_ranks,
+    uint64_t sum = n_run, all = 0;
+    pgas_allreduce(NULL, &sum, &all, 1, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(n_bad == 0 && n_bad_seen == 0 && all == (uint64_t)N_FLIGHT * (uint64_t)n_ranks,
             "more pulls under way than a rank may have open");
 }
 
@@ -406,9 +400,9 @@ static void seeded_mix(uint64_t seed)
     pgas_sync_fini(&local);
     n_bad += pgas_quiesce() != PGAS_OK;
     pgas_alltoall(NULL, expected, got, sizeof got[0]);
-    int sum = 0;
+    uint64_t sum = 0;
     for (int r = 0; r < n_ranks; r++)
-        sum += (int)got[r];
+        sum += got[r];
     spmd_ok(n_bad == 0 && n_bad_seen == 0 && n_run == sum,
             "a random mix of kinds, sizes and ranks");
 }
@@ -438,11 +432,11 @@ static void on_keep(const void *args, size_t bytes, pgas_thread_t source, void *
 static void handlers_take_buffers(void)
 {
     begin();
-    pgas_buffer_t b[4] = { buffer_of(COPY, right(), 0, 24, 1),
-                           buffer_of(COPY, right(), 64, 50000, 2),
-                           buffer_of(PULL_PRIVATE, right(), 50112, 50000, 4),
-                           buffer_of(PUSH, right(), 200000, 8, 5) };
-    int n_bad = pgas_call_buffer(any(right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK ||
+    pgas_buffer_t b[4] = { buffer_of(COPY, job_right(), 0, 24, 1),
+                           buffer_of(COPY, job_right(), 64, 50000, 2),
+                           buffer_of(PULL_PRIVATE, job_right(), 50112, 50000, 4),
+                           buffer_of(PUSH, job_right(), 200000, 8, 5) };
+    int n_bad = pgas_call_buffer(any(job_right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK ||
                 pgas_quiesce() != PGAS_OK;
     void *address;
     spmd_ok(n_bad == 0 && n_bad_seen == 0 && kept_bytes[0] == 24 && kept_bytes[1] == 50000 &&
@@ -501,8 +495,8 @@ static void handlers_call_with_buffers(void)
             far_of_me = r;
     relay_far_push = far_of_me == me ? PGAS_ERR_CONTEXT : PGAS_OK;
     pgas_barrier(NULL);
-    pgas_buffer_t b = buffer_of(COPY, right(), 0, 70000, 76);
-    int n_bad = pgas_call_buffer(any(right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK ||
+    pgas_buffer_t b = buffer_of(COPY, job_right(), 0, 70000, 76);
+    int n_bad = pgas_call_buffer(any(job_right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK ||
                 pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && relay_bad == 0 && n_run == 1 && n_bad_seen == 0,
             "a handler calls back with buffers");
@@ -534,14 +528,6 @@ static void on_give_short(const void *args, size_t bytes, pgas_thread_t source, 
     n_bad_seen += pgas_reply("short", 5) != PGAS_OK;
 }
 
-static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
-
 static void large_replies(void)
 {
     const size_t size[] = { 1, call_max, call_max + 1, 100000, (size_t)3 << 20 };
@@ -552,7 +538,7 @@ static void large_replies(void)
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(place); k++) {
             uint64_t ask[2] = { i + k, size[i] };
             memset(place[k], 0xaa, size[i] + 1);
-            n_bad += pgas_call_return(right(), give, ask, sizeof ask, place[k], size[i], NULL) !=
+            n_bad += pgas_call_return(job_right(), give, ask, sizeof ask, place[k], size[i], NULL) !=
                      PGAS_OK;
             n_bad += !is_filled(place[k], i + k, size[i]) || place[k][size[i]] != 0xaa;
         }
@@ -573,9 +559,9 @@ static void large_replies(void)
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_bad_seen == 0, "many at once, on one counter");
-    spmd_ok(pgas_call_return(right(), give_short, NULL, 0, private_memory, 100000, NULL) ==
+    spmd_ok(pgas_call_return(job_right(), give_short, NULL, 0, private_memory, 100000, NULL) ==
                     PGAS_ERR_MISMATCH &&
-                pgas_call_return(right(), give_none, NULL, 0, private_memory, 100000, NULL) ==
+                pgas_call_return(job_right(), give_none, NULL, 0, private_memory, 100000, NULL) ==
                     PGAS_ERR_MISMATCH,
             "another size than expected, or none, gives MISMATCH");
     pgas_barrier(NULL);
@@ -584,16 +570,6 @@ static void large_replies(void)
 /* ---- no room ---- */
 
 static int gate_open;
-
-static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    while (!__atomic_load_n(&gate_open, __ATOMIC_ACQUIRE)) {
-    }
-}
 
 /* Rank 0 stays in a handler; the others fill what leads to it. */
 static void again_means_nothing_happened(void)
@@ -638,18 +614,9 @@ static void again_means_nothing_happened(void)
         __atomic_store_n(&gate_open, 1, __ATOMIC_RELEASE);
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
-    int64_t mine = n_sent, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT64, PGAS_SUM);
+    uint64_t mine = (uint64_t)n_sent, all = 0;
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && (me != 0 || n_run == all), "what was taken runs once");
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_run++;
 }
 
 /* ---- refusals ---- */
@@ -678,7 +645,7 @@ static void refusals(void)
     good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_INVALID;
     b[0].mode = PGAS_BUFFER_PUSH;
     good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
-    b[0].target = to_place[right()];
+    b[0].target = to_place[job_right()];
     good = good && (n_ranks == 1 ||
                     pgas_call_buffer(any(me), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE);
     b[0].target = pgas_gptr_make(0, PGAS_OFFSET_MAX);
@@ -716,8 +683,8 @@ static void register_all(void)
     pgas_handler_register("t.give", on_give, NULL, &give);
     pgas_handler_register("t.give_short", on_give_short, NULL, &give_short);
     pgas_handler_register("t.give_none", on_nothing, NULL, &give_none);
-    pgas_handler_register("t.gate", on_gate, NULL, &gate);
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
+    pgas_handler_register("t.count", on_count, &n_run, &count);
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,7 @@
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
 #include "msg/descriptor.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define LIMIT      ((size_t)256 << 10)
@@ -23,13 +24,9 @@
 #define HALF       ((size_t)200 << 10)
 
 static pgas_handler_t whole, count, gate, give;
-static int me, n_ranks, gate_open, n_whole, n_counted;
+static int me, n_ranks, gate_open, n_whole;
+static uint64_t n_counted;
 static unsigned char *memory;
-
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
 
 static pgas_thread_t any(int rank)
 {
@@ -51,43 +48,24 @@ static void on_whole(const void *args, size_t bytes, pgas_thread_t source, void 
     n_whole += good && i == n;
 }
 
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_counted++;
-}
-
-static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    while (!__atomic_load_n(&gate_open, __ATOMIC_ACQUIRE)) {
-    }
-}
-
 static void too_large(void)
 {
     pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, memory, LIMIT + 1, PGAS_NULL, false },
                            { PGAS_BUFFER_PULL, memory, LIMIT, PGAS_NULL, false } };
-    bool good = pgas_call_buffer(any(right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+    bool good = pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].mode = PGAS_BUFFER_PULL;
     good =
-        good && pgas_call_buffer(any(right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+        good && pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].bytes = 9;
     good =
-        good && pgas_call_buffer(any(right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
+        good && pgas_call_buffer(any(job_right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
     good =
-        good && pgas_call_return(right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
+        good && pgas_call_return(job_right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
     spmd_ok(good && pgas_quiesce() == PGAS_OK && n_counted == 0,
             "more than PGAS_BUFFER_LIMIT, alone or in sum, is refused");
     b[0].mode = PGAS_BUFFER_COPY;
     b[0].bytes = LIMIT;
-    good = pgas_call_buffer(any(right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK &&
+    good = pgas_call_buffer(any(job_right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK &&
            pgas_quiesce() == PGAS_OK;
     spmd_ok(good && n_whole == 1, "as much as that copied, and pulled, is not");
 }
@@ -102,7 +80,7 @@ static void pulls_wait_for_room(void)
     pgas_barrier(NULL);
     for (int i = 0; i < N_PULLS; i++) {
         pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, PULL_BYTES, PGAS_NULL, i % 3 > 0 };
-        n_bad += pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, &opts, NULL) != PGAS_OK;
+        n_bad += pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, &opts, NULL) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
@@ -130,7 +108,7 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
     to = PGASI_MIN(to, sizeof stream);
     for (size_t at = from; at < to && status == PGAS_OK; at += 1024) {
         pgasi_parcel_piece_t piece = { id, sizeof stream, at };
-        status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL, &piece,
+        status = pgasi_outbox_call_pair(job_right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL, &piece,
                                         sizeof piece, (const char *)&stream + at,
                                         PGASI_MIN(to - at, (size_t)1024), PGAS_FULL_WAIT);
     }
@@ -145,7 +123,7 @@ static pgas_status_t copy_and_wait(void)
     opts.sync = &executed;
     pgas_status_t status = pgas_sync_init(&executed, 1);
     if (status == PGAS_OK)
-        status = pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, &opts, NULL);
+        status = pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, &opts, NULL);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&executed, -1);
     pgas_sync_fini(&executed);
@@ -161,7 +139,7 @@ static void copies_find_no_room(void)
                 "beside a large one that has begun, a copy finds no room: its counter says so");
     pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false };
     /* the log says so */
-    n_bad += pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK;
+    n_bad += pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_whole == 0, "and its handler does not run");
     n_bad = send_some(UINT64_C(1) << 40, 2048, SIZE_MAX) != PGAS_OK || pgas_quiesce() != PGAS_OK;
@@ -197,17 +175,17 @@ static void open_pulls_are_limited(void)
         __atomic_store_n(&gate_open, 1, __ATOMIC_RELEASE);
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
-    int64_t mine = n_sent, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT64, PGAS_SUM);
+    uint64_t mine = (uint64_t)n_sent, all = 0;
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && (me != 0 || n_counted == all), "and those that were taken run once");
 }
 
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.whole", on_whole, NULL, &whole);
-    pgas_handler_register("t.count", on_count, NULL, &count);
-    pgas_handler_register("t.gate", on_gate, NULL, &gate);
-    pgas_handler_register("t.give", on_count, NULL, &give);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
+    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
+    pgas_handler_register("t.give", on_count, &n_counted, &give);
     job_begin(&argc, &argv, 10);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

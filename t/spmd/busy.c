@@ -9,6 +9,7 @@
  * Nothing is timed: the computation ends when the peers' marks have arrived in its memory, or after
  * a limit that only a peer that was not served reaches. */
 #include "base/clock.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define LIMIT_NS UINT64_C(20000000000)
@@ -18,22 +19,6 @@ static int me, n_ranks;
 static uint64_t n_counted;
 static uint64_t *own; /* [0] counter, [1] marks of those who are done */
 static pgas_gptr_t words[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
-}
-
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source;
-    (void)context;
-    pgas_reply(args, bytes);
-}
 
 /* Computes until so many marks are there; false if the limit came first. */
 static bool compute(uint64_t marks, uint64_t limit_ns)
@@ -130,7 +115,7 @@ static void missing_marks_are_noticed(void)
 int main(int argc, char **argv)
 {
     static uint64_t user[64 * 8 * 8];
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     job_begin(&argc, &argv, 6);
     me = pgas_rank();

@@ -15,6 +15,8 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "base/rng.h"
+#include "t/handlers.h"
+#include "t/pattern.h"
 #include "t/spmd/job.h"
 
 #define N_ORDERED      1500
@@ -28,31 +30,6 @@ static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t words[JOB_RANKS_MAX]; /* 64 bytes on each rank */
 
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
-
-static unsigned char pattern(uint64_t seed, size_t i)
-{
-    return (unsigned char)(seed * 31 + i * 7 + (i >> 8));
-}
-
-static void fill(unsigned char *to, uint64_t seed, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = pattern(seed, i);
-}
-
-static bool is_filled(const void *from, uint64_t seed, size_t bytes)
-{
-    const unsigned char *at = from;
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != pattern(seed, i))
-            return false;
-    return true;
-}
-
 /* ---- order ---- */
 
 static uint32_t next_of[JOB_RANKS_MAX][SLOTS]; /* by source */
@@ -65,7 +42,7 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
     int slot = pgas_thread_slot(source);
     memcpy(&number, args, sizeof number);
     if (slot >= SLOTS || number != next_of[pgas_thread_rank(source)][slot]++ ||
-        (uintptr_t)args % 8 != 0 || !is_filled((const char *)args + 8, number, bytes - 8) ||
+        (uintptr_t)args % 8 != 0 || !pattern_matches((const char *)args + 8, number, bytes - 8) ||
         context != (void *)&n_out_of_order)
         n_out_of_order++;
 }
@@ -76,7 +53,7 @@ static pgas_status_t send_numbered(pgas_agg_t *agg, int rank, uint64_t number, u
     size_t bytes =
         8 + (size_t)(draw >> 8) % (draw & 16 ? 24 : PGASI_MIN(call_max, sizeof args) - 7);
     memcpy(args, &number, 8);
-    fill(args + 8, number, bytes - 8);
+    pattern_fill(args + 8, number, bytes - 8);
     if (draw % 4 == 0)
         return pgas_call(rank, numbered, args, bytes, NULL);
     if (draw % 4 != 1)
@@ -121,7 +98,7 @@ static void order_of_direct_and_gathered_calls(uint64_t seed)
     spmd_is_int(n_bad + n_out_of_order, 0,
                 "in order, with their arguments, direct and gathered mixed");
     uint64_t wrong = 1000000;
-    n_bad = pgas_call(right(), numbered, &wrong, sizeof wrong, NULL) != PGAS_OK ||
+    n_bad = pgas_call(job_right(), numbered, &wrong, sizeof wrong, NULL) != PGAS_OK ||
             pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 1, "and a wrong number is noticed");
     n_out_of_order = 0;
@@ -140,7 +117,7 @@ static void on_sized(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     sizes_sum += bytes;
     n_sized++;
-    n_sized_wrong += !is_filled(args, bytes, bytes);
+    n_sized_wrong += !pattern_matches(args, bytes, bytes);
 }
 
 static void sizes(void)
@@ -150,12 +127,12 @@ static void sizes(void)
     uint64_t sum = 0;
     for (int r = 0; r < n_ranks; r++) {
         for (size_t bytes = 0; bytes <= call_max; bytes = bytes < 40 ? bytes + 1 : bytes * 2 - 17) {
-            fill(args, bytes, bytes);
+            pattern_fill(args, bytes, bytes);
             n_bad += pgas_call(r, sized, args, bytes, NULL) != PGAS_OK;
             sum += bytes;
             n++;
         }
-        fill(args, call_max, call_max);
+        pattern_fill(args, call_max, call_max);
         n_bad += pgas_call(r, sized, args, call_max, NULL) != PGAS_OK;
         n_bad += pgas_call(r, sized, args, call_max + 1, NULL) != PGAS_ERR_LIMIT;
         n_bad += pgas_call_try(r, sized, args, SIZE_MAX, NULL) != PGAS_ERR_LIMIT;
@@ -173,30 +150,6 @@ static void sizes(void)
 
 static int reply_status[3];
 static uint64_t n_counted;
-
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source;
-    (void)context;
-    pgas_reply(args, bytes);
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
-}
-
-static void on_silent(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
 
 static void on_longer(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -224,27 +177,27 @@ static void replies(void)
     int n_bad = 0;
     for (int r = 0; r < n_ranks; r++) {
         for (size_t bytes = 1; bytes <= call_max; bytes = bytes < 10 ? bytes + 1 : bytes * 3 + 1) {
-            fill(args, bytes + (size_t)me, bytes);
+            pattern_fill(args, bytes + (size_t)me, bytes);
             back[bytes] = 0xcc;
             n_bad += pgas_call_return(r, echo, args, bytes, back, bytes, NULL) != PGAS_OK;
-            n_bad += !is_filled(back, bytes + (size_t)me, bytes) || back[bytes] != 0xcc;
+            n_bad += !pattern_matches(back, bytes + (size_t)me, bytes) || back[bytes] != 0xcc;
         }
-        fill(args, 5, call_max);
+        pattern_fill(args, 5, call_max);
         n_bad += pgas_call_return(r, echo, args, call_max, back, call_max, NULL) != PGAS_OK;
-        n_bad += !is_filled(back, 5, call_max);
+        n_bad += !pattern_matches(back, 5, call_max);
     }
     spmd_is_int(n_bad, 0, "replies come back, up to PGAS_CALL_MAX");
-    n_bad = pgas_call_return(right(), silent, NULL, 0, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(right(), longer, args, 8, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(right(), echo, args, 7, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(right(), echo, args, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_call_return(right(), echo, args, 8, back, 0, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(right(), echo, args, 8, back, pgasi_param.buffer_limit + 1, NULL) !=
+    n_bad = pgas_call_return(job_right(), silent, NULL, 0, back, 8, NULL) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), longer, args, 8, back, 8, NULL) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 7, back, 8, NULL) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, back, 0, NULL) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, back, pgasi_param.buffer_limit + 1, NULL) !=
              PGAS_ERR_LIMIT;
     n_bad += pgas_reply(args, 8) != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "a missing reply or one of another size is a mismatch");
-    n_bad = pgas_call_return(right(), twice, args, 8, back, 8, NULL) != PGAS_OK ||
-            !is_filled(back, 5, 8);
+    n_bad = pgas_call_return(job_right(), twice, args, 8, back, 8, NULL) != PGAS_OK ||
+            !pattern_matches(back, 5, 8);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && reply_status[0] == PGAS_ERR_LIMIT && reply_status[1] == PGAS_OK &&
                 reply_status[2] == PGAS_ERR_CONTEXT,
@@ -308,7 +261,7 @@ static void late_completion_is_ignored(void)
 {
     pgas_sync_t first, second;
     int n_bad = pgas_sync_init(&first, 1) != PGAS_OK;
-    n_bad += pgas_call(right(), count, NULL, 0, &first) != PGAS_OK;
+    n_bad += pgas_call(job_right(), count, NULL, 0, &first) != PGAS_OK;
     pgas_sync_fini(&first);
     n_bad += pgas_sync_init(&second, 1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += pgas_sync_test(&second) != PGAS_INPROGRESS;
@@ -326,7 +279,7 @@ static void on_chain(const void *args, size_t bytes, pgas_thread_t source, void 
     memcpy(&left, args, sizeof left);
     n_counted++;
     if (left-- > 0)
-        n_sized_wrong += pgas_call(right(), chain, &left, bytes, NULL) != PGAS_OK;
+        n_sized_wrong += pgas_call(job_right(), chain, &left, bytes, NULL) != PGAS_OK;
 }
 
 static void chains(void)
@@ -335,7 +288,7 @@ static void chains(void)
     uint64_t length = LENGTH;
     n_counted = 0;
     pgas_barrier(NULL);
-    int n_bad = pgas_call(right(), chain, &length, sizeof length, NULL) != PGAS_OK ||
+    int n_bad = pgas_call(job_right(), chain, &length, sizeof length, NULL) != PGAS_OK ||
                 pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_counted == LENGTH + 1 && n_sized_wrong == 0,
             "chains of calls from handlers, all of them");
@@ -481,7 +434,7 @@ static void what_handlers_may_do(void)
     far_rank = far_rank < 0 ? me : far_rank;
     other_rank = other_rank < 0 ? me : other_rank;
     pgas_barrier(NULL);
-    n_bad += pgas_call(right(), probe, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad += pgas_call(job_right(), probe, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && seen.near_put == PGAS_OK && seen.near_amo == PGAS_OK &&
                 seen.alloc_local == PGAS_OK,
             "in a handler: put, atomics and alloc_local within the node");
@@ -503,16 +456,6 @@ static void what_handlers_may_do(void)
 
 static int gate_open;
 
-static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    while (!__atomic_load_n(&gate_open, __ATOMIC_ACQUIRE)) {
-    }
-}
-
 /* Rank 0 serves nothing until all others have heard AGAIN; its first thread stays out of the
  * library meanwhile. */
 static void full_peer_says_again(void)
@@ -531,7 +474,7 @@ static void full_peer_says_again(void)
     while (me != 0 && status == PGAS_OK && bytes < GATE_BYTES_MAX) {
         uint64_t number = sent[0];
         memcpy(args, &number, 8);
-        fill(args + 8, number, each - 8);
+        pattern_fill(args + 8, number, each - 8);
         status = pgas_call_try(0, numbered, args, each, NULL);
         sent[0] += status == PGAS_OK;
         bytes += each;
@@ -542,7 +485,7 @@ static void full_peer_says_again(void)
     for (int i = 0; i < 50 && me != 0; i++) {
         uint64_t number = sent[0]++;
         memcpy(args, &number, 8);
-        fill(args + 8, number, each - 8);
+        pattern_fill(args + 8, number, each - 8);
         n_bad += pgas_call(0, numbered, args, each, NULL) != PGAS_OK;
     }
     spmd_progress(job_progress);
@@ -584,14 +527,14 @@ static void register_all(void)
     pgas_handler_register("t.numbered", on_numbered, &n_out_of_order, &numbered);
     pgas_handler_register("t.sized", on_sized, NULL, &sized);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
-    pgas_handler_register("t.count", on_count, NULL, &count);
-    pgas_handler_register("t.silent", on_silent, NULL, &silent);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
+    pgas_handler_register("t.silent", on_nothing, NULL, &silent);
     pgas_handler_register("t.longer", on_longer, NULL, &longer);
     pgas_handler_register("t.twice", on_twice, NULL, &twice);
     pgas_handler_register("t.chain", on_chain, NULL, &chain);
     pgas_handler_register("t.tree", on_tree, NULL, &tree);
     pgas_handler_register("t.probe", on_probe, NULL, &probe);
-    pgas_handler_register("t.gate", on_gate, NULL, &gate);
+    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
     pgas_handler_register("t.answering", on_answering, NULL, &answering);
 }
 

@@ -13,6 +13,7 @@
  */
 #include "base/checks.h"
 #include "base/param.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define SENT_MAX ((size_t)64 << 20)
@@ -22,16 +23,6 @@ static int me, n_ranks, gate_open;
 static size_t arg_bytes;
 static uint64_t n_accepted, n_arrived, n_again, n_counted;
 static int n_wrong;
-
-static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    while (!__atomic_load_n(&gate_open, __ATOMIC_ACQUIRE)) {
-    }
-}
 
 static void on_drop(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -61,15 +52,6 @@ static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *
     n_again += status == PGAS_ERR_AGAIN;
     memcpy(data, &n_accepted, 8);
     n_wrong += pgas_call_try(0, drop, data, arg_bytes, NULL) != PGAS_ERR_AGAIN;
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_counted++;
 }
 
 static void on_fat_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -156,10 +138,10 @@ static void counters_have_a_limit(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.gate", on_gate, NULL, &gate);
+    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
     pgas_handler_register("t.pour", on_pour, NULL, &pour);
     pgas_handler_register("t.drop", on_drop, NULL, &drop);
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
     pgas_handler_register("t.fat_reply", on_fat_reply, NULL, &fat_reply);
     job_begin(&argc, &argv, 4);
     me = pgas_rank();

@@ -33,10 +33,11 @@
 #include "msg/descriptor.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
+#include "t/spmd/message.h"
 #include "t/spmd/pieces.h"
 
-#define BODY_MAX  8192
 #define THREADS   2
 #define RANKS_MAX 8
 #define DEPTH     12 /* of calls that call back twice */
@@ -106,29 +107,6 @@ static bool as_wanted(pgas_thread_t target)
 
 /* ---- queues ---- */
 
-typedef struct {
-    size_t bytes;
-    int form; /* 0: zeros, 1: zeros at the end, else without pattern */
-    uint64_t word;
-} message_t;
-
-static message_t draw(pgasi_rng_t *rng)
-{
-    size_t max = pgasi_param.call_max < BODY_MAX ? pgasi_param.call_max : BODY_MAX;
-    uint64_t kind = pgasi_rng_below(rng, 16);
-    message_t m = { 8, (int)pgasi_rng_below(rng, 4), pgasi_rng_u64(rng) };
-    if (kind > 5)
-        m.bytes = pgasi_rng_below(rng, kind < 15 ? 200 : max + 1);
-    return m;
-}
-
-static void write_message(char *args, const message_t *m)
-{
-    size_t full = m->form == 0 ? 0 : m->form == 1 ? m->bytes / 2 : m->bytes;
-    for (size_t i = 0; i < m->bytes; i++)
-        args[i] = (char)(i < full ? (m->word | 1) * (i + 1) >> 24 : 0);
-}
-
 static uint64_t seed_of(int queue, int source, int thread, int target)
 {
     return seed + (uint64_t)((queue * RANKS_MAX + source) * THREADS + thread) * RANKS_MAX +
@@ -152,10 +130,8 @@ static void begin_queues(void)
 
 static void take(int queue, int rank, int thread, const void *args, size_t bytes)
 {
-    char want[BODY_MAX];
-    message_t m = draw(&model[queue][rank][thread]);
-    write_message(want, &m);
-    if (bytes != m.bytes || (bytes && memcmp(args, want, bytes) != 0))
+    message_t m = message_draw(&model[queue][rank][thread]);
+    if (!message_matches(&m, args, bytes))
         __atomic_fetch_add(&n_wrong, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&n_taken[queue][rank][thread], 1, __ATOMIC_RELAXED);
 }
@@ -163,10 +139,10 @@ static void take(int queue, int rank, int thread, const void *args, size_t bytes
 /* Each fourth call to any thread is answered by one of the handlers' queue. */
 static void answer(int rank)
 {
-    char args[BODY_MAX];
+    char args[MESSAGE_MAX];
     pgasi_rng_t before = handlers_draw[rank];
-    message_t m = draw(&handlers_draw[rank]);
-    write_message(args, &m);
+    message_t m = message_draw(&handlers_draw[rank]);
+    message_write(args, &m);
     if (pgas_call(rank, queued[FROM_HANDLERS], args, m.bytes, NULL) == PGAS_OK)
         n_of_handlers[rank]++;
     else
@@ -192,19 +168,19 @@ static pgas_thread_t target_of(int queue, int rank)
 static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pgas_agg_t *agg,
                     pgas_sync_t *done)
 {
-    char args[BODY_MAX];
+    char args[MESSAGE_MAX];
     void *place = args;
     pgas_thread_t target = target_of(queue, rank);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    message_t m = draw(rng);
-    write_message(args, &m);
+    message_t m = message_draw(rng);
+    message_write(args, &m);
     pgas_status_t status;
     switch (pgasi_rng_below(ways, 6)) {
     case 0:
         status = pgas_call_begin(target, queued[queue], m.bytes, NULL, &place);
         if (status != PGAS_OK)
             return 1;
-        write_message(place, &m);
+        message_write(place, &m);
         return pgas_call_commit() != PGAS_OK;
     case 1:
         opts.sync = done;
@@ -317,15 +293,6 @@ static void second_begins(void)
 
 /* ---- promises ---- */
 
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
-}
-
 static void a_channel_comes_by_itself(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
@@ -388,7 +355,7 @@ static void a_call_out_of_place_is_noticed(void)
     pgas_sync_init(&done, 0);
     pgasi_rng_seed(&rng, seed_of(TO_FIRST, me, 0, peer));
     pgasi_rng_seed(&ways, 3);
-    draw(&rng); /* this one is left out */
+    message_draw(&rng); /* this one is left out */
     for (int i = 0; i < 20; i++)
         send_one(TO_FIRST, peer, &rng, &ways, agg, &done);
     pgas_sync_wait(&done, -1);
@@ -437,7 +404,7 @@ static uint32_t n_granted(void)
 /* Nothing more goes there, not even the first piece of a large one. */
 static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
 {
-    static const char data[3 * BODY_MAX];
+    static const char data[3 * MESSAGE_MAX];
     pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY,
                              .address = (void *)(uintptr_t)data,
                              .bytes = sizeof data };
@@ -771,7 +738,7 @@ static void register_handlers(void)
     static const char *const names[] = { "any", "service", "first", "second", "handlers" };
     for (int q = 0; q < QUEUES; q++)
         pgas_handler_register(names[q], on_queued, (void *)(intptr_t)q, &queued[q]);
-    pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_register("count", on_count, &n_counted, &count);
     pgas_handler_register("split", on_split, NULL, &split);
     pgas_handler_register("check words", on_check_words, NULL, &check_words);
 }

@@ -28,11 +28,6 @@ typedef struct {
 
 static int me, n_ranks;
 
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
-
 static bool overlap(const block_t *a, const block_t *b)
 {
     uint64_t from_a = pgas_gptr_offset(a->ptr), from_b = pgas_gptr_offset(b->ptr);
@@ -167,7 +162,7 @@ static void the_whole_heap(void)
              pgas_alloc_local(1, &more) != PGAS_ERR_NO_MEMORY;
     n_bad += more != PGAS_NULL;
     unsigned char last = 9, back = 0;
-    pgas_gptr_t end = pgas_gptr_add(pgas_gptr_at(all, right()), (int64_t)info.heap_bytes - 1);
+    pgas_gptr_t end = pgas_gptr_add(pgas_gptr_at(all, job_right()), (int64_t)info.heap_bytes - 1);
     n_bad += pgas_put(end, &last, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
     n_bad += pgas_get(&back, end, 1) != PGAS_OK || back != 9;
     n_bad += pgas_put(end, "ab", 2) != PGAS_ERR_RANGE ||
@@ -218,13 +213,13 @@ static void attached_memory_comes_and_goes(void)
     memset(second, 2, BYTES);
     n_bad += pgas_mem_attach(first, BYTES, &ptr) != PGAS_OK;
     job_gather(ptr, all);
-    n_bad += pgas_get(&value, pgas_gptr_add(all[right()], 100), 1) != PGAS_OK || value != 1;
+    n_bad += pgas_get(&value, pgas_gptr_add(all[job_right()], 100), 1) != PGAS_OK || value != 1;
     pgas_barrier(NULL);
     n_bad += pgas_mem_detach(ptr) != PGAS_OK || pgas_mem_attach(second, BYTES, &ptr) != PGAS_OK;
     job_gather(ptr, all);
-    n_bad += pgas_get(&value, pgas_gptr_add(all[right()], 100), 1) != PGAS_OK || value != 2;
+    n_bad += pgas_get(&value, pgas_gptr_add(all[job_right()], 100), 1) != PGAS_OK || value != 2;
     value = 3;
-    n_bad += pgas_put(pgas_gptr_add(all[right()], 100), &value, 1) != PGAS_OK ||
+    n_bad += pgas_put(pgas_gptr_add(all[job_right()], 100), &value, 1) != PGAS_OK ||
              pgas_flush_all() != PGAS_OK;
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && second[100] == 3 && first[100] == 1,
@@ -233,7 +228,7 @@ static void attached_memory_comes_and_goes(void)
     n_bad = pgas_mem_detach(pgas_gptr_add(ptr, 64)) != PGAS_ERR_INVALID ||
             pgas_mem_detach(ptr) != PGAS_OK;
     pgas_barrier(NULL);
-    n_bad += right() == me ? 0 : pgas_mem_detach(all[right()]) != PGAS_ERR_INVALID;
+    n_bad += job_right() == me ? 0 : pgas_mem_detach(all[job_right()]) != PGAS_ERR_INVALID;
     spmd_is_int(n_bad, 0, "detach wants the start of a segment of one's own");
     free(first);
     free(second);
@@ -253,7 +248,7 @@ static void attached_memory_is_aligned_as_it_is(void)
         n_bad += pgas_mem_attach(raw + shift, 64, &ptr) != PGAS_OK ||
                  pgas_gptr_of(raw + shift + 3) != ptr + 3;
         job_gather(ptr, all);
-        pgas_gptr_t there = all[right()], aligned = pgas_gptr_add(there, up);
+        pgas_gptr_t there = all[job_right()], aligned = pgas_gptr_add(there, up);
         n_bad += there % 8 != (uint64_t)shift % 8;
         if (shift % 8) {
             n_bad += pgas_fetch_add_u64(there, 1, &old) != PGAS_ERR_INVALID;
@@ -320,7 +315,7 @@ static void pointers_that_peers_remember_do_not_come_again(void)
     int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     bool told = pgas_node_of(left) != pgas_node();
     job_gather(first, of);
-    n_bad += pgas_put(of[right()], &value, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_put(of[job_right()], &value, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += all[0] != 1 || pgas_mem_detach(first) != PGAS_OK;
     pgas_status_t status = pgas_mem_attach(other, BYTES, &second);

@@ -17,6 +17,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "msg/descriptor.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define N_CALLS   600
@@ -50,15 +51,6 @@ static void on_filled(const void *args, size_t bytes, pgas_thread_t source, void
     for (size_t i = 8; i < bytes && good; i++)
         good = ((const unsigned char *)args)[i] == byte_of(number, i, bytes);
     n_wrong += !good;
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
 }
 
 static void fill(char *args, uint64_t number)
@@ -382,7 +374,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("filled", on_filled, NULL, &filled);
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
-    pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_register("count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

@@ -12,6 +12,7 @@
 
 #include "base/param.h"
 #include "init/account.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 static char *text;
@@ -134,14 +135,6 @@ static void bytes_per_rank(void)
 }
 
 static pgas_handler_t nothing;
-
-static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
 
 static void statistics(void)
 {

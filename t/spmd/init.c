@@ -12,20 +12,12 @@
  */
 #include <pthread.h>
 #include "base/param.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"
 
 static pgas_handler_t count;
-static int n_counted;
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_counted++;
-}
+static uint64_t n_counted;
 
 /* The library does its work: everybody calls everybody and writes to the right. */
 static bool works(void)
@@ -42,7 +34,7 @@ static bool works(void)
     for (int r = 0; r < n; r++)
         good = pgas_call(r, count, NULL, 0, NULL) == PGAS_OK && good;
     good = pgas_quiesce() == PGAS_OK && good;
-    good = good && n_counted == n && *word == (uint64_t)((me + n - 1) % n) + 5;
+    good = good && n_counted == (uint64_t)n && *word == (uint64_t)((me + n - 1) % n) + 5;
     return pgas_free(ptr) == PGAS_OK && good;
 }
 
@@ -179,7 +171,7 @@ int main(int argc, char **argv)
                    { "serialized", MPI_THREAD_SERIALIZED },
                    { "multiple", MPI_THREAD_MULTIPLE } };
     const char *mode = getenv("PGAS_TEST_MPI");
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
     setenv("PGAS_HEAP_SIZE", "4M", 0);
     if (!mode || strcmp(mode, "none") == 0) {
         spmd_begin(&argc, &argv, SPMD_NO_MPI);

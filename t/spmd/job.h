@@ -71,6 +71,12 @@ static inline int job_end(void)
     return spmd_end();
 }
 
+/* The next rank in the ring of all ranks. */
+static inline int job_right(void)
+{
+    return (pgas_rank() + 1) % pgas_n_ranks();
+}
+
 /* The pointers of all ranks. */
 static inline void job_gather(pgas_gptr_t mine, pgas_gptr_t all[JOB_RANKS_MAX])
 {

@@ -7,30 +7,15 @@
  *   tls:    posix sysv,cma tcp,self
  *   source: pgas/call.h; public headers
  */
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"
 
 #define N_LATE 40
 
 static int me, n_ranks;
-static int ran[N_LATE];
+static uint64_t ran[N_LATE];
 static pgas_handler_t early, late[N_LATE], extra, again;
-
-static void on_call(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    ++*(int *)context;
-}
-
-static void on_other(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
 
 static bool same_everywhere(uint64_t value)
 {
@@ -48,7 +33,7 @@ static void any_order(void)
     for (int i = 0; i < N_LATE; i++) {
         int k = (i * 7 + me * 3) % N_LATE;
         snprintf(name, sizeof name, "late.%d", k);
-        n_bad += pgas_handler_register(name, on_call, &ran[k], &late[k]) != PGAS_OK || late[k] != 0;
+        n_bad += pgas_handler_register(name, on_count, &ran[k], &late[k]) != PGAS_OK || late[k] != 0;
     }
     pgas_handler_t before = early;
     n_bad += pgas_call(me, late[0], NULL, 0, NULL) != PGAS_ERR_NOT_FOUND;
@@ -81,11 +66,11 @@ static void nothing_new(void)
 
 static void missing_on_one_rank(void)
 {
-    static int runs;
+    static uint64_t runs;
     extra = 77;
     if (me != n_ranks - 1)
-        pgas_handler_register("late.extra", on_call, &runs, &extra);
-    pgas_handler_register("late.common", on_call, &runs, &again);
+        pgas_handler_register("late.extra", on_count, &runs, &extra);
+    pgas_handler_register("late.common", on_count, &runs, &again);
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
     int ranks = said_by("handler 'late.extra' is registered on rank 0 but missing on rank ");
@@ -94,8 +79,8 @@ static void missing_on_one_rank(void)
     spmd_ok(again == 0 && pgas_call(me, again, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
             "those of the round are forgotten");
     static pgas_handler_t first = 1, second = 1;
-    int n_bad = pgas_handler_register("late.extra", on_call, &runs, &second) != PGAS_OK;
-    n_bad += pgas_handler_register("late.common", on_call, &runs, &first) != PGAS_OK;
+    int n_bad = pgas_handler_register("late.extra", on_count, &runs, &second) != PGAS_OK;
+    n_bad += pgas_handler_register("late.common", on_count, &runs, &first) != PGAS_OK;
     n_bad += pgas_handlers_agree() != PGAS_OK || first == 0 || second == 0;
     n_bad +=
         pgas_call((me + 1) % n_ranks, first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
@@ -106,7 +91,7 @@ static void missing_on_one_rank(void)
 static void different_on_one_rank(void)
 {
     static pgas_handler_t h;
-    pgas_handler_register(me == 0 ? "late.zero" : "late.other", on_other, NULL, &h);
+    pgas_handler_register(me == 0 ? "late.zero" : "late.other", on_nothing, NULL, &h);
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
     spmd_ok(said("but missing on rank") && status == PGAS_ERR_MISMATCH,
@@ -120,15 +105,15 @@ static void names(void)
     int n_bad = 0;
     memset(name, 'x', sizeof name);
     name[PGAS_HANDLER_NAME_MAX + 1] = '\0';
-    n_bad += pgas_handler_register(name, on_other, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("", on_other, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register(NULL, on_other, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register(name, on_nothing, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register("", on_nothing, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register(NULL, on_nothing, NULL, &h) != PGAS_ERR_INVALID;
     n_bad += pgas_handler_register("late.null", NULL, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("late.null", on_other, NULL, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("late.3", on_other, NULL, &h) != PGAS_ERR_EXISTS || h != 5;
-    n_bad += pgas_handler_register("late.3", on_call, &ran[3], &h) != PGAS_OK || h != late[3];
+    n_bad += pgas_handler_register("late.null", on_nothing, NULL, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register("late.3", on_nothing, NULL, &h) != PGAS_ERR_EXISTS || h != 5;
+    n_bad += pgas_handler_register("late.3", on_count, &ran[3], &h) != PGAS_OK || h != late[3];
     name[PGAS_HANDLER_NAME_MAX] = '\0';
-    n_bad += pgas_handler_register(name, on_other, NULL, &h) != PGAS_OK ||
+    n_bad += pgas_handler_register(name, on_nothing, NULL, &h) != PGAS_OK ||
              pgas_handlers_agree() != PGAS_OK || h == 0;
     spmd_is_int(
         n_bad, 0,
@@ -138,7 +123,7 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static int early_ran;
-    pgas_handler_register("early", on_call, &early_ran, &early);
+    pgas_handler_register("early", on_count, &early_ran, &early);
     job_begin(&argc, &argv, 8);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

@@ -21,6 +21,7 @@
  */
 #include "mcts/mcts.h"
 #include "pgas/hex.h"
+#include "t/random.h"
 #include "t/spmd/job.h"
 #include "t/spmd/mcts_made.h"
 
@@ -34,14 +35,8 @@ static made_game_t games[N_GAMES] = {
     { .bytes = 0 }, /* Hex 6x6 */
 };
 
-static pgasi_rng_t rng; /* the same numbers on all ranks */
 static int n_searches, n_bad_status, n_bad_counts, n_wrong, n_open, n_lost, n_ends[6];
 static uint64_t n_rollouts, n_remote;
-
-static uint64_t below(uint64_t n)
-{
-    return pgasi_rng_below(&rng, n);
-}
 
 static bool is_bad(pgas_status_t status, const char *what)
 {
@@ -55,8 +50,8 @@ static bool is_bad(pgas_status_t status, const char *what)
 static void draw_options(pgas_mcts_opts_t *o)
 {
     o->seed = pgasi_rng_u64(&rng);
-    o->n_threads = 1 + (int)below(3);
-    o->playouts = 1 + (int)below(3);
+    o->n_threads = 1 + below_int(3);
+    o->playouts = 1 + below_int(3);
     o->policy = (pgas_mcts_policy_t)below(2);
     o->pending = (pgas_mcts_pending_t)below(3);
     o->mode = below(4) ? PGAS_MCTS_TREE : (pgas_mcts_mode_t)below(3);
@@ -65,11 +60,11 @@ static void draw_options(pgas_mcts_opts_t *o)
     o->always_call = below(3) == 0;
     o->no_combining = below(3) == 0;
     o->no_proofs = below(2) == 0;
-    o->in_flight = below(2) ? 0 : 1 + (int)below(400);
-    o->phase = below(2) ? 0 : 1 + (int)below(500);
+    o->in_flight = below(2) ? 0 : 1 + below_int(400);
+    o->phase = below(2) ? 0 : 1 + below_int(500);
     o->widening = below(4) ? 0 : 1.5;
     o->fpu = below(4) ? 0 : 0.4;
-    o->max_depth = below(4) ? 0 : 1 + (int)below(6);
+    o->max_depth = below(4) ? 0 : 1 + below_int(6);
     o->memory_bytes = below(6) ? 0 : 128 << 10;
 }
 

@@ -16,9 +16,10 @@
 #include "base/param.h"
 #include "base/checks.h"
 #include "base/rng.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
+#include "t/spmd/message.h"
 
-#define BODY_MAX  8192
 #define N_SENT    1500
 #define N_MILLION UINT64_C(1000000)
 
@@ -30,30 +31,6 @@ static pgasi_rng_t model[JOB_RANKS_MAX];
 static uint64_t n_taken[JOB_RANKS_MAX];
 static int n_wrong;
 static volatile uint64_t *let_go; /* in the heap: a peer stores there */
-
-typedef struct {
-    size_t bytes;
-    int form; /* 0: zeros, 1: zeros at the end, else without pattern */
-    uint64_t word;
-} message_t;
-
-/* The next of a queue. Both ends draw the same. */
-static message_t draw(pgasi_rng_t *rng)
-{
-    size_t max = pgasi_param.call_max < BODY_MAX ? pgasi_param.call_max : BODY_MAX;
-    uint64_t kind = pgasi_rng_below(rng, 8);
-    message_t m = { 8, (int)pgasi_rng_below(rng, 4), pgasi_rng_u64(rng) };
-    if (kind > 2)
-        m.bytes = pgasi_rng_below(rng, kind < 7 ? 200 : max + 1);
-    return m;
-}
-
-static void write_message(char *args, const message_t *m)
-{
-    size_t full = m->form == 0 ? 0 : m->form == 1 ? m->bytes / 2 : m->bytes;
-    for (size_t i = 0; i < m->bytes; i++)
-        args[i] = (char)(i < full ? (m->word | 1) * (i + 1) >> 24 : 0);
-}
 
 static void begin_queues(void)
 {
@@ -67,12 +44,10 @@ static void begin_queues(void)
 
 static void on_queued(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    static char want[BODY_MAX];
     int rank = pgas_thread_rank(source);
     (void)context;
-    message_t m = draw(&model[rank]);
-    write_message(want, &m);
-    n_wrong += bytes != m.bytes || (bytes && memcmp(args, want, bytes) != 0);
+    message_t m = message_draw(&model[rank]);
+    n_wrong += !message_matches(&m, args, bytes);
     n_taken[rank]++;
 }
 
@@ -87,20 +62,11 @@ static void on_hold(const void *args, size_t bytes, pgas_thread_t source, void *
         ;
 }
 
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_counted++;
-}
-
 static int send_one(int rank, pgasi_rng_t *rng)
 {
-    char args[BODY_MAX];
-    message_t m = draw(rng);
-    write_message(args, &m);
+    char args[MESSAGE_MAX];
+    message_t m = message_draw(rng);
+    message_write(args, &m);
     if (m.bytes == 8) {
         uint64_t word;
         memcpy(&word, args, 8);
@@ -164,10 +130,10 @@ static void a_channel_that_grows_is_a_queue(void)
     pgas_status_t status = PGAS_OK;
     while (near && n < 2000 &&
            (status == PGAS_OK || (pgasi_param.chunks_max > 2 && n_chunks <= 2))) {
-        static char args[BODY_MAX];
+        static char args[MESSAGE_MAX];
         pgasi_rng_t before = rng;
-        message_t m = draw(&rng);
-        write_message(args, &m);
+        message_t m = message_draw(&rng);
+        message_write(args, &m);
         status = pgas_call_try(peer, queued, args, m.bytes, NULL);
         n_bad += status != PGAS_OK && status != PGAS_ERR_AGAIN;
         n += status == PGAS_OK;
@@ -196,7 +162,7 @@ static void a_call_out_of_place_is_noticed(void)
     int peer = (me + 1) % n_ranks, n_bad = 0;
     begin_queues();
     pgasi_rng_seed(&rng, seed + (uint64_t)(me * n_ranks + peer));
-    draw(&rng); /* this one is left out */
+    message_draw(&rng); /* this one is left out */
     for (int i = 0; i < 20; i++)
         n_bad += send_one(peer, &rng);
     pgas_quiesce();
@@ -276,7 +242,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("queued", on_queued, NULL, &queued);
     pgas_handler_register("hold", on_hold, NULL, &hold);
-    pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_register("count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 9);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

@@ -9,21 +9,13 @@
  */
 #include "boot/wait.h"
 #include "t/forbid.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define N_CALLS 2000
 
 static pgas_handler_t count;
 static uint64_t n_counted;
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
-}
 
 /* Each rank calls the next one. */
 static void calls_arrive(void)
@@ -38,7 +30,7 @@ static void calls_arrive(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(5);
     int rank, n_ranks;

@@ -15,6 +15,7 @@
 #include <semaphore.h>
 #include "base/param.h"
 #include "base/rng.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define ROUNDS 150
@@ -51,15 +52,6 @@ static void on_branch(const void *args, size_t bytes, pgas_thread_t source, void
         n_led_to += status == PGAS_OK;
         n_refused += status != PGAS_OK;
     }
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_ran++;
 }
 
 /* All that was sent has run, over all ranks; round_now changes afterwards, so a straggler is early
@@ -287,7 +279,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.unit", on_unit, NULL, &unit);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     pgas_handler_register("t.branch", on_branch, NULL, &branch);
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_ran, &count);
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
     me = pgas_rank();

@@ -14,30 +14,18 @@
 #include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/graph.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"
 
 #define AREA 4096
 
-static int me, n_ranks, ran;
+static int me, n_ranks;
+static uint64_t ran;
 static pgas_handler_t count;
 static pgas_gptr_t areas[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
 static unsigned char *own;
 static _Alignas(64) unsigned char user_memory[AREA];
-
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    ran++;
-}
 
 /* ---- before init and after finalize: every public function ---- */
 
@@ -307,13 +295,13 @@ static void missing_handler(void)
         return;
     }
     if (spmd_rank() != 1)
-        pgas_handler_register("t.extra", on_count, NULL, &extra);
+        pgas_handler_register("t.extra", on_count, &ran, &extra);
     said_begin();
     pgas_status_t status = pgas_init(NULL, NULL);
     int ranks = said_by("handler 't.extra' is registered on rank 0 but missing on rank 1");
     spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(),
             "a handler that is missing on a rank");
-    pgas_handler_register("t.count", on_count, NULL, &count); /* a refused init forgets them */
+    pgas_handler_register("t.count", on_count, &ran, &count); /* a refused init forgets them */
 }
 
 /* ---- pointers and sizes ---- */
@@ -360,31 +348,31 @@ static void pointers(const char *when)
     memset(own, 0x11, AREA);
     pgas_barrier(NULL);
     int n_bad = all_forms(PGAS_NULL, 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_make(right(), 64), 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_make(right(), heap - 8), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(job_right(), 64), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(job_right(), heap - 8), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "null and what lies before the heap, %s", when);
     n_bad = all_forms(pgas_gptr_make(n_ranks, heap), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(PGAS_RANKS_MAX - 1, heap), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "ranks that do not exist, %s", when);
-    n_bad = all_forms(pgas_gptr_make(right(), heap + size), 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_make(right(), heap + size - 4), 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(areas[right()], SIZE_MAX, PGAS_ERR_RANGE);
-    n_bad += all_forms(areas[right()], (size_t)INT64_MAX, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_make(right(), PGAS_OFFSET_MAX - 6), 8, PGAS_ERR_RANGE);
+    n_bad = all_forms(pgas_gptr_make(job_right(), heap + size), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(job_right(), heap + size - 4), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(areas[job_right()], SIZE_MAX, PGAS_ERR_RANGE);
+    n_bad += all_forms(areas[job_right()], (size_t)INT64_MAX, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(job_right(), PGAS_OFFSET_MAX - 6), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "bytes behind the heap, sizes beyond all bounds, %s", when);
-    n_bad = all_forms(pgas_gptr_add(users[right()], AREA), 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_add(users[right()], AREA - 4), 8, PGAS_ERR_RANGE);
-    n_bad += all_forms(pgas_gptr_add(users[right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
+    n_bad = all_forms(pgas_gptr_add(users[job_right()], AREA), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_add(users[job_right()], AREA - 4), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_add(users[job_right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist, %s", when);
     uint64_t x = 0;
-    n_bad = pgas_put(areas[right()], NULL, 8) != PGAS_ERR_INVALID ||
-            pgas_get(NULL, areas[right()], 8) != PGAS_ERR_INVALID;
-    n_bad += pgas_put_nb(areas[right()], &x, 8, NULL) != PGAS_ERR_INVALID ||
+    n_bad = pgas_put(areas[job_right()], NULL, 8) != PGAS_ERR_INVALID ||
+            pgas_get(NULL, areas[job_right()], 8) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_nb(areas[job_right()], &x, 8, NULL) != PGAS_ERR_INVALID ||
              pgas_wait_local(NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_put_strided(areas[right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
-    n_bad += pgas_get_indexed(&x, areas[right()], NULL, 8, 1) != PGAS_ERR_INVALID;
-    n_bad += pgas_put_strided(areas[right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
-    n_bad += pgas_put_strided(areas[right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
+    n_bad += pgas_put_strided(areas[job_right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_get_indexed(&x, areas[job_right()], NULL, 8, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_strided(areas[job_right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
+    n_bad += pgas_put_strided(areas[job_right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
     n_bad += pgas_flush(-1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;
     spmd_is_int(n_bad, 0, "null buffers, strides beyond all bounds, %s", when);
     pgas_flush_all();
@@ -398,11 +386,11 @@ static void pointers(const char *when)
 /* Each form of access reaches the last bytes of the heap. */
 static void known_heaps(void)
 {
-    pgas_gptr_t last = pgas_gptr_make(right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
+    pgas_gptr_t last = pgas_gptr_make(job_right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
     uint64_t x = 0, old = 0;
     int n_bad = pgas_get(&x, last, 8) != PGAS_OK || pgas_get_u64(last, &old) != PGAS_OK;
     n_bad +=
-        pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[right()], own, 8) != PGAS_OK;
+        pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[job_right()], own, 8) != PGAS_OK;
     n_bad += pgas_flush_all() != PGAS_OK;
     spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
 }
@@ -410,11 +398,12 @@ static void known_heaps(void)
 /* Null where a value goes or comes from, on the node and elsewhere. */
 static void null_values(void)
 {
-    pgas_gptr_t there = areas[right()];
+    pgas_gptr_t there = areas[job_right()];
     uint64_t x = 0;
     uint32_t x32 = 0;
     pgas_barrier(NULL); /* nobody calls before all have counted */
-    int n_bad = 0, before = ran;
+    int n_bad = 0;
+    uint64_t before = ran;
     pgas_barrier(NULL);
     n_bad += bad(pgas_get_u8(there, NULL) == PGAS_ERR_INVALID &&
                      pgas_get_u16(there, NULL) == PGAS_ERR_INVALID &&
@@ -432,7 +421,7 @@ static void null_values(void)
     pgas_agg_t *agg = NULL;
     n_bad += bad(pgas_agg_create(NULL, &agg) == PGAS_OK, "pgas_agg_create");
     for (int i = 0; i < 3; i++) /* the third finds the run of the others open */
-        n_bad += bad(pgas_agg_call(agg, right(), count, i < 2 ? &x : NULL, 8) ==
+        n_bad += bad(pgas_agg_call(agg, job_right(), count, i < 2 ? &x : NULL, 8) ==
                          (i < 2 ? PGAS_OK : PGAS_ERR_INVALID),
                      "agg");
     n_bad += bad(pgas_agg_destroy(agg) == PGAS_OK && pgas_quiesce() == PGAS_OK && ran == before + 2,
@@ -473,7 +462,7 @@ static void frees(void)
         return;
     }
     said_begin();
-    status = pgas_free_local(all[right()]);
+    status = pgas_free_local(all[job_right()]);
     spmd_ok(said_by("which must free it") == n_ranks && status == PGAS_ERR_RANGE,
             "free of another rank's block");
     said_begin();
@@ -486,7 +475,7 @@ static void frees(void)
     status = pgas_free(me == n_ranks - 1 ? first : second);
     spmd_ok(said("but of another block on rank 0") && status == PGAS_ERR_MISMATCH,
             "different blocks: refused on all ranks");
-    n_bad += pgas_free(pgas_gptr_at(first, right())) != PGAS_OK || pgas_free(second) != PGAS_OK;
+    n_bad += pgas_free(pgas_gptr_at(first, job_right())) != PGAS_OK || pgas_free(second) != PGAS_OK;
     spmd_is_int(n_bad, 0, "the good ones work; a block is freed by the pointer of any rank");
 }
 
@@ -511,7 +500,7 @@ static uint64_t dropped_at_right(void)
 {
     uint64_t dropped = __atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED), all[JOB_RANKS_MAX];
     pgas_allgather(NULL, &dropped, all, sizeof dropped);
-    return all[right()];
+    return all[job_right()];
 }
 
 static void strangers(void)
@@ -520,14 +509,15 @@ static void strangers(void)
     uint64_t records[2] = { pgasi_desc_header(count, 8, 0), 0 }, before = dropped_at_right();
     uint64_t own_before = pgasi_n_dropped;
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    int n_bad = 0, n_sent = 0, n_ran = ran;
+    int n_bad = 0, n_sent = 0;
+    uint64_t n_ran = ran;
     if (pgas_n_nodes() == 1) {
         spmd_skip(1, "all ranks share a node");
         return;
     }
     said_begin();
     pgas_barrier(NULL);
-    if (pgas_node_of(right()) != pgas_node()) {
+    if (pgas_node_of(job_right()) != pgas_node()) {
         pgasi_ctx_lock(ctx); /* the service thread would lend a hand */
         for (int i = 0; i < 8; i++) {
             size_t header_bytes = i == 4 ? 3 : sizeof header;
@@ -540,7 +530,7 @@ static void strangers(void)
             pgas_status_t status = pgasi_ctx_open(ctx);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
                 status =
-                    ctx->tp->ops->am(ctx->tp, right(), &header, header_bytes, records, 16, NULL);
+                    ctx->tp->ops->am(ctx->tp, job_right(), &header, header_bytes, records, 16, NULL);
                 if (status != PGAS_ERR_AGAIN)
                     break;
                 ctx->tp->ops->progress(ctx->tp);
@@ -551,7 +541,7 @@ static void strangers(void)
             n_sent++;
         }
         pgasi_ctx_unlock(ctx);
-        n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call(job_right(), count, NULL, 0, NULL) != PGAS_OK;
     }
     /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call
      * instead, which may come through a channel and overtake them. */
@@ -576,7 +566,7 @@ static void strangers(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &ran, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(4 + 18 + 6 + 7 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");

@@ -19,11 +19,6 @@ static area_t heap, attached;
 static unsigned char *user_memory;
 static int me, n_ranks;
 
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
-
 static void set_up(void)
 {
     size_t bytes = (size_t)n_ranks * SHARD;
@@ -32,7 +27,7 @@ static void set_up(void)
     heap.name = "heap";
     heap.own = pgas_gptr_local(mine, bytes);
     job_gather(mine, heap.base);
-    spmd_ok(status == PGAS_OK && heap.own && heap.base[right()] == pgas_gptr_at(mine, right()),
+    spmd_ok(status == PGAS_OK && heap.own && heap.base[job_right()] == pgas_gptr_at(mine, job_right()),
             "a symmetric block is local memory, at the same offset on every rank");
 
     user_memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -72,12 +67,12 @@ static void model_can_fail(uint64_t seed)
 
 static void pointers(void)
 {
-    pgas_gptr_t p = heap.base[me], q = heap.base[right()];
-    bool good = pgas_gptr_rank(q) == right() && pgas_gptr_add(PGAS_NULL, 8) == PGAS_NULL &&
+    pgas_gptr_t p = heap.base[me], q = heap.base[job_right()];
+    bool good = pgas_gptr_rank(q) == job_right() && pgas_gptr_add(PGAS_NULL, 8) == PGAS_NULL &&
                 pgas_gptr_add(pgas_gptr_add(q, 100), -100) == q &&
                 pgas_gptr_diff(pgas_gptr_elem(q, 3, 8), q) == 24 &&
                 pgas_gptr_diff(q, pgas_gptr_elem(q, 3, 8)) == -24 &&
-                pgas_gptr_at(p, right()) == q && pgas_gptr_at(PGAS_NULL, 1) == PGAS_NULL &&
+                pgas_gptr_at(p, job_right()) == q && pgas_gptr_at(PGAS_NULL, 1) == PGAS_NULL &&
                 pgas_gptr_at(q, me) == p;
     spmd_ok(good, "arithmetic");
     good = pgas_gptr_of(heap.own + 17) == pgas_gptr_add(p, 17) &&
@@ -102,12 +97,12 @@ static void scalars_leave_neighbours_alone(const area_t *area)
     int n_bad = 0;
     for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
         unsigned char sent[24], back[24];
-        pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+        pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
         memset(sent, 0x5a, sizeof sent);
         n_bad += pgas_put(to, sent, sizeof sent) != PGAS_OK || pgas_fence() != PGAS_OK;
         memset(sent + 8, (int)bytes, bytes);
         n_bad += put_scalar(pgas_gptr_add(to, 8), sent + 8, bytes) != PGAS_OK ||
-                 pgas_flush(right()) != PGAS_OK;
+                 pgas_flush(job_right()) != PGAS_OK;
         n_bad += pgas_get(back, to, sizeof back) != PGAS_OK || memcmp(sent, back, sizeof back) != 0;
         memset(back, 0, sizeof back);
         n_bad += get_scalar(back, pgas_gptr_add(to, 8), bytes) != PGAS_OK ||
@@ -128,7 +123,7 @@ static void completion_is_local_then_remote(const area_t *area)
     pgas_req_t req[N];
     int n_bad = 0;
     unsigned char *buffer = job_alloc(BYTES), *back = job_alloc(BYTES);
-    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
     for (int i = 0; i < N; i++) {
         size_t bytes = BYTES >> i;
         memset(buffer, i + 1, bytes);
@@ -142,7 +137,7 @@ static void completion_is_local_then_remote(const area_t *area)
     }
     for (int i = 0; i < N; i++)
         n_bad += pgas_put_nb(pgas_gptr_add(to, i * 8), buffer, 8, &req[i]) != PGAS_OK;
-    n_bad += pgas_flush(right()) != PGAS_OK;
+    n_bad += pgas_flush(job_right()) != PGAS_OK;
     for (int i = N - 1; i >= 0; i--)
         n_bad += pgas_test_local(&req[i]) != PGAS_OK || pgas_test_remote(&req[i]) != PGAS_OK;
     spmd_is_int(n_bad, 0,
@@ -212,9 +207,9 @@ static void fence_orders(const area_t *area, const area_t *numbers)
         (uint64_t *)(void *)(numbers->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
     uint64_t *confirmed = (uint64_t *)(void *)(area->own + (size_t)me * SHARD + CONFIRM);
     const unsigned char *data = area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD;
-    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
     pgas_gptr_t number =
-        pgas_gptr_add(numbers->base[right()], (int64_t)((size_t)me * SHARD) + FLAG);
+        pgas_gptr_add(numbers->base[job_right()], (int64_t)((size_t)me * SHARD) + FLAG);
     int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     pgas_gptr_t tell = pgas_gptr_add(area->base[left], (int64_t)((size_t)left * SHARD) + CONFIRM);
     unsigned char buffer[BYTES];
@@ -224,7 +219,7 @@ static void fence_orders(const area_t *area, const area_t *numbers)
         size_t bytes = round % 3 == 0 ? 8 : round % 3 == 1 ? 1000 : BYTES;
         memset(buffer, (int)(round % 251), bytes);
         n_bad += pgas_put(to, buffer, bytes) != PGAS_OK || pgas_fence() != PGAS_OK;
-        n_bad += pgas_put_u64(number, round) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
+        n_bad += pgas_put_u64(number, round) != PGAS_OK || pgas_flush(job_right()) != PGAS_OK;
         n_bad += pgas_signal_wait(flag, PGAS_GE, round, -1, NULL) != PGAS_OK;
         for (size_t k = 0; k < bytes; k++)
             n_bad += data[k] != round % 251;
@@ -239,7 +234,7 @@ static void strides_of_every_sign(const area_t *area)
 {
     enum { N = 6, B = 3 };
     unsigned char rows[N * B], back[N * B], want[N * B];
-    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
     int n_bad = 0;
     for (int i = 0; i < N * B; i++)
         rows[i] = (unsigned char)(i + me);
@@ -260,17 +255,17 @@ static void strides_of_every_sign(const area_t *area)
 static void nothing_moves_nothing(void)
 {
     pgas_req_t req;
-    spmd_ok(pgas_put(heap.base[right()], NULL, 0) == PGAS_OK &&
-                pgas_get(NULL, heap.base[right()], 0) == PGAS_OK &&
+    spmd_ok(pgas_put(heap.base[job_right()], NULL, 0) == PGAS_OK &&
+                pgas_get(NULL, heap.base[job_right()], 0) == PGAS_OK &&
                 pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE &&
                 pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
-                pgas_put_nb(heap.base[right()], NULL, 0, &req) == PGAS_OK &&
+                pgas_put_nb(heap.base[job_right()], NULL, 0, &req) == PGAS_OK &&
                 pgas_wait_remote(&req) == PGAS_OK &&
-                pgas_put_indexed(heap.base[right()], NULL, NULL, 8, 0) == PGAS_OK,
+                pgas_put_indexed(heap.base[job_right()], NULL, NULL, 8, 0) == PGAS_OK,
             "zero bytes are a checked no-op");
     size_t many = (size_t)INT64_MAX; /* one by one they would never end */
     uint64_t index[1] = { 0 };
-    pgas_gptr_t there = heap.base[right()];
+    pgas_gptr_t there = heap.base[job_right()];
     spmd_ok(pgas_put_strided(there, 0, NULL, 0, 0, many) == PGAS_OK &&
                 pgas_get_strided(NULL, 0, there, 0, 0, many) == PGAS_OK &&
                 pgas_put_indexed(there, index, NULL, 0, many) == PGAS_OK &&

@@ -17,6 +17,7 @@
 #include "boot/boot.h"
 #include "call/handler.h"
 #include "call/sync.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define N 60
@@ -25,11 +26,6 @@ static int me, n_ranks;
 static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden;
 static uint64_t n_counted, n_ran;
 static pgas_gptr_t counter_memory;
-
-static int right(void)
-{
-    return (me + 1) % n_ranks;
-}
 
 static int left(void)
 {
@@ -59,22 +55,6 @@ static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t whe
     opts.when = when;
     opts.full = full;
     return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, NULL, 0, &opts);
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    __atomic_add_fetch(&n_counted, 1, __ATOMIC_RELAXED);
-}
-
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source;
-    (void)context;
-    pgas_reply(args, bytes);
 }
 
 /* ---- local, remote, executed ---- */
@@ -146,7 +126,7 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     for (int when = PGAS_EXECUTED; when <= PGAS_LOCAL; when++)
-        bad += call_when(right(), count, (pgas_when_t)when, PGAS_FULL_WAIT, watched) != PGAS_OK;
+        bad += call_when(job_right(), count, (pgas_when_t)when, PGAS_FULL_WAIT, watched) != PGAS_OK;
     if (bad)
         pgas_sync_add(watched, 1000);
 }
@@ -237,7 +217,7 @@ static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, in
     pgas_barrier(NULL);
     *n_bad_p += pgas_sync_init(sync, N) != PGAS_OK;
     for (int i = 0; i < N; i++)
-        *n_bad_p += call_when(right(), count, when, full, sync) != PGAS_OK;
+        *n_bad_p += call_when(job_right(), count, when, full, sync) != PGAS_OK;
     *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
     pgas_sync_fini(sync);
     /* what is written is counted afterwards, maybe by a service thread */
@@ -297,13 +277,13 @@ static void by_hand(void)
     n_bad += pgas_sync_done(&sync, 7) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS ||
              sync.count != 3;
     n_bad += pgas_sync_done(&sync, 0) != PGAS_OK || sync.count != 3;
-    n_bad += pgas_call(right(), count, NULL, 0, &sync) != PGAS_OK ||
+    n_bad += pgas_call(job_right(), count, NULL, 0, &sync) != PGAS_OK ||
              pgas_call(left(), count, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK ||
              sync.count != 0;
     n_bad += pgas_sync_done(&sync, 2) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
     n_bad += pgas_sync_reset(&sync, 1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS;
-    n_bad += call_when(right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK ||
+    n_bad += call_when(job_right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK ||
              pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_sync_done(&sync, -1) != PGAS_ERR_INVALID ||
              pgas_sync_done(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
@@ -488,7 +468,7 @@ static int end_deferred(int i)
     pgasi_call_t before =
         pgasi_call_begin(deferred[i].source, deferred[i].handler, deferred[i].wire);
     /* Others run here meanwhile, with answers of their own. */
-    n_bad += pgas_call_return(right(), echo, &question, sizeof question, &back, sizeof back,
+    n_bad += pgas_call_return(job_right(), echo, &question, sizeof question, &back, sizeof back,
                               NULL) != PGAS_OK;
     n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back,
                                                   sizeof back, NULL) != PGAS_OK;
@@ -512,17 +492,17 @@ static void replies_of_all_sizes(void)
     for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
         size_t bytes = sizes[k];
         memset(got, 0, sizeof got);
-        n_bad += pgas_call_return(right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) !=
+        n_bad += pgas_call_return(job_right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) !=
                  PGAS_OK;
         n_bad += memcmp(got, asked, bytes) != 0 || (bytes < sizeof got && got[bytes] != 0);
-        n_bad += pgas_call_return(right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
-        n_bad += pgas_call_return(right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) !=
+        n_bad += pgas_call_return(job_right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
+        n_bad += pgas_call_return(job_right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) !=
                  PGAS_ERR_MISMATCH;
         /* which does not reply */
-        n_bad += pgas_call_return(right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
+        n_bad += pgas_call_return(job_right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    n_bad += pgas_call_return(right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_return(job_right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
     pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "replies of all sizes, also of no bytes");
@@ -538,10 +518,10 @@ static void other_threads_answer(void)
     n_deferred = 0;
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        n_bad += pgas_call_return(right(), defer, &i, sizeof i, &reply[i], sizeof reply[i],
+        n_bad += pgas_call_return(job_right(), defer, &i, sizeof i, &reply[i], sizeof reply[i],
                                   &sync) != PGAS_OK;
-        n_bad += pgas_call(right(), defer, &i, sizeof i, &sync) != PGAS_OK;
-        n_bad += pgas_call(right(), defer, &i, sizeof i, heap) != PGAS_OK;
+        n_bad += pgas_call(job_right(), defer, &i, sizeof i, &sync) != PGAS_OK;
+        n_bad += pgas_call(job_right(), defer, &i, sizeof i, heap) != PGAS_OK;
     }
     for (int i = 0; i < 3 * ROUNDS; i++) {
         while (__atomic_load_n(&n_deferred, __ATOMIC_ACQUIRE) <= i)
@@ -590,7 +570,7 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)source;
     (void)context;
     int n_bad =
-        pgas_call_return(right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
+        pgas_call_return(job_right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
     number++;
     n_bad += pgas_reply(&number, sizeof number) != PGAS_OK ||
              pgas_reply(&number, sizeof number) != PGAS_ERR_CONTEXT;
@@ -603,13 +583,13 @@ static void arrived_and_waiting(void)
     int n_bad = pgas_sync_init(&closed, 1) != PGAS_OK || pgas_sync_init(&arrived, 3) != PGAS_OK;
     n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK || pgas_sync_init(heap, 1) != PGAS_OK;
     pgas_barrier(NULL);
-    n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, &on_stack) != PGAS_OK;
-    n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, heap) != PGAS_OK;
+    n_bad += call_when(job_right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, &on_stack) != PGAS_OK;
+    n_bad += call_when(job_right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, heap) != PGAS_OK;
     for (int i = 0; i < 3; i++)
-        n_bad += call_when(right(), gate, PGAS_REMOTE, i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE,
+        n_bad += call_when(job_right(), gate, PGAS_REMOTE, i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE,
                            &arrived) != PGAS_OK;
     n_bad += pgas_sync_wait(&arrived, -1) != PGAS_OK || on_stack.count != 1 || heap->count != 1;
-    n_bad += pgas_call(right(), open_gate, NULL, 0, NULL) != PGAS_OK;
+    n_bad += pgas_call(job_right(), open_gate, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK;
     pgas_quiesce();
     pgas_sync_fini(&arrived);
@@ -639,7 +619,7 @@ static void waiting_handlers_answer(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("a.count", on_count, NULL, &count);
+    pgas_handler_register("a.count", on_count, &n_counted, &count);
     pgas_handler_register("a.order", on_order, NULL, &order);
     pgas_handler_register("a.ran", on_ran, NULL, &ran);
     pgas_handler_register("a.echo", on_echo, NULL, &echo);
@@ -651,7 +631,7 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("b.gate", on_gate, NULL, &waits, &gate);
     pgas_handler_register_opts("b.ask", on_ask, NULL, &waits, &ask);
     pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
-    pgas_handler_register("z.hidden", on_count, NULL, &hidden);
+    pgas_handler_register("z.hidden", on_count, &n_counted, &hidden);
     job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

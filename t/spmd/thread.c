@@ -17,6 +17,7 @@
 #include "boot/hooks.h"
 #include "call/progress.h"
 #include "mem/thread.h"
+#include "t/handlers.h"
 #include "t/spmd/job.h"
 
 #define N_THREADS 5
@@ -41,22 +42,6 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
     if (pgas_thread_slot(source) >= SLOTS ||
         number != next_of[pgas_thread_rank(source)][pgas_thread_slot(source)]++)
         n_out_of_order++;
-}
-
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source;
-    (void)context;
-    pgas_reply(args, bytes);
-}
-
-static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-    n_counted++;
 }
 
 typedef struct {
@@ -390,7 +375,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 15);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

@@ -12,17 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "pgas/pgas.h"
+#include "t/handlers.h"
 
 static pgas_handler_t never, dies, dies_there, note, waits;
 static int n_notes, n_broken, n_bad_counts, n_started, n_ended;
-
-static void on_never(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
 
 static void on_dies(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -275,7 +268,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     int victim = atoi(argv[1]);
-    pgas_handler_register("t.never", on_never, NULL, &never);
+    pgas_handler_register("t.never", on_nothing, NULL, &never);
     pgas_handler_register("t.dies", on_dies, NULL, &dies);
     pgas_handler_register("t.dies_there", on_dies_there, NULL, &dies_there);
     pgas_handler_register("t.note", on_note, NULL, &note);

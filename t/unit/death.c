@@ -17,6 +17,7 @@
 #include "call/progress.h"
 #include "call/sync.h"
 #include "mem/thread.h"
+#include "t/handlers.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -25,14 +26,6 @@
 static pgas_handler_t nop, die, pour;
 static int log_file;
 static pgas_status_t poured;
-
-static void on_nop(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
 
 /* Runs where somebody waits: there is no service thread. */
 static void on_die(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -307,7 +300,7 @@ int main(void)
     plan(22);
     log_file = memfd_create("log", MFD_CLOEXEC);
     int stderr_fd = pgasi_log_set_fd(log_file);
-    pgas_handler_register("t.nop", on_nop, NULL, &nop);
+    pgas_handler_register("t.nop", on_nothing, NULL, &nop);
     pgas_handler_register("t.die", on_die, NULL, &die);
     pgas_handler_register("t.pour", on_pour, NULL, &pour);
     ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K "

@@ -1,19 +1,12 @@
 /* what: who has connected, which moves there are, the swap rule, the hash and the description of
  * Hex, against a plain model
  * source: include/pgas/hex.h; the rules of Hex */
-#include "base/rng.h"
 #include "hex_model.h"
+#include "t/random.h"
 #include "t/tap.h"
 #include "t/unit/collisions.h"
 
 #define N_POSITIONS 100000 /* whose hashes are compared */
-
-static pgasi_rng_t rng;
-
-static int below(int n)
-{
-    return (int)pgasi_rng_below(&rng, (uint64_t)n);
-}
 
 static const int sizes_tried[] = { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19 };
 #define N_SIZES_TRIED ((int)(sizeof sizes_tried / sizeof *sizes_tried))
@@ -23,8 +16,8 @@ static model_t random_model(int size, int percent_empty)
 {
     model_t model = model_empty(size);
     for (int i = 0; i < size * size; i++)
-        if (below(100) >= percent_empty)
-            model.cell[i / size][i % size] = (signed char)below(2);
+        if (below_int(100) >= percent_empty)
+            model.cell[i / size][i % size] = (signed char)below_int(2);
     return model;
 }
 
@@ -62,7 +55,7 @@ static void winners_are_those_of_the_model(void)
     ok(wrong_of_3x3(squares) > 0, "the check tells four neighbours from six (made on purpose)");
     ok(wrong_of_3x3(mirrored) > 0, "the check tells a mirrored board (made on purpose)");
     for (int i = 0; i < 2000 * N_SIZES_TRIED; i++) {
-        model_t model = random_model(sizes_tried[i % N_SIZES_TRIED], below(60));
+        model_t model = random_model(sizes_tried[i % N_SIZES_TRIED], below_int(60));
         n_wrong += !agrees(&model, model_steps);
         n_won[model_winner(&model) + 1]++;
     }
@@ -130,9 +123,9 @@ static int wrong_in_a_game(int size, bool spoil)
     int cells[361], n_wrong = 0, winner = NOBODY, n = 0;
     (void)pgas_hex_init(&hex, size, false);
     for (; winner == NOBODY; n++) {
-        int n_empty = model_empties(&model, cells), cell = cells[below(n_empty)],
-            taken = below(size * size);
-        n_wrong += !refuses(&hex, (unsigned)(size * size + below(1000))) ||
+        int n_empty = model_empties(&model, cells), cell = cells[below_int(n_empty)],
+            taken = below_int(size * size);
+        n_wrong += !refuses(&hex, (unsigned)(size * size + below_int(1000))) ||
                    !refuses(&hex, PGAS_MCTS_NO_MOVE);
         n_wrong +=
             model.cell[taken / size][taken % size] != NOBODY && !refuses(&hex, (unsigned)taken);
@@ -233,7 +226,7 @@ static pgas_hex_t play_shuffled(const pgas_mcts_move_t *moves, int n, int size)
     pgas_mcts_move_t order[361];
     memcpy(order, moves, (size_t)n * sizeof *order);
     for (int i = n - 1; i > 1; i--) {
-        int other = i % 2 + 2 * below(i / 2 + 1);
+        int other = i % 2 + 2 * below_int(i / 2 + 1);
         pgas_mcts_move_t kept = order[i];
         order[i] = order[other];
         order[other] = kept;
@@ -252,7 +245,7 @@ static void order_of_moves_does_not_matter(void)
         int size = sizes_tried[1 + i % (N_SIZES_TRIED - 1)], n = 2 * size - 2;
         pgas_mcts_move_t moves[361];
         for (int j = 0; j < size * size; j++) {
-            int at = below(j + 1);
+            int at = below_int(j + 1);
             moves[j] = moves[at];
             moves[at] = (unsigned)j;
         }
@@ -292,7 +285,7 @@ static void hashes_do_not_collide(void)
     int n = 0, parts[3] = { 0 };
     /* 7x7 with 15 stones or more: twice the same is out of the question */
     for (; n < N_POSITIONS; n++) {
-        model_t model = random_model(sizes_tried[5 + n % 6], below(70));
+        model_t model = random_model(sizes_tried[5 + n % 6], below_int(70));
         pgas_hex_t hex = model_to_hex(&model, n % 2);
         hashes[n] = hash_of(&hex);
         parts[0] += hashes[n] % 3 == 0;
@@ -366,7 +359,7 @@ static int wrong_in_play(const pgas_mcts_spec_t *spec, int size)
         n_wrong +=
             values[0] != 5 || values[1] != 5 || beside.winner != NOBODY || n_moves > size * size;
         n_wrong += n_moves % 7 < 2 ? wrong_in_moves(&state, spec) : 0;
-        pgas_mcts_move_t move = moves[below((int)spec->moves(&state, moves, NULL, spec->arg))];
+        pgas_mcts_move_t move = moves[below_int((int)spec->moves(&state, moves, NULL, spec->arg))];
         spec->apply(&state, move, spec->arg);
         (void)pgas_hex_play(&beside, move);
         n_wrong += memcmp(&state, &beside, sizeof state) != 0;

@@ -7,19 +7,13 @@
  * playouts, too, both to 0.0001. The seed is fixed: a chance of one in some hundred of being wrong,
  * at each run, would be too many. */
 #include <math.h>
-#include "base/rng.h"
 #include "hex_model.h"
+#include "t/random.h"
 #include "t/tap.h"
 
 #define EMPTIES_MAX 7
 
-static pgasi_rng_t rng;
 static pgas_mcts_rng_t playout_rng;
-
-static int below(int n)
-{
-    return (int)pgasi_rng_below(&rng, (uint64_t)n);
-}
 
 /* ---- from the empty board ---- */
 
@@ -55,7 +49,7 @@ static model_t nearly_full(int size, int n_empty)
     model_t model = model_empty(size);
     int cells[361], n;
     while ((n = model_empties(&model, cells)) > n_empty) {
-        int cell = cells[below(n)];
+        int cell = cells[below_int(n)];
         model.cell[cell / size][cell % size] = (signed char)(n % 2);
     }
     return model;
@@ -117,7 +111,7 @@ static tally_t compare_many(int n_empty, bool other_turn)
 {
     tally_t tally = { 0 };
     for (int i = 0; i < 200; i++) {
-        model_t model = nearly_full(2 + i % 5, n_empty < 4 ? n_empty : 4 + below(n_empty - 3));
+        model_t model = nearly_full(2 + i % 5, n_empty < 4 ? n_empty : 4 + below_int(n_empty - 3));
         int cells[361], turn = i / 5 % 2;
         compare_with_all_ways(&model, model_empties(&model, cells), turn, other_turn ? !turn : turn,
                               &tally);
@@ -160,7 +154,7 @@ static int slow_playout(model_t model, int turn)
 {
     int cells[361], n = model_empties(&model, cells), winner = NOBODY;
     for (; winner == NOBODY; turn = !turn) {
-        int at = below(n), cell = cells[at];
+        int at = below_int(n), cell = cells[at];
         cells[at] = cells[--n];
         model.cell[cell / model.size][cell % model.size] = (signed char)turn;
         winner = n > model.size * model.size / 2 && model.size > 6 ? NOBODY : model_winner(&model);
@@ -188,7 +182,7 @@ static pgas_hex_t after_moves(int size, int n_moves, bool swaps)
     (void)pgas_hex_init(&hex, size, swaps);
     while (hex.n_moves < n_moves && hex.winner < 0) {
         int n = (int)spec->moves(&hex, moves, NULL, spec->arg);
-        (void)pgas_hex_play(&hex, swaps && hex.n_moves == 1 ? PGAS_HEX_SWAP : moves[below(n)]);
+        (void)pgas_hex_play(&hex, swaps && hex.n_moves == 1 ? PGAS_HEX_SWAP : moves[below_int(n)]);
     }
     return hex;
 }

@@ -8,10 +8,19 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "pgas/verbs.h"
-#include "t/tap.h"
+#include "t/must.h"
 
 #define SNIC_BYTES     16384u  /* of each end's memory */
 #define SNIC_STEPS_MAX 2000000 /* more is taken for a hang */
+
+/** No adversary, each that reorders or delays work alone, and all. */
+static const uint32_t snic_adversaries[] = { 0,
+                                             PGAS_VERBS_SNIC_PREFETCH,
+                                             PGAS_VERBS_SNIC_SHUFFLE,
+                                             PGAS_VERBS_SNIC_DELAY,
+                                             PGAS_VERBS_SNIC_WRAP,
+                                             PGAS_VERBS_SNIC_ALL };
+#define SNIC_N_ADVERSARIES ((int)PGASI_ARRAY_LENGTH(snic_adversaries))
 
 /** Two ends; each has a completion queue for both of its queues. */
 typedef struct {
@@ -22,12 +31,6 @@ typedef struct {
     unsigned char *bytes[2];
     bool own_dev;
 } pair_t;
-
-static inline void snic_must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
-}
 
 static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t adversary,
                                             uint64_t seed)
@@ -41,7 +44,7 @@ static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t
     opts.seed = seed;
     snprintf(name, sizeof name, "t-%d", (int)getpid()); /* of the process that PROCESS starts */
     opts.engine_name = name;
-    snic_must(pgas_verbs_open(&opts, &dev), "a device");
+    must(pgas_verbs_open(&opts, &dev), "a device");
     return dev;
 }
 
@@ -50,7 +53,7 @@ static inline void snic_connect(pgas_verbs_qp_t *from, const pgas_verbs_qp_t *to
 {
     pgas_verbs_address_t address;
     pgas_verbs_qp_address(to, &address);
-    snic_must(pgas_verbs_qp_connect(from, &address), "connect");
+    must(pgas_verbs_qp_connect(from, &address), "connect");
 }
 
 static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts_t opts,
@@ -59,7 +62,7 @@ static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts
     pgas_verbs_qp_t *qp = NULL;
     opts.send_cq = opts.send_cq != NULL ? opts.send_cq : cq;
     opts.recv_cq = opts.recv_cq != NULL ? opts.recv_cq : cq;
-    snic_must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
     return qp;
 }
 
@@ -71,9 +74,9 @@ static inline void pair_on(pair_t *p, pgas_verbs_dev_t *dev, const pgas_verbs_qp
     pgas_verbs_qp_opts_t defaults = PGAS_VERBS_QP_OPTS_INIT;
     *p = (pair_t){ .dev = dev };
     for (int i = 0; i < 2; i++) {
-        snic_must(pgas_verbs_cq_open(dev, 1024, 0, &p->cq[i]), "a completion queue");
+        must(pgas_verbs_cq_open(dev, 1024, 0, &p->cq[i]), "a completion queue");
         p->qp[i] = snic_qp(dev, opts != NULL ? *opts : defaults, p->cq[i]);
-        snic_must(pgas_verbs_mem_alloc(dev, SNIC_BYTES, access, &p->mem[i]), "memory");
+        must(pgas_verbs_mem_alloc(dev, SNIC_BYTES, access, &p->mem[i]), "memory");
         p->bytes[i] = p->mem[i].addr;
     }
     snic_connect(p->qp[0], p->qp[1]);
@@ -93,11 +96,11 @@ static inline void pair_close(pair_t *p)
         if (p->qp[i])
             pgas_verbs_qp_close(p->qp[i]);
     for (int i = 0; i < 2; i++) {
-        snic_must(pgas_verbs_cq_close(p->cq[i]), "close a completion queue");
+        must(pgas_verbs_cq_close(p->cq[i]), "close a completion queue");
         pgas_verbs_mem_release(p->dev, &p->mem[i]);
     }
     if (p->own_dev)
-        snic_must(pgas_verbs_close(p->dev), "close the device");
+        must(pgas_verbs_close(p->dev), "close the device");
 }
 
 /** Mode STEP: steps until nothing can be done. @return how many */
@@ -148,7 +151,7 @@ static inline int snic_await(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *got, 
 /** Posts one request, and rings. */
 static inline void snic_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request)
 {
-    snic_must(pgas_verbs_qp_post(qp, request, 1, NULL), "a post");
+    must(pgas_verbs_qp_post(qp, request, 1, NULL), "a post");
 }
 
 static inline pgas_verbs_span_t pair_span(const pair_t *p, int end, uint32_t at, uint32_t bytes)
@@ -186,7 +189,7 @@ static inline void pair_recv(const pair_t *p, int end, uint32_t at, uint32_t byt
 {
     pgas_verbs_span_t span = pair_span(p, end, at, bytes);
     pgas_verbs_recv_t recv = { id, &span, 1 };
-    snic_must(pgas_verbs_qp_recv(p->qp[end], &recv, 1, NULL), "a receive buffer");
+    must(pgas_verbs_qp_recv(p->qp[end], &recv, 1, NULL), "a receive buffer");
 }
 
 static inline bool is_done(const pgas_verbs_completion_t *c, uint64_t id, pgas_status_t status)

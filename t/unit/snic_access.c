@@ -104,7 +104,7 @@ static const case_t cases[] = {
 static pgas_verbs_mem_t registered(const pair_t *p, int end, uint32_t access)
 {
     pgas_verbs_mem_t mem;
-    snic_must(pgas_verbs_mem_register(p->dev, p->bytes[end] + START, PIECE, access, &mem),
+    must(pgas_verbs_mem_register(p->dev, p->bytes[end] + START, PIECE, access, &mem),
               "a piece of memory");
     return mem;
 }
@@ -121,7 +121,7 @@ static uint32_t key_of(const pair_t *p, int kind, int end, uint32_t right)
         return 0x100;
     if (kind == RIGHT_KEY)
         return right;
-    snic_must(pgas_verbs_mem_register(p->dev, kind == NEIGHBOUR_KEY ? room : p->bytes[end] + START,
+    must(pgas_verbs_mem_register(p->dev, kind == NEIGHBOUR_KEY ? room : p->bytes[end] + START,
                                       sizeof room, ALL, &neighbour),
               "other memory");
     uint32_t key = neighbour.rkey;
@@ -186,7 +186,7 @@ static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uin
     pgas_verbs_completion_t got[3];
     if (c->op == PGAS_VERBS_WRITE_IMM)
         pair_recv(&p, 1, 0, 8, 9);
-    snic_must(pgas_verbs_qp_post(p.qp[0], requests, 2, NULL), "two requests");
+    must(pgas_verbs_qp_post(p.qp[0], requests, 2, NULL), "two requests");
     bool good = (engine == PGAS_VERBS_ENGINE_STEP ? snic_take(p.dev, p.cq[0], got, 3)
                                                   : snic_await(p.cq[0], got, 2)) == 2;
     good = good && is_done(&got[0], 1, c->want) &&

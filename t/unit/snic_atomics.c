@@ -91,7 +91,7 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
     intmax_t missing = (intmax_t)(n_by_processor + N_PAIRS * (uint64_t)n_adds - *word);
     for (int i = 0; i < N_PAIRS; i++)
         pair_close(&pairs[i]);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
     return missing;
 }
 

@@ -52,14 +52,14 @@ static void open_machine(machine_t *m, pgas_verbs_engine_t engine, uint32_t adve
                          uint64_t seed)
 {
     m->dev = snic_device(engine, adversary, seed);
-    snic_must(pgas_verbs_mem_alloc(m->dev, SNIC_BYTES, ACCESS, &m->mem), "memory");
+    must(pgas_verbs_mem_alloc(m->dev, SNIC_BYTES, ACCESS, &m->mem), "memory");
     m->bytes = m->mem.addr;
 }
 
 static pgas_verbs_cq_t *open_cq(const machine_t *m)
 {
     pgas_verbs_cq_t *cq = NULL;
-    snic_must(pgas_verbs_cq_open(m->dev, 256, 0, &cq), "a completion queue");
+    must(pgas_verbs_cq_open(m->dev, 256, 0, &cq), "a completion queue");
     return cq;
 }
 
@@ -86,7 +86,7 @@ static void open_replica(replica_t *r, const machine_t *behind, bool managed)
                           (managed ? PGAS_VERBS_QP_MANAGED_SEND : PGAS_VERBS_QP_MASTER));
     r->master = open_qp(&r->m, r->master_cq, r->master_cq, PGAS_VERBS_QP_MASTER);
     snic_connect(r->master, r->master);
-    snic_must(pgas_verbs_qp_buffer(r->next, &r->slots, &r->slot_bytes), "the slots");
+    must(pgas_verbs_qp_buffer(r->next, &r->slots, &r->slot_bytes), "the slots");
 }
 
 static void connect_both(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
@@ -102,7 +102,7 @@ static void prepare(replica_t *r)
     uint32_t number = r->n_prepared++, n = 0;
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = r->recv_cq, .index = number };
     if (!r->managed)
-        snic_must(pgas_verbs_qp_write(r->next, &wait, 1, NULL), "a wait");
+        must(pgas_verbs_qp_write(r->next, &wait, 1, NULL), "a wait");
     uint32_t position =
         pgas_verbs_qp_position(r->next) % (uint32_t)(r->slots.bytes / r->slot_bytes);
     unsigned char *entry = (unsigned char *)r->slots.addr + (size_t)position * r->slot_bytes;
@@ -119,18 +119,18 @@ static void prepare(replica_t *r)
         (pgas_verbs_request_t){ .op = r->behind != NULL ? PGAS_VERBS_SEND : PGAS_VERBS_SEND_IMM,
                                 .flags = PGAS_VERBS_SIGNAL,
                                 .imm = number };
-    snic_must(pgas_verbs_qp_post(r->next, requests, n, NULL), "what forwards");
+    must(pgas_verbs_qp_post(r->next, requests, n, NULL), "what forwards");
     pgas_verbs_span_t patch = { (uintptr_t)entry + PGASI_WQE_SEGMENT, 2 * PGASI_WQE_SEGMENT,
                                 r->slots.lkey };
     pgas_verbs_recv_t recv = { number, &patch, r->behind != NULL };
-    snic_must(pgas_verbs_qp_recv(r->prev, &recv, 1, NULL), "a receive entry");
+    must(pgas_verbs_qp_recv(r->prev, &recv, 1, NULL), "a receive entry");
     pgas_verbs_request_t go[2] = { wait,
                                    { .op = PGAS_VERBS_SEND_ENABLE,
                                      .flags = PGAS_VERBS_SIGNAL,
                                      .qp = r->next,
                                      .index = pgas_verbs_qp_position(r->next) } };
     if (r->managed)
-        snic_must(pgas_verbs_qp_post(r->master, go, 2, NULL), "what lets it go");
+        must(pgas_verbs_qp_post(r->master, go, 2, NULL), "what lets it go");
 }
 
 /* The replica's processor: off the way of messages, it prepares one operation for each that is
@@ -175,8 +175,8 @@ static void issue(client_t *c, const replica_t *r, uint32_t number, pgasi_rng_t 
                                            .flags = PGAS_VERBS_INLINE | PGAS_VERBS_SIGNAL,
                                            .spans = &text,
                                            .n_spans = 1 } };
-    snic_must(pgas_verbs_qp_recv(c->ack, &recv, 1, NULL), "room for an answer");
-    snic_must(pgas_verbs_qp_post(c->out, requests, 2, NULL), "an operation");
+    must(pgas_verbs_qp_recv(c->ack, &recv, 1, NULL), "room for an answer");
+    must(pgas_verbs_qp_post(c->out, requests, 2, NULL), "an operation");
 }
 
 /* An answer has come: the bytes are everywhere, or they are wrong. Places are cleared for the
@@ -195,9 +195,9 @@ static bool is_right(const client_t *c, const replica_t *replicas, uint32_t numb
 static void close_machine(machine_t *m, pgas_verbs_cq_t *const *cqs, int n_cqs)
 {
     for (int i = 0; i < n_cqs; i++)
-        snic_must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
+        must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
     pgas_verbs_mem_release(m->dev, &m->mem);
-    snic_must(pgas_verbs_close(m->dev), "close a device");
+    must(pgas_verbs_close(m->dev), "close a device");
 }
 
 /* @return operations that were wrong; -1: something failed */
@@ -260,17 +260,11 @@ static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t se
 
 int main(void)
 {
-    static const uint32_t adversaries[] = { 0,
-                                            PGAS_VERBS_SNIC_PREFETCH,
-                                            PGAS_VERBS_SNIC_SHUFFLE,
-                                            PGAS_VERBS_SNIC_DELAY,
-                                            PGAS_VERBS_SNIC_WRAP,
-                                            PGAS_VERBS_SNIC_ALL };
-    plan((int)PGASI_ARRAY_LENGTH(adversaries) + 7);
+    plan(SNIC_N_ADVERSARIES + 7);
     uint64_t seed = tap_seed(7);
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, adversaries[i], seed + i, 3000, true), 0,
-               "3000 operations, adversary %u", (unsigned)adversaries[i]);
+    for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
+        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, snic_adversaries[i], seed + (uint64_t)i, 3000, true), 0,
+               "3000 operations, adversary %u", (unsigned)snic_adversaries[i]);
     int n_wrong = 0;
     for (uint64_t i = 0; i < 20; i++)
         n_wrong +=

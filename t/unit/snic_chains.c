@@ -67,7 +67,7 @@ static int n_wrong_waits(uint32_t off)
         pair_close(&p);
         pair_close(&events);
     }
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
     return n_bad;
 }
 
@@ -100,7 +100,7 @@ static void waits_look_at_indices(void)
     pair_close(&other);
     pair_close(&p);
     pair_close(&events);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* A completion that is polled, and one that a WAIT sees, are two events. */
@@ -134,7 +134,7 @@ static void waits_see_later_than_who_polls(void)
         pair_close(&other);
         pair_close(&p);
         pair_close(&events);
-        snic_must(pgas_verbs_close(dev), "close the device");
+        must(pgas_verbs_close(dev), "close the device");
     }
     is_int(n_bad, 0, "nobody sees a completion before it is there");
     if ((adversary & PGAS_VERBS_SNIC_DELAY) != 0)
@@ -177,7 +177,7 @@ static void enable_goes_up_to_a_position(void)
            "who is no master cannot enable");
     pair_close(&p);
     pair_close(&master);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* Receive entries that are there, but not enabled: a sender waits. */
@@ -203,7 +203,7 @@ static void receive_queues_are_managed_too(void)
     is_int(n_bad, 0, "a managed receive queue is used up to what is enabled");
     pair_close(&p);
     pair_close(&master);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* ---- entries that are rewritten ---- */
@@ -224,7 +224,7 @@ static int rewritten(bool managed, rewriter_t by)
     pair_on(&q, dev, NULL, PGAS_VERBS_ACCESS_ALL);
     p.bytes[0][0] = 1;
     p.bytes[0][1] = 2;
-    snic_must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
+    must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
     uint32_t at = pgas_verbs_qp_position(p.qp[0]) % (uint32_t)(slots.bytes / slot_bytes);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 1, SIGNAL, 1);
     unsigned char *entry = (unsigned char *)slots.addr + (size_t)at * slot_bytes;
@@ -251,7 +251,7 @@ static int rewritten(bool managed, rewriter_t by)
     pair_close(&q);
     pair_close(&p);
     pair_close(&master);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
     return arrived;
 }
 
@@ -276,7 +276,7 @@ static void managed_entries_can_be_rewritten(void)
     is_int(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), PGAS_ERR_UNSUPPORTED,
            "slots are told only of queues made for it");
     pair_close(&p);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* An entry that is rung and enabled is rewritten by one behind it: never seen in time. By one
@@ -292,7 +292,7 @@ static void entries_rewrite_the_next(void)
     chain_pair(&master, dev, PGAS_VERBS_QP_MASTER);
     opts.flags = PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_MANAGED_SEND;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
-    snic_must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
+    must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
     uint32_t n_slots = (uint32_t)(slots.bytes / slot_bytes),
              first = pgas_verbs_qp_position(p.qp[0]);
     uint64_t address = htobe64((uintptr_t)p.bytes[0] + 33);
@@ -315,7 +315,7 @@ static void entries_rewrite_the_next(void)
        "an entry of a managed queue rewrites the next, which is enabled when that is done");
     pair_close(&p);
     pair_close(&master);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* ---- fences ---- */
@@ -377,7 +377,7 @@ static uint64_t trace(uint64_t with_seed)
     }
     for (int i = 0; i < 4; i++)
         pair_close(&pairs[i]);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
     return hash;
 }
 

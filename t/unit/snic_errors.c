@@ -110,12 +110,12 @@ static void bad_receive_buffers_are_refused(void)
         span.lkey ^= buffers[i].key;
         pgas_verbs_mem_t readable = { .addr = NULL };
         if (buffers[i].for_reads)
-            snic_must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ,
+            must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ,
                                               &readable),
                       "memory");
         span.lkey = buffers[i].for_reads ? readable.lkey : span.lkey;
         pgas_verbs_recv_t recv = { 100, &span, 1 };
-        snic_must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
+        must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
         memset(p.bytes[0], 1, 16);
         pair_post(&p, PGAS_VERBS_SEND, 0, 0, 16, SIGNAL, 1);
         bool good =
@@ -304,7 +304,7 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     pgas_verbs_cq_t *small = NULL;
     pair_t p;
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
-    snic_must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
+    must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
               "a small queue");
     opts.send_cq = small;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
@@ -334,9 +334,9 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
         pgas_verbs_qp_close(p.qp[i]);
         p.qp[i] = NULL;
     }
-    snic_must(pgas_verbs_cq_close(small), "close the small queue");
+    must(pgas_verbs_cq_close(small), "close the small queue");
     pair_close(&p);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* ---- options ---- */
@@ -357,9 +357,9 @@ static void options_are_checked(void)
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1), *other = snic_device(STEP, 0, 2);
     pgas_verbs_cq_t *cq, *other_cq;
     pgas_verbs_srq_t *other_srq;
-    snic_must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a queue");
-    snic_must(pgas_verbs_cq_open(other, 64, 0, &other_cq), "a queue");
-    snic_must(pgas_verbs_srq_open(other, 8, 1, &other_srq), "a queue");
+    must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a queue");
+    must(pgas_verbs_cq_open(other, 64, 0, &other_cq), "a queue");
+    must(pgas_verbs_srq_open(other, 8, 1, &other_srq), "a queue");
     pgas_verbs_qp_opts_t good = PGAS_VERBS_QP_OPTS_INIT;
     good.send_cq = good.recv_cq = cq;
     pgas_verbs_qp_opts_t changed;
@@ -394,11 +394,11 @@ static void options_are_checked(void)
            WITH(inline_max, UINT32_MAX) == PGAS_ERR_LIMIT,
        "what is beyond the limits");
 #undef WITH
-    snic_must(pgas_verbs_srq_close(other_srq), "close");
-    snic_must(pgas_verbs_cq_close(other_cq), "close");
-    snic_must(pgas_verbs_cq_close(cq), "close");
-    snic_must(pgas_verbs_close(other), "close");
-    snic_must(pgas_verbs_close(dev), "close");
+    must(pgas_verbs_srq_close(other_srq), "close");
+    must(pgas_verbs_cq_close(other_cq), "close");
+    must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_close(other), "close");
+    must(pgas_verbs_close(dev), "close");
 }
 
 /* All that must hold whatever the adversary does. */

@@ -34,7 +34,7 @@ static pgas_verbs_qp_t *make_qp(const chain_t *c, pgas_verbs_cq_t *send_cq,
 static pgas_verbs_cq_t *make_cq(const chain_t *c, uint32_t flags)
 {
     pgas_verbs_cq_t *cq = NULL;
-    snic_must(pgas_verbs_cq_open(c->dev, 64, flags, &cq), "a completion queue");
+    must(pgas_verbs_cq_open(c->dev, 64, flags, &cq), "a completion queue");
     return cq;
 }
 
@@ -46,7 +46,7 @@ static void post_one(pgas_verbs_qp_t *qp, pgas_verbs_request_t request)
 static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
 {
     c->dev = snic_device(PGAS_VERBS_ENGINE_STEP, adversary, seed);
-    snic_must(pgas_verbs_mem_alloc(c->dev, 4096, PGAS_VERBS_ACCESS_ALL, &c->mem), "memory");
+    must(pgas_verbs_mem_alloc(c->dev, 4096, PGAS_VERBS_ACCESS_ALL, &c->mem), "memory");
     c->words = c->mem.addr;
     c->arrived = make_cq(c, 0);
     c->answered = make_cq(c, 0);
@@ -66,7 +66,7 @@ static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
     snic_connect(c->back, c->ring);
     snic_connect(c->master, c->master);
     c->first = pgas_verbs_qp_position(c->ring);
-    snic_must(pgas_verbs_qp_buffer(c->ring, &c->slots, &c->slot_bytes), "the slots");
+    must(pgas_verbs_qp_buffer(c->ring, &c->slots, &c->slot_bytes), "the slots");
     c->n_slots = (uint32_t)(c->slots.bytes / c->slot_bytes);
     /* wrong unless it is rewritten */
     pgas_verbs_span_t word = { (uintptr_t)&c->words[N_WORDS + 1], 8, c->mem.lkey };
@@ -86,9 +86,9 @@ static void close_chain(chain_t *c)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(qps); i++)
         pgas_verbs_qp_close(qps[i]);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cqs); i++)
-        snic_must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
+        must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
     pgas_verbs_mem_release(c->dev, &c->mem);
-    snic_must(pgas_verbs_close(c->dev), "close the device");
+    must(pgas_verbs_close(c->dev), "close the device");
 }
 
 /* The data segment of this round's entry. */
@@ -124,8 +124,8 @@ static int run(uint32_t adversary, uint64_t seed, bool in_time)
     open_chain(&c, adversary, seed);
     for (uint32_t i = 0; i < ROUNDS && good; i++) {
         c.words[i % N_WORDS] = 1000 + i;
-        snic_must(pgas_verbs_qp_recv(c.server, &none, 1, NULL), "a receive buffer");
-        snic_must(pgas_verbs_qp_recv(c.back, &none, 1, NULL), "a receive buffer");
+        must(pgas_verbs_qp_recv(c.server, &none, 1, NULL), "a receive buffer");
+        must(pgas_verbs_qp_recv(c.back, &none, 1, NULL), "a receive buffer");
         post_one(c.master,
                  (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = c.arrived, .index = i });
         post_one(c.master, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND_ENABLE,
@@ -150,18 +150,12 @@ static int run(uint32_t adversary, uint64_t seed, bool in_time)
 
 int main(void)
 {
-    static const uint32_t adversaries[] = { 0,
-                                            PGAS_VERBS_SNIC_PREFETCH,
-                                            PGAS_VERBS_SNIC_SHUFFLE,
-                                            PGAS_VERBS_SNIC_DELAY,
-                                            PGAS_VERBS_SNIC_WRAP,
-                                            PGAS_VERBS_SNIC_ALL };
-    plan((int)PGASI_ARRAY_LENGTH(adversaries) + 1);
+    plan(SNIC_N_ADVERSARIES + 1);
     uint64_t seed = tap_seed(3);
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run(adversaries[i], seed + i, true), ROUNDS,
+    for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
+        is_int(run(snic_adversaries[i], seed + (uint64_t)i, true), ROUNDS,
                "%d runs of a ring that was posted once, adversary %u", ROUNDS,
-               (unsigned)adversaries[i]);
+               (unsigned)snic_adversaries[i]);
     int n_right = run(0, seed, false);
     ok(n_right >= 0 && n_right < ROUNDS / 2,
        "a patch behind the message comes too late: %d of %d right", n_right, ROUNDS);

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "pgas/verbs.h"
+#include "t/must.h"
 #include "t/tap.h"
 #include "verbs_backend/queue/device.h"
 #include "verbs_backend/snic/inside.h"
@@ -47,12 +48,6 @@ typedef struct {
     uint64_t addr;
     uint32_t rkey;
 } told_t;
-
-static void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
-}
 
 static char name[64]; /* of the process that executes */
 

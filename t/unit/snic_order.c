@@ -141,12 +141,12 @@ static void post_one(stream_t *s)
     s->is_read[op->slot] |= op->op == PGAS_VERBS_READ;
     apply(s, op, &r, data);
     s->n_posted++;
-    snic_must(pgas_verbs_qp_write(s->p.qp[0], &r, 1, NULL), "a request");
+    must(pgas_verbs_qp_write(s->p.qp[0], &r, 1, NULL), "a request");
     if (r.flags & PGAS_VERBS_INLINE) /* the caller's again */
         for (uint32_t i = 0; i < r.n_spans; i++)
             memset((void *)(uintptr_t)spans[i].addr, 0xee, spans[i].bytes);
     if (pgasi_rng_below(&s->rng, 3) == 0 || s->n_posted == N_OPS || s->n_posted % 16 == 0)
-        snic_must(pgas_verbs_qp_ring(s->p.qp[0]), "a doorbell");
+        must(pgas_verbs_qp_ring(s->p.qp[0]), "a doorbell");
 }
 
 /* All up to this one are done: their bytes are there. */
@@ -229,7 +229,7 @@ static int run_streams(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t 
         n_bad += s->n_bad + (memcmp(s->p.bytes[1], s->far, sizeof s->far) != 0);
         pair_close(&s->p);
     }
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
     return n_bad;
 }
 
@@ -285,18 +285,12 @@ static void reads_are_counted(void)
 
 int main(void)
 {
-    static const uint32_t adversaries[] = { 0,
-                                            PGAS_VERBS_SNIC_PREFETCH,
-                                            PGAS_VERBS_SNIC_SHUFFLE,
-                                            PGAS_VERBS_SNIC_DELAY,
-                                            PGAS_VERBS_SNIC_WRAP,
-                                            PGAS_VERBS_SNIC_ALL };
-    plan((int)PGASI_ARRAY_LENGTH(adversaries) + 8);
+    plan(SNIC_N_ADVERSARIES + 8);
     uint64_t seed = tap_seed(11);
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run_streams(STEP, adversaries[i], seed + i, false), 0,
+    for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
+        is_int(run_streams(STEP, snic_adversaries[i], seed + (uint64_t)i, false), 0,
                "%d streams of %d requests, adversary %u", N_STREAMS, N_OPS,
-               (unsigned)adversaries[i]);
+               (unsigned)snic_adversaries[i]);
     ok(run_streams(STEP, 0, seed, true) > 0, "a byte that was changed is noticed (on purpose)");
     is_int(run_streams(PGAS_VERBS_ENGINE_CALLER, 0, seed, false), 0, "by the thread that polls");
     is_int(run_streams(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, false), 0,

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include "pgas/verbs.h"
+#include "t/must.h"
 #include "t/tap.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -35,12 +36,6 @@ typedef struct {
 } told_t;
 
 static uint64_t private_words[512];
-
-static void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
-}
 
 static pgas_verbs_qp_t *make_qp(const side_t *s, uint32_t flags)
 {

@@ -92,7 +92,7 @@ static void lists_are_scattered(void)
     pgas_verbs_span_t room[3] = { pair_span(&p, 1, 1000, 10), pair_span(&p, 1, 2000, 100),
                                   pair_span(&p, 1, 3000, 7) };
     pgas_verbs_recv_t recv = { 5, room, 3 };
-    snic_must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
+    must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
     pair_post(&p, PGAS_VERBS_SEND, 0, 0, 60, SIGNAL, 2);
     ok(snic_take(p.dev, p.cq[1], got, 1) == 1 && is_done(&got[0], 5, PGAS_OK) &&
            got[0].bytes == 60 && memcmp(p.bytes[1] + 1000, p.bytes[0], 10) == 0 &&
@@ -184,13 +184,13 @@ static void solicited_requests_wake(bool solicited_only)
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
     pair_t p;
     int fd = -1;
-    snic_must(pgas_verbs_cq_open(dev, 64, PGAS_VERBS_CQ_EVENTS, &cq), "a queue with events");
+    must(pgas_verbs_cq_open(dev, 64, PGAS_VERBS_CQ_EVENTS, &cq), "a queue with events");
     opts.recv_cq = cq;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
     for (uint64_t i = 0; i < 8; i++)
         pair_recv(&p, 1, 0, 64, i);
-    snic_must(pgas_verbs_cq_fd(cq, &fd), "a descriptor");
-    snic_must(pgas_verbs_cq_arm(cq, solicited_only), "arm");
+    must(pgas_verbs_cq_fd(cq, &fd), "a descriptor");
+    must(pgas_verbs_cq_arm(cq, solicited_only), "arm");
     bool before = is_readable(fd);
     pair_post(&p, PGAS_VERBS_SEND, 0, 0, 8, 0, 1);
     snic_settle(dev);
@@ -222,9 +222,9 @@ static void solicited_requests_wake(bool solicited_only)
         pgas_verbs_qp_close(p.qp[i]);
         p.qp[i] = NULL;
     }
-    snic_must(pgas_verbs_cq_close(cq), "close the queue");
+    must(pgas_verbs_cq_close(cq), "close the queue");
     pair_close(&p);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 /* ---- to oneself, and shared ---- */
@@ -236,8 +236,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
     pgas_verbs_completion_t got[5];
     pgas_verbs_cq_t *cq = NULL;
     pgas_verbs_mem_t mem;
-    snic_must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a completion queue");
-    snic_must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
+    must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a completion queue");
+    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
     pgas_verbs_qp_t *qp = snic_qp(dev, opts, cq);
     snic_connect(qp, qp);
     memcpy(mem.addr, "hello", 5);
@@ -254,8 +254,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
           .rkey = mem.rkey },
         { .op = PGAS_VERBS_SEND, .id = 2, .flags = SIGNAL, .spans = &from, .n_spans = 1 }
     };
-    snic_must(pgas_verbs_qp_recv(qp, &recv, 1, NULL), "a receive buffer");
-    snic_must(pgas_verbs_qp_post(qp, requests, 2, NULL), "two requests");
+    must(pgas_verbs_qp_recv(qp, &recv, 1, NULL), "a receive buffer");
+    must(pgas_verbs_qp_post(qp, requests, 2, NULL), "two requests");
     int n = engine == STEP ? snic_take(dev, cq, got, 5) : snic_await(cq, got, 3), n_good = 0;
     for (int i = 0; i < n; i++)
         n_good += got[i].status == PGAS_OK && got[i].qp == qp;
@@ -263,9 +263,9 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
            memcmp((char *)mem.addr + 2048, "hello", 6) == 0,
        "a queue pair connected to itself, engine %d", (int)engine);
     pgas_verbs_qp_close(qp);
-    snic_must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_cq_close(cq), "close");
     pgas_verbs_mem_release(dev, &mem);
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 #define N_SHARING  4
@@ -283,7 +283,7 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
     bool is_posted[64] = { false };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, 4);
-    snic_must(pgas_verbs_srq_open(dev, 32, 1, &srq), "a shared receive queue");
+    must(pgas_verbs_srq_open(dev, 32, 1, &srq), "a shared receive queue");
     opts.srq = srq;
     for (int i = 0; i < N_SHARING; i++)
         pair_on(&pairs[i], dev, &opts, PGAS_VERBS_ACCESS_ALL);
@@ -325,8 +325,8 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
        (unsigned)adversary);
     for (int i = 0; i < N_SHARING; i++)
         pair_close(&pairs[i]);
-    snic_must(pgas_verbs_srq_close(srq), "close the shared queue");
-    snic_must(pgas_verbs_close(dev), "close the device");
+    must(pgas_verbs_srq_close(srq), "close the shared queue");
+    must(pgas_verbs_close(dev), "close the device");
 }
 
 int main(void)

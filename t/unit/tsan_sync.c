@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include "msg/descriptor.h"
 #include "call/sync.h"
+#include "t/handlers.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -26,13 +27,6 @@ static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)context;
     memcpy(&value, args, bytes);
     sum += value;
-}
-
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source;
-    (void)context;
-    pgas_reply(args, bytes);
 }
 
 static pgas_sync_t on_stack, with_fn, *in_heap;

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "pgas/verbs.h"
+#include "t/must.h"
 #include "t/tap.h"
 
 #define THREADS      3
@@ -36,12 +37,6 @@ typedef struct {
 } sender_t;
 
 static side_t sides[2];
-
-static void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
-}
 
 static void post_buffer(const side_t *side, uint64_t i)
 {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include "pgas/verbs.h"
+#include "t/must.h"
 #include "t/tap.h"
 
 #define PIECE       (UINT64_C(2) << 20)
@@ -25,12 +26,6 @@ static char *map_often(void)
                     0) != MAP_FAILED;
     close(fd);
     return good ? all : NULL;
-}
-
-static void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
 }
 
 static bool is_same(const char *a, const char *b)

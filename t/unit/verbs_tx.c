@@ -9,6 +9,7 @@
 #include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
+#include "t/must.h"
 #include "t/tap.h"
 #include "t/unit/verbs_buffers.h"
 #include "verbs_backend/queue/device.h"
@@ -27,12 +28,6 @@ typedef struct {
 } pair_t;
 
 static uint32_t adversary; /* of the devices that are opened */
-
-static void must(pgas_status_t status, const char *what)
-{
-    if (status != PGAS_OK)
-        bail("%s: %s", what, pgas_status_name(status));
-}
 
 static void open_pair(pair_t *p, size_t bytes, const pgas_verbs_tx_opts_t *tx, uint32_t cq_flags,
                       uint64_t message_max)

@@ -5,8 +5,8 @@
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
-#include "base/rng.h"
 #include "boot/ring.h"
+#include "t/random.h"
 #include "t/tap.h"
 
 #define RANKS_MAX   24
@@ -46,13 +46,7 @@ static int n_links, n_dials, n_twice, n_false;
 static struct {
     int from, to;
 } dials[DIALS_MAX];
-static pgasi_rng_t rng;
 static bug_t bug;
-
-static int below(int n)
-{
-    return (int)pgasi_rng_below(&rng, (uint64_t)n);
-}
 
 static bool reaches(int a, int b)
 {
@@ -225,7 +219,7 @@ static void start(int rank)
 /* One thing that may happen. False: there is none. */
 static bool step(void)
 {
-    int n = n_dials + 2 * n_links, at = n ? below(n) : 0;
+    int n = n_dials + 2 * n_links, at = n ? below_int(n) : 0;
     for (int i = 0; i < n; i++, at = (at + 1) % n)
         if (at < n_dials ? answer(at) : deliver((at - n_dials) / 2, (at - n_dials) % 2))
             return true;
@@ -271,10 +265,10 @@ static bool is_right(int me, bool says)
 
 static void build(void)
 {
-    int n_hosts = 1 + below(7);
-    n_ranks = n_hosts + below(RANKS_MAX - n_hosts + 1);
+    int n_hosts = 1 + below_int(7);
+    n_ranks = n_hosts + below_int(RANKS_MAX - n_hosts + 1);
     for (int r = 0; r < n_ranks; r++)
-        host_of[r] = r < n_hosts ? r : below(n_hosts);
+        host_of[r] = r < n_hosts ? r : below_int(n_hosts);
     n_links = n_dials = n_twice = n_false = 0;
     is_cut = for_good = false;
     memset(believed, 0, sizeof believed);
@@ -293,10 +287,10 @@ static void build(void)
  * judge. */
 static void harm(bool cuts)
 {
-    int rank = 1 + below(n_ranks > 1 ? n_ranks - 1 : 1), host = host_of[rank % n_ranks];
+    int rank = 1 + below_int(n_ranks > 1 ? n_ranks - 1 : 1), host = host_of[rank % n_ranks];
     if (n_ranks == 1)
         return;
-    if (below(4) > 0) {
+    if (below_int(4) > 0) {
         kill_rank(rank);
     } else if (host != host_of[0] && !is_cut) {
         for (int r = 0; r < n_ranks; r++)
@@ -305,7 +299,7 @@ static void harm(bool cuts)
     } else if (cuts && !is_cut) {
         is_cut = true;
         for (int h = 0; h < RANKS_MAX; h++)
-            side_of[h] = below(2);
+            side_of[h] = below_int(2);
     }
 }
 
@@ -332,21 +326,21 @@ static bool leave_if_all_done(int rank)
 static bool leave_all(void)
 {
     bool good = true;
-    int n_deaths = below(3), n_left_to_do = STEPS_MAX, n_live = n_ranks;
+    int n_deaths = below_int(3), n_left_to_do = STEPS_MAX, n_live = n_ranks;
     while (good && n_live > 0 && --n_left_to_do > 0) {
-        int rank = below(n_ranks);
-        if (step() && below(4) > 0)
+        int rank = below_int(n_ranks);
+        if (step() && below_int(4) > 0)
             continue;
         n_live = 0;
         for (int r = 0; r < n_ranks; r++)
             n_live += lives[r];
         if (!lives[rank])
             continue;
-        if (n_deaths > 0 && below(16) == 0 && n_deaths--)
+        if (n_deaths > 0 && below_int(16) == 0 && n_deaths--)
             kill_rank(rank);
         else if (is_done[rank])
             good = leave_if_all_done(rank);
-        else if (below(4) == 0)
+        else if (below_int(4) == 0)
             is_done[rank] = true;
         if (lives[rank] && is_done[rank])
             pgasi_ring_done(&rings[rank]);
@@ -356,7 +350,7 @@ static bool leave_all(void)
 
 static void ask_reports(void)
 {
-    int rank = below(n_ranks);
+    int rank = below_int(n_ranks);
     if (lives[rank] && runs[rank])
         pgasi_ring_ask_report(&rings[rank]);
 }
@@ -382,24 +376,24 @@ static bool play(uint64_t seed, bug_t with, bool says)
     pgasi_rng_seed(&rng, seed);
     bug = with;
     build();
-    bool cuts = below(2), good = true;
-    int n_harms = below(8), n_steps = 0;
+    bool cuts = below_int(2), good = true;
+    int n_harms = below_int(8), n_steps = 0;
     for (int r = 0; r < n_ranks; r++)
-        if (below(4) > 0)
+        if (below_int(4) > 0)
             start(r);
     while (n_harms > 0) {
-        for (int n = below(40); n > 0 && step(); n--) {
+        for (int n = below_int(40); n > 0 && step(); n--) {
         }
-        if (below(3) == 0)
+        if (below_int(3) == 0)
             harm(cuts);
-        if (below(8) == 0)
+        if (below_int(8) == 0)
             ask_reports();
-        start(below(n_ranks));
-        n_harms -= below(2);
+        start(below_int(n_ranks));
+        n_harms -= below_int(2);
     }
     for (int r = 0; r < n_ranks; r++)
         start(r);
-    if (is_cut && below(2))
+    if (is_cut && below_int(2))
         is_cut = false; /* it heals before anything was silent for too long */
     for_good = is_cut;
     while (step() && ++n_steps < STEPS_MAX) {
