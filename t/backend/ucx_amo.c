@@ -165,9 +165,7 @@ static void flood(void)
     pgasi_tp_ctx_t *ctx = world.ctxs[1];
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
-        while (
-            (status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + at,
-                                    PGAS_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN)
+ while ((status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + at, PGAS_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN) 
             world_progress();
         good = status >= 0 && good;
     }
@@ -183,9 +181,11 @@ static void refusals(void)
 {
     uint64_t result = 9;
     spmd_ok(world_amo(0, world_right(), 4, PGAS_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), 8, PGAS_AMO_ADD, 2, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, PGAS_AMO_ADD, 2, 1, 0, &result) ==
+                    PGAS_ERR_INVALID &&
                 world_amo(0, world_right(), 8, PGAS_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), 8, (pgas_amo_t)77, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, (pgas_amo_t)77, 8, 1, 0, &result) ==
+                    PGAS_ERR_INVALID &&
                 world_amo(0, world_right(), world.heap_bytes, PGAS_AMO_ADD, 8, 1, 0, &result) ==
                     PGAS_ERR_RANGE &&
                 result == 9,

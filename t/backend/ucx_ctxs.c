@@ -32,11 +32,6 @@ static void on_error(void *arg, int peer, pgas_status_t status)
     n_errors++;
 }
 
-static int right(void)
-{
-    return (world.rank + 1) % world.size;
-}
-
 static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
 {
     pending_t *pending = (pending_t *)(void *)self;
@@ -67,25 +62,26 @@ static void *work(void *arg)
 {
     int index = (int)(intptr_t)arg;
     pgasi_tp_ctx_t *ctx = world.ctxs[index];
-    pgasi_tp_key_t *key = world.keys[index][right()];
+    pgasi_tp_key_t *key = world.keys[index][world_right()];
     unsigned char data[300];
     bool good = true;
     for (uint64_t i = 0; i < STEPS; i++) {
         pgas_status_t status;
-        uint64_t at = world.bases[right()] + 1024 * (uint64_t)index + i % 100 * 8, back = 0;
-        DO(status, ctx, ctx->ops->put(ctx, right(), key, at, &i, 8, comp));
+        uint64_t at = world.bases[world_right()] + 1024 * (uint64_t)index + i % 100 * 8, back = 0;
+        DO(status, ctx, ctx->ops->put(ctx, world_right(), key, at, &i, 8, comp));
         good = good && status == PGAS_OK;
-        DO(status, ctx, ctx->ops->flush(ctx, right(), comp));
+        DO(status, ctx, ctx->ops->flush(ctx, world_right(), comp));
         good = good && status == PGAS_OK;
-        DO(status, ctx, ctx->ops->get(ctx, right(), key, at, &back, 8, comp));
+        DO(status, ctx, ctx->ops->get(ctx, world_right(), key, at, &back, 8, comp));
         good = good && status == PGAS_OK && back == i;
         DO(status, ctx,
-           ctx->ops->amo(ctx, right(), key, world.bases[right()], PGAS_AMO_ADD, 8, 1, 0, &back,
-                         comp));
+           ctx->ops->amo(ctx, world_right(), key, world.bases[world_right()], PGAS_AMO_ADD, 8, 1,
+                         0, &back, comp));
         good = good && status == PGAS_OK;
         if (i % 10 == 0) {
             world_fill(data, i, 0, sizeof data);
-            DO(status, ctx, ctx->ops->am(ctx, right(), &i, sizeof i, data, sizeof data, comp));
+            DO(status, ctx,
+               ctx->ops->am(ctx, world_right(), &i, sizeof i, data, sizeof data, comp));
             good = good && status == PGAS_OK;
         }
     }
@@ -131,9 +127,9 @@ static void open_and_close(void)
         pgasi_tp_ctx_t *ctx;
         pgasi_tp_key_t *key;
         good = world.ops->ctx_open(world.tp, 7, &ctx) == PGAS_OK && good;
-        good = ctx->ops->key_unpack(ctx, right(),
-                                    world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
-                                    world.key_bytes[right()], &key) == PGAS_OK &&
+        good = ctx->ops->key_unpack(ctx, world_right(),
+                                    world.packed_keys + (size_t)world_right() * PGASI_TP_KEY_MAX,
+                                    world.key_bytes[world_right()], &key) == PGAS_OK &&
                good;
         for (uint64_t i = 0; i < MESSAGES && round != 3; i++) { /* once it sends nothing */
             size_t bytes = i % 10 == 3 ? sizeof data : 100;
@@ -141,8 +137,8 @@ static void open_and_close(void)
             pgas_status_t status;
             world_fill(data, i, 0, bytes);
             do {
-                status =
-                    ctx->ops->am(ctx, right(), &i, sizeof i, data, bytes, world_pending(&pending));
+                status = ctx->ops->am(ctx, world_right(), &i, sizeof i, data, bytes,
+                                      world_pending(&pending));
                 ctx->ops->progress(ctx);
                 world_progress();
             } while (status == PGAS_ERR_AGAIN);
@@ -154,8 +150,9 @@ static void open_and_close(void)
         }
         uint64_t word = 77;
         pending_t pending;
-        pgas_status_t status = ctx->ops->put(ctx, right(), key, world.bases[right()] + 8, &word, 8,
-                                             world_pending(&pending));
+        pgas_status_t status =
+            ctx->ops->put(ctx, world_right(), key, world.bases[world_right()] + 8, &word, 8,
+                          world_pending(&pending));
         while (status == PGAS_INPROGRESS && !pending.done) {
             ctx->ops->progress(ctx);
             world_progress();
@@ -195,7 +192,7 @@ static void drained_together(void)
         uint64_t seed = (uint64_t)i;
         world_fill(data[i], seed, 0, sizeof data[i]);
         good = world.ops->ctx_open(world.tp, FIRST + i, &ctxs[i]) == PGAS_OK && good;
-        pgas_status_t status = ctxs[i]->ops->am(ctxs[i], right(), &seed, sizeof seed, data[i],
+        pgas_status_t status = ctxs[i]->ops->am(ctxs[i], world_right(), &seed, sizeof seed, data[i],
                                                 sizeof data[i], world_pending(&pending[i]));
         sent[i] = status == PGAS_OK;
         good = status >= PGAS_OK && good;

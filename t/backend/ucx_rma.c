@@ -143,7 +143,8 @@ static void flush_tells(void)
         for (int peer = 0; peer < world.size; peer++)
             good = good && heap[i + (size_t)peer * N] == i * 1000 + (uint64_t)peer;
     spmd_ok(good, "%d puts to each rank without completion are there after one flush", N);
-    good = world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(0, world_right()) == PGAS_OK;
+    good =
+        world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(0, world_right()) == PGAS_OK;
     spmd_ok(good, "a flush after nothing is done at once");
     world_barrier();
 }
@@ -164,14 +165,15 @@ static void fence_orders(void)
         pending_t data, mark;
         pgas_status_t a, b;
         do {
-            a = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()], world.bases[world_right()], src,
-                              bytes, world_pending(&data));
+            a = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()],
+                              world.bases[world_right()], src, bytes, world_pending(&data));
             world_progress();
         } while (a == PGAS_ERR_AGAIN);
         good = world_fence(0) == PGAS_OK && good;
         do {
-            b = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()], world.bases[world_right()] + flag_at,
-                              &round, 8, world_pending(&mark));
+            b = ctx->ops->put(ctx, world_right(), world.keys[0][world_right()],
+                              world.bases[world_right()] + flag_at, &round, 8,
+                              world_pending(&mark));
             world_progress();
         } while (b == PGAS_ERR_AGAIN);
         while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < round)
@@ -260,8 +262,8 @@ static void mapping(void)
     world_barrier();
     memcpy(&word, world.heap + 64, 8);
     spmd_ok(word == 77000 + (uint64_t)((world.rank + world.size - 1) % world.size) &&
-                world.ops->key_map(world.keys[0][world_right()], world.bases[world_right()] + HEAP, &addr) ==
-                    PGAS_ERR_RANGE,
+                world.ops->key_map(world.keys[0][world_right()], world.bases[world_right()] + HEAP,
+                                   &addr) == PGAS_ERR_RANGE,
             "and stored to; its end is its end");
     world_barrier();
 }
@@ -280,9 +282,9 @@ static void many_gets(void)
         memcpy(world.heap + i * 8, &(uint64_t){ i * 7 }, 8);
     world_barrier();
     for (size_t i = 0; i < N; i++) {
-        pgas_status_t status =
-            ctx->ops->get(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + n * 8,
-                          &values[n], 8, world_pending(&pending[n]));
+        pgas_status_t status = ctx->ops->get(ctx, world_right(), world.keys[1][world_right()],
+                                             world.bases[world_right()] + n * 8, &values[n], 8,
+                                             world_pending(&pending[n]));
         pending[n].done |= status != PGAS_INPROGRESS;
         good = good && (status >= 0 || status == PGAS_ERR_AGAIN);
         n += status != PGAS_ERR_AGAIN;

@@ -4,7 +4,6 @@
  * source: verbs_backend/queue/raw.h; libFuzzer
  * Input: steps, each a byte that says what and bytes for it. */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "verbs_backend/queue/raw.h"

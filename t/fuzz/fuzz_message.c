@@ -5,7 +5,6 @@
  * Input: a byte that picks the way in, a byte of choices, then words. */
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "t/fuzz/require.h"

@@ -5,7 +5,6 @@
  * source: public headers; libFuzzer
  * Input: a byte that picks the parameter, then the text. */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"

@@ -6,7 +6,6 @@
  * adversaries, then steps, each a byte that says what and bytes for it. */
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"

@@ -2,7 +2,6 @@
 #ifndef T_FUZZ_GRAPH_READER_H
 #define T_FUZZ_GRAPH_READER_H
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"

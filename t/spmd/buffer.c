@@ -241,8 +241,8 @@ static void reuse_after_local_completion(void)
             n_bad += pgas_sync_init(&local, 1) != PGAS_OK;
             opts.sync = &local;
             opts.when = PGAS_LOCAL;
-            n_bad +=
-                pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+            n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) !=
+                     PGAS_OK;
             n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
             memset((void *)(uintptr_t)b.address, 0xee, bytes);
             pgas_sync_fini(&local);
@@ -265,7 +265,8 @@ static void remote_completion(void)
         n_bad += pgas_sync_init(&remote, 1) != PGAS_OK;
         opts.sync = &remote;
         opts.when = PGAS_REMOTE;
-        n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+        n_bad +=
+            pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&remote, -1) != PGAS_OK;
         if (kind != PUSH)
             memset((void *)(uintptr_t)b.address, 0xee, b.bytes);
@@ -321,14 +322,15 @@ static void order_is_kept(void)
                             (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
                                                                            : private_memory),
                             (size_t)i * 97, to_place[job_right()], kind >= PULL_HEAP_HELPED };
-        n_bad += pgas_call_buffer(any(job_right()), ordered, args, sizeof args, &b, 1, NULL, NULL) !=
-                 PGAS_OK;
+        n_bad += pgas_call_buffer(any(job_right()), ordered, args, sizeof args, &b, 1, NULL,
+                                  NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && next_number == number && next_pull == pull,
             "copies and pushes run in order with plain calls, pulls among themselves");
     number += 7;
-    n_bad = pgas_call(job_right(), numbered, &number, 8, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad =
+        pgas_call(job_right(), numbered, &number, 8, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 1, "and a wrong number is noticed");
 }
 
@@ -538,8 +540,8 @@ static void large_replies(void)
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(place); k++) {
             uint64_t ask[2] = { i + k, size[i] };
             memset(place[k], 0xaa, size[i] + 1);
-            n_bad += pgas_call_return(job_right(), give, ask, sizeof ask, place[k], size[i], NULL) !=
-                     PGAS_OK;
+            n_bad += pgas_call_return(job_right(), give, ask, sizeof ask, place[k], size[i],
+                                      NULL) != PGAS_OK;
             n_bad += !is_filled(place[k], i + k, size[i]) || place[k][size[i]] != 0xaa;
         }
     }

@@ -52,15 +52,16 @@ static void too_large(void)
 {
     pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, memory, LIMIT + 1, PGAS_NULL, false },
                            { PGAS_BUFFER_PULL, memory, LIMIT, PGAS_NULL, false } };
-    bool good = pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+    bool good =
+        pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].mode = PGAS_BUFFER_PULL;
-    good =
-        good && pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+    good = good &&
+           pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].bytes = 9;
-    good =
-        good && pgas_call_buffer(any(job_right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
-    good =
-        good && pgas_call_return(job_right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
+    good = good &&
+           pgas_call_buffer(any(job_right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
+    good = good &&
+           pgas_call_return(job_right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
     spmd_ok(good && pgas_quiesce() == PGAS_OK && n_counted == 0,
             "more than PGAS_BUFFER_LIMIT, alone or in sum, is refused");
     b[0].mode = PGAS_BUFFER_COPY;
@@ -108,8 +109,8 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
     to = PGASI_MIN(to, sizeof stream);
     for (size_t at = from; at < to && status == PGAS_OK; at += 1024) {
         pgasi_parcel_piece_t piece = { id, sizeof stream, at };
-        status = pgasi_outbox_call_pair(job_right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL, &piece,
-                                        sizeof piece, (const char *)&stream + at,
+        status = pgasi_outbox_call_pair(job_right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL,
+                                        &piece, sizeof piece, (const char *)&stream + at,
                                         PGASI_MIN(to - at, (size_t)1024), PGAS_FULL_WAIT);
     }
     return status;

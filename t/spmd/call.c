@@ -192,8 +192,8 @@ static void replies(void)
     n_bad += pgas_call_return(job_right(), echo, args, 7, back, 8, NULL) != PGAS_ERR_MISMATCH;
     n_bad += pgas_call_return(job_right(), echo, args, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_call_return(job_right(), echo, args, 8, back, 0, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(job_right(), echo, args, 8, back, pgasi_param.buffer_limit + 1, NULL) !=
-             PGAS_ERR_LIMIT;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, back, pgasi_param.buffer_limit + 1,
+                              NULL) != PGAS_ERR_LIMIT;
     n_bad += pgas_reply(args, 8) != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "a missing reply or one of another size is a mismatch");
     n_bad = pgas_call_return(job_right(), twice, args, 8, back, 8, NULL) != PGAS_OK ||

@@ -33,7 +33,8 @@ static void any_order(void)
     for (int i = 0; i < N_LATE; i++) {
         int k = (i * 7 + me * 3) % N_LATE;
         snprintf(name, sizeof name, "late.%d", k);
-        n_bad += pgas_handler_register(name, on_count, &ran[k], &late[k]) != PGAS_OK || late[k] != 0;
+        n_bad +=
+            pgas_handler_register(name, on_count, &ran[k], &late[k]) != PGAS_OK || late[k] != 0;
     }
     pgas_handler_t before = early;
     n_bad += pgas_call(me, late[0], NULL, 0, NULL) != PGAS_ERR_NOT_FOUND;

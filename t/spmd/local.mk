@@ -108,7 +108,7 @@ check_PROGRAMS += %D%/lock.t
 check_PROGRAMS += %D%/delegate.t
 %C%_delegate_t_SOURCES = %D%/delegate.c %D%/job.h
 check_PROGRAMS += %D%/messenger.t %D%/soak.t
-%C%_messenger_t_SOURCES = %D%/messenger.c %D%/job.h
+%C%_messenger_t_SOURCES = %D%/messenger.c %D%/message.h %D%/job.h
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
@@ -134,7 +134,7 @@ soak-array: %D%/array_soak.t %D%/array_model.t %D%/array_litmus.t
 
 .PHONY: soak soak-tcp soak-mcts soak-array
 check_PROGRAMS += %D%/far_channel.t
-%C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h
+%C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/message.h %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
 %C%_mcts_conserve_t_SOURCES = %D%/mcts_conserve.c %D%/mcts_made.h %D%/job.h
 check_PROGRAMS += %D%/mcts_memory.t

@@ -206,12 +206,6 @@ static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *
     __atomic_store_n(&n_waiting, n_waiting + 1, __ATOMIC_RELEASE);
 }
 
-static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)source, (void)context;
-    pgas_reply(args, bytes);
-}
-
 /* A wait in the middle of work: meanwhile no other is begun by this thread. */
 static void wait_a_moment(uint64_t word)
 {

@@ -389,8 +389,8 @@ static void known_heaps(void)
     pgas_gptr_t last = pgas_gptr_make(job_right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
     uint64_t x = 0, old = 0;
     int n_bad = pgas_get(&x, last, 8) != PGAS_OK || pgas_get_u64(last, &old) != PGAS_OK;
-    n_bad +=
-        pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[job_right()], own, 8) != PGAS_OK;
+    n_bad += pgas_fetch_add_u64(last, 0, &old) != PGAS_OK ||
+             pgas_put(areas[job_right()], own, 8) != PGAS_OK;
     n_bad += pgas_flush_all() != PGAS_OK;
     spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
 }
@@ -529,8 +529,8 @@ static void strangers(void)
                                   : records[0];
             pgas_status_t status = pgasi_ctx_open(ctx);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
-                status =
-                    ctx->tp->ops->am(ctx->tp, job_right(), &header, header_bytes, records, 16, NULL);
+                status = ctx->tp->ops->am(ctx->tp, job_right(), &header, header_bytes, records, 16,
+                                          NULL);
                 if (status != PGAS_ERR_AGAIN)
                     break;
                 ctx->tp->ops->progress(ctx->tp);

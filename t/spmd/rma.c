@@ -27,7 +27,8 @@ static void set_up(void)
     heap.name = "heap";
     heap.own = pgas_gptr_local(mine, bytes);
     job_gather(mine, heap.base);
-    spmd_ok(status == PGAS_OK && heap.own && heap.base[job_right()] == pgas_gptr_at(mine, job_right()),
+    spmd_ok(status == PGAS_OK && heap.own &&
+                heap.base[job_right()] == pgas_gptr_at(mine, job_right()),
             "a symmetric block is local memory, at the same offset on every rank");
 
     user_memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);

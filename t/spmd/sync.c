@@ -492,14 +492,15 @@ static void replies_of_all_sizes(void)
     for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
         size_t bytes = sizes[k];
         memset(got, 0, sizeof got);
-        n_bad += pgas_call_return(job_right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) !=
-                 PGAS_OK;
+        n_bad += pgas_call_return(job_right(), echo, asked, bytes, bytes ? got : NULL, bytes,
+                                  NULL) != PGAS_OK;
         n_bad += memcmp(got, asked, bytes) != 0 || (bytes < sizeof got && got[bytes] != 0);
         n_bad += pgas_call_return(job_right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
         n_bad += pgas_call_return(job_right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) !=
                  PGAS_ERR_MISMATCH;
         /* which does not reply */
-        n_bad += pgas_call_return(job_right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
+        n_bad +=
+            pgas_call_return(job_right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_call_return(job_right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
@@ -545,7 +546,7 @@ static pgas_handler_t gate, open_gate, ask;
 static pgas_sync_t closed;
 static int ask_bad;
 
-static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
+static void on_wait_closed(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
     (void)bytes;
@@ -628,7 +629,7 @@ int main(int argc, char **argv)
     pgas_handler_register("a.release", on_release, NULL, &release);
     pgas_handler_opts_t waits = PGAS_HANDLER_OPTS_INIT;
     waits.blocks = true;
-    pgas_handler_register_opts("b.gate", on_gate, NULL, &waits, &gate);
+    pgas_handler_register_opts("b.gate", on_wait_closed, NULL, &waits, &gate);
     pgas_handler_register_opts("b.ask", on_ask, NULL, &waits, &ask);
     pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
     pgas_handler_register("z.hidden", on_count, &n_counted, &hidden);

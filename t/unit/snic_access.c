@@ -105,7 +105,7 @@ static pgas_verbs_mem_t registered(const pair_t *p, int end, uint32_t access)
 {
     pgas_verbs_mem_t mem;
     must(pgas_verbs_mem_register(p->dev, p->bytes[end] + START, PIECE, access, &mem),
-              "a piece of memory");
+         "a piece of memory");
     return mem;
 }
 
@@ -122,8 +122,8 @@ static uint32_t key_of(const pair_t *p, int kind, int end, uint32_t right)
     if (kind == RIGHT_KEY)
         return right;
     must(pgas_verbs_mem_register(p->dev, kind == NEIGHBOUR_KEY ? room : p->bytes[end] + START,
-                                      sizeof room, ALL, &neighbour),
-              "other memory");
+                                 sizeof room, ALL, &neighbour),
+         "other memory");
     uint32_t key = neighbour.rkey;
     if (kind == RELEASED_KEY || kind == STALE_KEY)
         pgas_verbs_mem_release(p->dev, &neighbour);

@@ -263,8 +263,9 @@ int main(void)
     plan(SNIC_N_ADVERSARIES + 7);
     uint64_t seed = tap_seed(7);
     for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
-        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, snic_adversaries[i], seed + (uint64_t)i, 3000, true), 0,
-               "3000 operations, adversary %u", (unsigned)snic_adversaries[i]);
+        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, snic_adversaries[i], seed + (uint64_t)i, 3000,
+                         true),
+               0, "3000 operations, adversary %u", (unsigned)snic_adversaries[i]);
     int n_wrong = 0;
     for (uint64_t i = 0; i < 20; i++)
         n_wrong +=

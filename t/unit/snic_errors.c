@@ -111,8 +111,8 @@ static void bad_receive_buffers_are_refused(void)
         pgas_verbs_mem_t readable = { .addr = NULL };
         if (buffers[i].for_reads)
             must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ,
-                                              &readable),
-                      "memory");
+                                         &readable),
+                 "memory");
         span.lkey = buffers[i].for_reads ? readable.lkey : span.lkey;
         pgas_verbs_recv_t recv = { 100, &span, 1 };
         must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
@@ -305,7 +305,7 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     pair_t p;
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
     must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
-              "a small queue");
+         "a small queue");
     opts.send_cq = small;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
     memset(p.bytes[0], 5, 64);
