@@ -165,7 +165,9 @@ static void flood(void)
     pgasi_tp_ctx_t *ctx = world.ctxs[1];
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
- while ((status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()], world.bases[world_right()] + at, PGAS_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN) 
+        while ((status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()],
+                                       world.bases[world_right()] + at, PGAS_AMO_ADD, 8, 3, 0, NULL,
+                                       NULL)) == PGAS_ERR_AGAIN)
             world_progress();
         good = status >= 0 && good;
     }
