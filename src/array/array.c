@@ -173,14 +173,6 @@ typedef struct {
     uint64_t id;
 } params_t;
 
-static uint32_t shift_of(uint64_t chunk_elems)
-{
-    uint32_t shift = 0;
-    while (UINT64_C(1) << shift < chunk_elems)
-        shift++;
-    return shift;
-}
-
 static pgas_status_t check_offsets(const uint64_t *offsets, int n, uint64_t n_elems)
 {
     if (offsets[0] != 0 || offsets[n] != n_elems)
@@ -207,7 +199,7 @@ static pgas_status_t read_opts(pgas_array_opts_t *o, const pgas_array_opts_t *op
         o->prefetch > PREFETCH_MAX || o->low_percent < 1 || o->high_percent < o->low_percent ||
         o->high_percent > 100 || n_elems > (UINT64_C(1) << 62) / ELEM_BYTES_MAX)
         return PGAS_ERR_INVALID;
-    o->chunk_elems = (size_t)1 << shift_of(o->chunk_elems);
+    o->chunk_elems = (size_t)1 << pgasi_log2_up(o->chunk_elems);
     if (o->chunk_elems * elem_bytes > CHUNK_BYTES_MAX)
         return PGAS_ERR_LIMIT;
     return o->offsets ? check_offsets(o->offsets, n, n_elems) : PGAS_OK;
@@ -422,7 +414,7 @@ static pgas_status_t make_map(pgasi_array_t *a, const pgas_array_opts_t *o, uint
         a->node_rank[r] = pgasi_boot.local_of[a->global[r]];
     }
     a->map.n_elems = n_elems;
-    a->map.shift = shift_of(o->chunk_elems);
+    a->map.shift = pgasi_log2_up(o->chunk_elems);
     a->map.n_ranks = n;
     a->map.n_blocks = (n_elems >> a->map.shift) + ((n_elems & (o->chunk_elems - 1)) != 0);
     if (o->offsets)
@@ -439,7 +431,7 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
     pgas_array_t *open = &a->open;
     a->wide = elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8;
     if (!a->wide && a->map.shift >= PGAS_ARRAY_SUBBLOCK_SHIFT)
-        open->limit[shift_of(elem_bytes)] = n_elems;
+        open->limit[pgasi_log2_up(elem_bytes)] = n_elems;
     open->epoch = pgasi_epoch;
     open->shift = PGASI_MIN(a->map.shift, PGAS_ARRAY_SUBBLOCK_SHIFT);
     open->mask = (UINT64_C(1) << a->map.shift) - 1;

@@ -42,6 +42,18 @@
 #define PGASI_ALIGN_DOWN(x, alignment) ((x) & ~(uint64_t)((alignment)-1))
 #define PGASI_DIV_UP(x, y)             (((x) + (y)-1) / (y))
 
+/** The least k with 2^k >= n. */
+static inline uint32_t pgasi_log2_up(uint64_t n)
+{
+    return n <= 1 ? 0 : 64 - (uint32_t)__builtin_clzll(n - 1);
+}
+
+/** The least power of two that is at least n. */
+static inline uint32_t pgasi_pow2_up(uint32_t n)
+{
+    return UINT32_C(1) << pgasi_log2_up(n);
+}
+
 /* whether options may be read: none, of no given size, or at least as large as their first
  * version */
 #define PGASI_OPTS_SANE(opts, first_bytes) \

@@ -28,10 +28,4 @@ int pgasi_tree_rank(const pgasi_tree_t *tree, int root, uint32_t place);
 /** Where the upper part of [low, high) begins, which has two places or more. */
 uint32_t pgasi_tree_cut(const pgasi_tree_t *tree, int root, uint32_t low, uint32_t high);
 
-/** The smallest k with 2^k >= n. */
-static inline int pgasi_log2_up(uint32_t n)
-{
-    return n <= 1 ? 0 : 32 - __builtin_clz(n - 1);
-}
-
 #endif

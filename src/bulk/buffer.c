@@ -12,6 +12,7 @@
 
 #include "base/checks.h"
 #include "base/param.h"
+#include "base/spin.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
@@ -37,7 +38,7 @@ size_t pgasi_parcel_piece_max(int rank)
 /* ---- pulls that are open ---- */
 
 typedef struct {
-    uint32_t busy;
+    int busy;
     uint32_t id; /* index, and a generation above it; 0 while nobody may ask */
     uint32_t generation;
     int rank;
@@ -63,7 +64,7 @@ static bool close_open(uint32_t id, int rank)
     if (!o ||
         !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
-    __atomic_store_n(&o->busy, 0, __ATOMIC_RELEASE);
+    pgasi_spin_unlock(&o->busy);
     return true;
 }
 
@@ -73,8 +74,7 @@ static open_t *claim_open(void)
     uint32_t from = __atomic_fetch_add(&hint, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < N_OPEN; i++) {
         open_t *o = &opened[(from + i) % N_OPEN];
-        if (!__atomic_load_n(&o->busy, __ATOMIC_RELAXED) &&
-            !__atomic_exchange_n(&o->busy, 1, __ATOMIC_ACQUIRE))
+        if (pgasi_spin_try(&o->busy))
             return o;
     }
     return NULL;

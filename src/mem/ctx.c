@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/spin.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "mem/thread.h"
@@ -133,16 +134,14 @@ void pgasi_ctx_lock_slow(pgasi_ctx_t *ctx)
         }
         return;
     }
-    while (__atomic_exchange_n(&ctx->lock, 1, __ATOMIC_ACQUIRE))
-        while (__atomic_load_n(&ctx->lock, __ATOMIC_RELAXED))
-            sched_yield();
+    pgasi_spin_lock(&ctx->lock, 0);
     __atomic_store_n(&ctx->n_entered, ctx->n_entered + 1, __ATOMIC_RELAXED); /* see needs_help */
 }
 
 bool pgasi_ctx_try_lock(pgasi_ctx_t *ctx)
 {
     if (ctx->shared)
-        return __atomic_exchange_n(&ctx->lock, 1, __ATOMIC_ACQUIRE) == 0;
+        return pgasi_spin_try(&ctx->lock);
     pgasi_ctx_enter(ctx);
     if (ctx->inside > 1 || !__atomic_load_n(&ctx->borrowed, __ATOMIC_ACQUIRE))
         return true;

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/checks.h"
+#include "base/spin.h"
 #include "pgas/status.h"
 #include "boot/wait.h"
 #include "transport/transport.h"
@@ -137,7 +138,7 @@ static inline void pgasi_ctx_count(pgasi_ctx_t *ctx, int change)
 static inline void pgasi_ctx_unlock(pgasi_ctx_t *ctx)
 {
     if (PGAS_UNLIKELY(ctx->shared))
-        __atomic_store_n(&ctx->lock, 0, __ATOMIC_RELEASE);
+        pgasi_spin_unlock(&ctx->lock);
     else
         pgasi_ctx_leave(ctx);
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_ctxs_unwatched, __ATOMIC_RELAXED)))

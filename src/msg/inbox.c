@@ -14,6 +14,7 @@
 #include "base/bitmap.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/spin.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "msg/far_channel.h"
@@ -322,36 +323,19 @@ void pgasi_inbox_shrink(int node_rank, uint32_t number)
 
 /* ---- locks ---- */
 
-static bool try_lock(int *lock)
-{
-    return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
-           __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
-}
-
-static void lock(int *lock)
-{
-    while (!try_lock(lock))
-        sched_yield();
-}
-
-static void unlock(int *lock)
-{
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
-
 bool pgasi_inbox_try_lock(void)
 {
-    return try_lock(&ports[PGASI_PORT_ANY].lock);
+    return pgasi_spin_try(&ports[PGASI_PORT_ANY].lock);
 }
 
 void pgasi_inbox_lock(void)
 {
-    lock(&ports[PGASI_PORT_ANY].lock);
+    pgasi_spin_lock(&ports[PGASI_PORT_ANY].lock, 0);
 }
 
 void pgasi_inbox_unlock(void)
 {
-    unlock(&ports[PGASI_PORT_ANY].lock);
+    pgasi_spin_unlock(&ports[PGASI_PORT_ANY].lock);
 }
 
 /* ---- receiving ---- */
@@ -547,7 +531,7 @@ static __attribute__((noinline)) void let_go(port_t *port)
 {
     size_t n = (size_t)pgasi_boot.n_ranks, rank = 0;
     for (;;) {
-        lock(&port->far_lock);
+        pgasi_spin_lock(&port->far_lock, 0);
         bool some = port->n_stopped && port->far_bytes <= pgasi_param.far_queue / 2;
         rank = some ? pgasi_bitmap_find_set(port->stopped, n, rank) : n;
         some = rank < n;
@@ -557,7 +541,7 @@ static __attribute__((noinline)) void let_go(port_t *port)
             port->n_stopped--;
             number = ++port->n_words;
         }
-        unlock(&port->far_lock);
+        pgasi_spin_unlock(&port->far_lock);
         if (!some)
             return;
         say(port, (int)rank, PGASI_NOTE_GO, number);
@@ -569,14 +553,14 @@ static uint64_t drain_far(port_t *port)
 {
     uint64_t n = 0;
     while (__atomic_load_n(&port->far, __ATOMIC_ACQUIRE)) {
-        lock(&port->far_lock);
+        pgasi_spin_lock(&port->far_lock, 0);
         far_t *f = port->far;
         __atomic_store_n(&port->far, f->next, __ATOMIC_RELAXED);
         if (!f->next)
             port->far_end = &port->far;
         port->far_bytes -= f->bytes;
         bool some_stopped = port->n_stopped > 0;
-        unlock(&port->far_lock);
+        pgasi_spin_unlock(&port->far_lock);
         if (PGAS_UNLIKELY(some_stopped))
             let_go(port);
         n += run_descs(port, f->data, f->bytes, f->source_rank);
@@ -601,7 +585,7 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *descs, siz
     /* else they will be refused, and that is what is told */
     if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED))
         pgasi_descs_arrived(f->data, bytes, source_rank);
-    lock(&port->far_lock);
+    pgasi_spin_lock(&port->far_lock, 0);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
     port->far_bytes += bytes;
@@ -613,7 +597,7 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *descs, siz
         port->n_stopped++;
         word = ++port->n_words;
     }
-    unlock(&port->far_lock);
+    pgasi_spin_unlock(&port->far_lock);
     if (PGAS_UNLIKELY(stop))
         say(port, source_rank, PGASI_NOTE_STOP, word);
     pgasi_handlers_leave(before);
@@ -664,10 +648,10 @@ uint64_t pgasi_port_drain_some(int number)
 uint64_t pgasi_port_drain_if_free(int number)
 {
     port_t *port = &ports[number];
-    if (!pgasi_port_pending(number) || !try_lock(&port->lock))
+    if (!pgasi_port_pending(number) || !pgasi_spin_try(&port->lock))
         return 0;
     uint64_t n = pgasi_port_drain(number);
-    unlock(&port->lock);
+    pgasi_spin_unlock(&port->lock);
     return n;
 }
 
@@ -766,10 +750,10 @@ static uint64_t tell_port(int number)
         return 0;
     uint64_t n = 0;
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
-    if (try_lock(&port->lock)) {
+    if (pgasi_spin_try(&port->lock)) {
         for (tell_t *t = port->tells; t && !port->left; t = t->next)
             n += tell_channel(port, t);
-        unlock(&port->lock);
+        pgasi_spin_unlock(&port->lock);
     }
     pgasi_serve_end(before);
     return n;
@@ -823,9 +807,9 @@ uint64_t pgasi_ports_tell(void)
 void pgasi_port_set_left(int number, bool left)
 {
     uint64_t bit = UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD);
-    lock(&ports[number].lock);
+    pgasi_spin_lock(&ports[number].lock, 0);
     __atomic_store_n(&ports[number].left, left, __ATOMIC_RELAXED);
-    unlock(&ports[number].lock);
+    pgasi_spin_unlock(&ports[number].lock);
     if (left)
         __atomic_fetch_or(&pgasi_ports_left, bit, __ATOMIC_RELEASE);
     else
@@ -885,10 +869,10 @@ static uint64_t count_waiting(int number)
     uint64_t n = 0;
     for (uint32_t i = 0; i < port->n_incoming; i++)
         n += count_channel(&port->incoming[i]);
-    lock(&port->far_lock);
+    pgasi_spin_lock(&port->far_lock, 0);
     for (const far_t *f = port->far; f; f = f->next)
         n += count_descs(f->data, f->bytes);
-    unlock(&port->far_lock);
+    pgasi_spin_unlock(&port->far_lock);
     return n;
 }
 
@@ -899,10 +883,10 @@ void pgasi_ports_tell_orphans(void)
     for (int number = PGASI_PORT_FIRST_THREAD; number < pgasi_n_ports && !warned; number++) {
         int slot = number - PGASI_PORT_FIRST_THREAD;
         if (!pgasi_port_used(number) || pgasi_thread_zone(slot, &zone) ||
-            !try_lock(&ports[number].lock))
+            !pgasi_spin_try(&ports[number].lock))
             continue;
         uint64_t n = ports[number].left ? 0 : count_waiting(number);
-        unlock(&ports[number].lock);
+        pgasi_spin_unlock(&ports[number].lock);
         if (n)
             pgasi_warn_once(
                 &warned, "call",

@@ -12,6 +12,7 @@
  *   source: pgas/broadcast.h
  */
 #include <pthread.h>
+#include "base/checks.h"
 #include "base/param.h"
 #include "base/rng.h"
 #include "boot/boot.h"
@@ -28,7 +29,7 @@ static size_t call_max;
 
 static int limit(void)
 {
-    return pgasi_log2_up((uint32_t)n_ranks);
+    return (int)pgasi_log2_up((uint64_t)n_ranks);
 }
 
 static int n_runs, n_wrong;

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "base/checks.h"
 #include "base/rng.h"
 #include "bcast/tree.h"
 #include "t/tap.h"
@@ -41,7 +42,7 @@ static void follow(const pgasi_tree_t *t, cut_fn_t cut, int root, uint32_t low, 
 /* Broken promises of one root. */
 static int n_broken(const pgasi_tree_t *t, cut_fn_t cut, int root, walk_t *w)
 {
-    int n_bad = 0, limit = pgasi_log2_up(t->n_ranks);
+    int n_bad = 0, limit = (int)pgasi_log2_up(t->n_ranks);
     memset(w, 0, sizeof *w);
     follow(t, cut, root, 0, t->n_ranks, 0, w);
     for (uint32_t r = 0; r < t->n_ranks; r++)

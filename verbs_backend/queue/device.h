@@ -83,17 +83,6 @@ static inline void pgasi_verbs_await_poller(const pgas_verbs_cq_t *cq)
         sched_yield();
 }
 
-/** Short locks of queues, held for some stores. */
-static inline void pgasi_verbs_lock(int *lock)
-{
-    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
-        sched_yield();
-}
-static inline void pgasi_verbs_unlock(int *lock)
-{
-    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
-
 struct pgasi_verbs_ops {
     const char *name;
     /** Appends what can be opened to infos, from *n_p on; counts in *n_p also what does not fit. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include "base/log.h"
+#include "base/spin.h"
 #include "verbs_backend/wqe.h"
 
 #define POLL_BATCH   16
@@ -233,10 +234,10 @@ pgas_status_t pgasi_ibv_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *rec
 
 static uint64_t free_slot(pgasi_ibv_srq_t *srq, uint32_t slot)
 {
-    pgasi_verbs_lock(&srq->lock);
+    pgasi_spin_lock(&srq->lock, 0);
     uint64_t id = srq->ids[slot];
     srq->free_slots[srq->n_free++] = slot;
-    pgasi_verbs_unlock(&srq->lock);
+    pgasi_spin_unlock(&srq->lock);
     return id;
 }
 
@@ -264,10 +265,10 @@ pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     pgasi_ibv_srq_t *srq = pgasi_ibv_srq(base);
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    pgasi_verbs_lock(&srq->lock);
+    pgasi_spin_lock(&srq->lock, 0);
     while (i < n && (status = srq_recv_one(srq, &recvs[i])) == PGAS_OK)
         i++;
-    pgasi_verbs_unlock(&srq->lock);
+    pgasi_spin_unlock(&srq->lock);
     if (n_p)
         *n_p = i;
     return status;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include "base/checks.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -52,11 +53,6 @@ static void ring_nothing(pgasi_raw_qp_t *raw)
     (void)raw;
 }
 
-static uint32_t log_of(uint32_t n)
-{
-    return n <= 1 ? 0 : 32 - (uint32_t)__builtin_clz(n - 1);
-}
-
 /* Sizes of the rings as powers of two, and where they lie. */
 typedef struct {
     /* of the send ring; of the receive ring, if there is one */
@@ -67,13 +63,13 @@ typedef struct {
 
 static pgas_status_t lay_out(const pgas_verbs_qp_opts_t *opts, layout_t *layout_p)
 {
-    layout_t layout = { .log_blocks = log_of(pgasi_raw_blocks(opts)),
+    layout_t layout = { .log_blocks = pgasi_log2_up(pgasi_raw_blocks(opts)),
                         .has_rq = !opts->srq && opts->recv_depth > 0 };
     if (layout.has_rq) {
-        layout.log_stride = log_of(pgasi_raw_stride(opts->recv_spans, false));
-        layout.log_strides = log_of(opts->recv_depth);
+        layout.log_stride = pgasi_log2_up(pgasi_raw_stride(opts->recv_spans, false));
+        layout.log_strides = pgasi_log2_up(opts->recv_depth);
         /* the send ring begins on a block */
-        while (layout.log_strides + layout.log_stride < log_of(PGASI_WQE_BB))
+        while (layout.log_strides + layout.log_stride < pgasi_log2_up(PGASI_WQE_BB))
             layout.log_strides++;
         layout.rq_bytes = (size_t)1 << (layout.log_strides + layout.log_stride);
     }
@@ -283,7 +279,7 @@ pgas_status_t pgasi_mlx5_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_addr
     path.peer_qpn = to.qpn;
     path.peer_psn = to.psn;
     path.mtu = PGASI_MIN(to.mtu, dev->at.mtu);
-    path.log_reads_in = log_of(base->dev->limits.reads_max);
+    path.log_reads_in = pgasi_log2_up(base->dev->limits.reads_max);
     path.log_reads =
         31 - (uint32_t)__builtin_clz(
                  PGASI_MAX(PGASI_MIN(base->opts.reads_max, (uint32_t)to.reads_max), 1u));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/checks.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -381,11 +382,6 @@ static pgas_status_t enter(pgasi_ibv_dev_t *dev, uint32_t number, pgasi_ibv_qp_t
     return status;
 }
 
-static uint32_t round_up(uint32_t n)
-{
-    return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
-
 static void free_qp(pgasi_ibv_qp_t *qp)
 {
     free(qp->sent);
@@ -400,8 +396,8 @@ static void free_qp(pgasi_ibv_qp_t *qp)
 static bool make_notes(pgasi_ibv_qp_t *qp)
 {
     const pgas_verbs_qp_opts_t *opts = &qp->super.opts;
-    qp->sq_mask = round_up(opts->send_depth) - 1;
-    qp->rq_mask = round_up(opts->recv_depth) - 1;
+    qp->sq_mask = pgasi_pow2_up(opts->send_depth) - 1;
+    qp->rq_mask = pgasi_pow2_up(opts->recv_depth) - 1;
     qp->sent = calloc((size_t)qp->sq_mask + 1, sizeof *qp->sent);
     qp->received = calloc((size_t)qp->rq_mask + 1, sizeof *qp->received);
     qp->spans = calloc((size_t)PGASI_IBV_STAGE * opts->send_spans, sizeof *qp->spans);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/checks.h"
 #include "base/log.h"
 #include "verbs_backend/snic/snic.h"
 
@@ -70,11 +71,6 @@ static snic_qp_queue_t *qp_of(pgas_verbs_qp_t *qp)
 static snic_cq_queue_t *cq_of(pgas_verbs_cq_t *cq)
 {
     return (snic_cq_queue_t *)(void *)cq;
-}
-
-static uint32_t log2_up(uint32_t n)
-{
-    return n <= 1 ? 0 : 32 - (uint32_t)__builtin_clz(n - 1);
 }
 
 /* ---- devices ---- */
@@ -240,7 +236,7 @@ static pgas_status_t snic_cq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32
     snic_cq_queue_t *cq = calloc(1, sizeof *cq);
     if (!cq)
         return PGAS_ERR_NO_MEMORY;
-    uint32_t log = log2_up(depth);
+    uint32_t log = pgasi_log2_up(depth);
     void *ring;
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
     cq->event_fds[0] = cq->event_fds[1] = -1;
@@ -334,7 +330,7 @@ static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint3
     if (!srq)
         return PGAS_ERR_NO_MEMORY;
     /* one slot stays free */
-    uint32_t log = log2_up(depth + 1), stride = pgasi_raw_stride(spans, true);
+    uint32_t log = pgasi_log2_up(depth + 1), stride = pgasi_raw_stride(spans, true);
     size_t ring_bytes = (size_t)stride << log;
     void *ring;
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
@@ -418,7 +414,7 @@ static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp,
 {
     const pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
     uint32_t blocks = pgasi_raw_blocks(opts), stride = pgasi_raw_stride(opts->recv_spans, false);
-    uint32_t strides = opts->recv_depth > 0 ? 1u << log2_up(opts->recv_depth) : 0;
+    uint32_t strides = opts->recv_depth > 0 ? 1u << pgasi_log2_up(opts->recv_depth) : 0;
     if (blocks > PGASI_SNIC_QUEUE_MAX || strides > PGASI_SNIC_QUEUE_MAX)
         return PGAS_ERR_LIMIT;
     void *memory;
@@ -429,8 +425,8 @@ static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp,
     if (qp->queue == 0)
         return PGAS_ERR_NO_MEMORY;
     char *record = (char *)memory + qp->queue_bytes - RECORD_BYTES;
-    snic_opts->log_sq_blocks = log2_up(blocks);
-    snic_opts->log_rq_entries = strides > 0 ? log2_up(strides) : 0;
+    snic_opts->log_sq_blocks = pgasi_log2_up(blocks);
+    snic_opts->log_rq_entries = strides > 0 ? pgasi_log2_up(strides) : 0;
     snic_opts->rq_stride = strides > 0 ? stride : 0;
     snic_opts->sq = qp->queue;
     snic_opts->rq = qp->queue + qp->sq_bytes;

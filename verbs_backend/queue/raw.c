@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 
+#include "base/checks.h"
+#include "base/spin.h"
+
 #define INLINE_MAX (PGASI_WQE_SEGMENTS_MAX * PGASI_WQE_SEGMENT - 2 * PGASI_WQE_SEGMENT - 4)
 
 /* what a next segment of a shared receive entry holds */
@@ -26,11 +29,6 @@ static inline bool is_dead(const pgasi_raw_qp_t *qp)
     return __atomic_load_n(&qp->dead, __ATOMIC_RELAXED);
 }
 
-static uint32_t round_up(uint32_t n)
-{
-    return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
-
 uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts)
 {
     unsigned segments =
@@ -40,12 +38,12 @@ uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts)
 
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts)
 {
-    return round_up(opts->send_depth * pgasi_raw_request_blocks(opts));
+    return pgasi_pow2_up(opts->send_depth * pgasi_raw_request_blocks(opts));
 }
 
 uint32_t pgasi_raw_stride(uint32_t spans, bool linked)
 {
-    return round_up((PGASI_MAX(spans, 1u) + (linked ? 1 : 0)) * PGASI_WQE_SEGMENT);
+    return pgasi_pow2_up((PGASI_MAX(spans, 1u) + (linked ? 1 : 0)) * PGASI_WQE_SEGMENT);
 }
 
 /* ---- devices ---- */
@@ -478,7 +476,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     pgasi_raw_srq_t *srq = (pgasi_raw_srq_t *)(void *)base;
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    pgasi_verbs_lock(&srq->lock);
+    pgasi_spin_lock(&srq->lock, 0);
     for (; i < n; i++) {
         status = srq->head == srq->tail             ? PGAS_ERR_AGAIN
                  : is_sound(&recvs[i], base->spans) ? PGAS_OK
@@ -493,7 +491,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     }
     if (i > 0)
         __atomic_store_n(srq->record, htobe32(srq->pi & 0xffffu), __ATOMIC_RELEASE);
-    pgasi_verbs_unlock(&srq->lock);
+    pgasi_spin_unlock(&srq->lock);
     if (n_p)
         *n_p = i;
     return status;
@@ -503,11 +501,11 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
 static uint64_t free_slot(pgasi_raw_srq_t *srq, uint32_t slot)
 {
     slot &= srq->mask;
-    pgasi_verbs_lock(&srq->lock);
+    pgasi_spin_lock(&srq->lock, 0);
     uint64_t id = srq->ids[slot];
     slot_of(srq, srq->tail)->next = htobe16((uint16_t)slot);
     srq->tail = slot;
-    pgasi_verbs_unlock(&srq->lock);
+    pgasi_spin_unlock(&srq->lock);
     return id;
 }
 

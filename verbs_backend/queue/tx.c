@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/spin.h"
 #include "verbs_backend/queue/device.h"
 
 #define BATCH        16
@@ -73,7 +74,7 @@ struct pgas_verbs_tx {
     uint64_t rung;                /* the last that the device knows */
     uint64_t room_end;            /* the last number that had room when done was looked at */
     uint32_t interval, batch, room;
-    uint32_t lock;
+    int lock;
     bool shared;
     pgas_status_t broken;        /* atomic: a doorbell failed */
     pgas_verbs_tx_stats_t stats; /* but for inlined and completions */
@@ -214,19 +215,14 @@ uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx)
 
 static void lock_posting(pgas_verbs_tx_t *tx)
 {
-    for (uint32_t n = 0; tx->shared && __atomic_exchange_n(&tx->lock, 1, __ATOMIC_ACQUIRE) != 0;) {
-        while (__atomic_load_n(&tx->lock, __ATOMIC_RELAXED) != 0)
-            if (++n < LOCK_SPINS)
-                pgasi_cpu_relax();
-            else
-                sched_yield();
-    }
+    if (tx->shared)
+        pgasi_spin_lock(&tx->lock, LOCK_SPINS);
 }
 
 static void unlock_posting(pgas_verbs_tx_t *tx)
 {
     if (tx->shared)
-        __atomic_store_n(&tx->lock, 0, __ATOMIC_RELEASE);
+        pgasi_spin_unlock(&tx->lock);
 }
 
 /* For providers without the short form. */

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/spin.h"
 #include "verbs_backend/queue/device.h"
 #include "verbs_backend/wqe.h"
 
@@ -299,19 +300,19 @@ static void set_kept(pgas_verbs_cq_t *cq, bool there)
  * @return as poll */
 static int keep_one(pgas_verbs_cq_t *cq)
 {
-    pgasi_verbs_lock(&cq->kept_lock);
+    pgasi_spin_lock(&cq->kept_lock, 0);
     int n = pgasi_verbs_poll_bare(cq, &cq->kept, 1);
     set_kept(cq, n > 0);
-    pgasi_verbs_unlock(&cq->kept_lock);
+    pgasi_spin_unlock(&cq->kept_lock);
     return n;
 }
 
 static void take_kept(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completion_p)
 {
-    pgasi_verbs_lock(&cq->kept_lock);
+    pgasi_spin_lock(&cq->kept_lock, 0);
     *completion_p = cq->kept;
     set_kept(cq, false);
-    pgasi_verbs_unlock(&cq->kept_lock);
+    pgasi_spin_unlock(&cq->kept_lock);
 }
 
 int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
@@ -475,15 +476,15 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     if (qp->tx)
         pgas_verbs_tx_close(qp->tx);
     pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
-    pgasi_verbs_lock(&opts.send_cq->kept_lock);
+    pgasi_spin_lock(&opts.send_cq->kept_lock, 0);
     if (opts.recv_cq != opts.send_cq)
-        pgasi_verbs_lock(&opts.recv_cq->kept_lock);
+        pgasi_spin_lock(&opts.recv_cq->kept_lock, 0);
     forget_kept(opts.send_cq, qp);
     forget_kept(opts.recv_cq, qp);
     dev->ops->qp_close(qp);
     if (opts.recv_cq != opts.send_cq)
-        pgasi_verbs_unlock(&opts.recv_cq->kept_lock);
-    pgasi_verbs_unlock(&opts.send_cq->kept_lock);
+        pgasi_spin_unlock(&opts.recv_cq->kept_lock);
+    pgasi_spin_unlock(&opts.send_cq->kept_lock);
     pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
     count(dev, -1);
