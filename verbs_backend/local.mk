@@ -18,8 +18,8 @@ if HAVE_MLX5DV
 verbs_queue_sources += %D%/queue/prm.h %D%/queue/prm.c %D%/queue/mlx5.h %D%/queue/mlx5_qp.c %D%/queue/provider_mlx5.c
 endif
 verbs_transport_sources = \
-	%D%/transport/inside.h %D%/transport/tp.c %D%/transport/ctx.c %D%/transport/endpoint.c %D%/transport/wire.c \
-	%D%/transport/lost.c %D%/transport/memory.c %D%/transport/bounce.c %D%/transport/todo.c %D%/transport/rma.c \
+	%D%/transport/inside.h %D%/transport/tp.c %D%/transport/ctx.c %D%/transport/endpoint.c %D%/transport/cm.c \
+	%D%/transport/lost.c %D%/transport/memory.c %D%/transport/bounce.c %D%/transport/pending.c %D%/transport/rma.c \
 	%D%/transport/amo.c %D%/transport/flush.c %D%/transport/am.c %D%/transport/receive.c
 
 libpgas_core_la_SOURCES += $(verbs_queue_sources) $(verbs_transport_sources)

@@ -205,14 +205,13 @@ static void turned_away(void)
     spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
 }
 
-/* The listener stays readable while connections wait, but the wire's descriptor does not, so a
+/* The listener stays readable while connections wait, but the connection manager's descriptor does not, so a
  * thread can sleep on it. */
 static bool is_quiet(void)
 {
-    struct pollfd wire = { .fd = pgasi_verbs_wire_fd(pgasi_verbs_tp_of(world.tp)),
-                           .events = POLLIN };
+    struct pollfd cm = { .fd = pgasi_verbs_cm_fd(pgasi_verbs_tp_of(world.tp)), .events = POLLIN };
     world_progress();
-    return poll(&wire, 1, 0) == 0;
+    return poll(&cm, 1, 0) == 0;
 }
 
 /* All that can be accepted is silent: nobody else gets in until those are forgotten. */
@@ -330,7 +329,7 @@ static void listeners(void)
             "a job of several hosts listens at its addresses, not at all that come");
 }
 
-/** The hello message of wire.c. */
+/** The hello message of cm.c. */
 typedef struct {
     uint32_t magic;
     uint16_t kind;

@@ -51,7 +51,7 @@ static void build(world_t *w)
         qp->super.opts.recv_spans = 2;
         qp->super.dev = &dev.super;
         qp->number = 1u + (uint32_t)i;
-        qp->ring_bell = ring_nothing;
+        qp->ring_doorbell = ring_nothing;
         uint32_t blocks = pgasi_raw_blocks(&qp->super.opts);
         w->sq[i] = calloc(blocks, PGASI_WQE_BB);
         pgas_status_t status = pgasi_raw_qp_init(qp, w->sq[i], blocks, w->rq, i == 0 ? DEPTH : 0,

@@ -218,7 +218,7 @@ static void test_rung_by_hand(chain_t *chain)
     must(pgas_verbs_qp_post(chain->managed, &copy, 1, NULL), "the entry");
     pgasi_raw_qp_t *managed = (pgasi_raw_qp_t *)(void *)chain->managed;
     const pgasi_raw_qp_t *other = (const pgasi_raw_qp_t *)(const void *)pair->qps[0];
-    other->ring_bell(managed);
+    other->ring_doorbell(managed);
     is_int(wait_chain(chain).status, PGAS_OK, "%s: a doorbell runs a managed queue", label);
     is_str((char *)pair->bytes + 4096, "rung", "%s: as it stands", label);
 }

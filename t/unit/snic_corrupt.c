@@ -27,14 +27,14 @@
 
 static char name[64];
 
-/** One end: queues of each kind, and its region, as any process of this user could map it. */
+/** One end: queues of each kind, and its device memory, as any process of this user could map it. */
 typedef struct {
     pgas_verbs_dev_t *dev;
     pgas_verbs_cq_t *cq;
     pgas_verbs_srq_t *srq;
     pgas_verbs_qp_t *qp, *shared; /* the second receives by srq */
     pgas_verbs_mem_t mem, plain;
-    snic_region_t *region;
+    snic_devmem_t *devmem;
     uint64_t addr[2]; /* of the other end's memory */
     uint32_t rkey[2];
 } side_t;
@@ -49,23 +49,23 @@ typedef struct {
 static char plain[4096];
 
 /* Of this process's own, by the name of its memfd. */
-static snic_region_t *map_own_region(void)
+static snic_devmem_t *map_own_devmem(void)
 {
     DIR *folder = opendir("/proc/self/fd");
-    snic_region_t *region = NULL;
-    for (struct dirent *entry; folder != NULL && !region && (entry = readdir(folder));) {
+    snic_devmem_t *devmem = NULL;
+    for (struct dirent *entry; folder != NULL && !devmem && (entry = readdir(folder));) {
         char path[300], target[128] = "";
         snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
         if (readlink(path, target, sizeof target - 1) < 0 ||
             strncmp(target, "/memfd:pgas-snic ", 17) != 0)
             continue;
-        void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
+        void *map = mmap(NULL, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_NORESERVE, atoi(entry->d_name), 0);
-        region = map == MAP_FAILED ? NULL : map;
+        devmem = map == MAP_FAILED ? NULL : map;
     }
     if (folder)
         closedir(folder);
-    return region;
+    return devmem;
 }
 
 static void must(pgas_status_t status)
@@ -95,14 +95,14 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, uint32_t adversary, uin
     must(pgas_verbs_qp_open(s->dev, &opts, &s->qp));
     opts.srq = s->srq;
     must(pgas_verbs_qp_open(s->dev, &opts, &s->shared));
-    s->region = map_own_region();
+    s->devmem = map_own_devmem();
     pgas_verbs_qp_address(s->qp, &mine.qp);
     pgas_verbs_qp_address(s->shared, &mine.shared);
     mine.addr[0] = (uintptr_t)s->mem.addr;
     mine.addr[1] = (uintptr_t)plain;
     mine.rkey[0] = s->mem.rkey;
     mine.rkey[1] = s->plain.rkey;
-    if (!s->region || write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
+    if (!s->devmem || write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
         read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
         _exit(61);
     must(pgas_verbs_qp_connect(s->qp, &theirs.qp));
@@ -160,23 +160,23 @@ static uint32_t a_value(uint32_t now, pgasi_rng_t *rng)
 }
 
 /* A word of what is in use, or of its queues. */
-static void spoil(snic_region_t *region, pgasi_rng_t *rng)
+static void spoil(snic_devmem_t *devmem, pgasi_rng_t *rng)
 {
     const struct {
         void *at;
         size_t bytes;
         size_t lock; /* where its lock is; the size if it has none */
-    } parts[] = { { &region->magic, offsetof(snic_region_t, lock), offsetof(snic_region_t, lock) },
-                  { region->active, 64, 64 },
-                  { &region->mrs[SNIC_MR_FIRST + pgasi_rng_below(rng, PLACES)],
-                    sizeof region->mrs[0], sizeof region->mrs[0] },
-                  { &region->cqs[pgasi_rng_below(rng, PLACES)], sizeof region->cqs[0],
+    } parts[] = { { &devmem->magic, offsetof(snic_devmem_t, lock), offsetof(snic_devmem_t, lock) },
+                  { devmem->active, 64, 64 },
+                  { &devmem->mrs[SNIC_MR_FIRST + pgasi_rng_below(rng, PLACES)],
+                    sizeof devmem->mrs[0], sizeof devmem->mrs[0] },
+                  { &devmem->cqs[pgasi_rng_below(rng, PLACES)], sizeof devmem->cqs[0],
                     offsetof(snic_cq_t, lock) },
-                  { &region->srqs[pgasi_rng_below(rng, PLACES)], sizeof region->srqs[0],
+                  { &devmem->srqs[pgasi_rng_below(rng, PLACES)], sizeof devmem->srqs[0],
                     offsetof(snic_srq_t, lock) },
-                  { &region->qps[pgasi_rng_below(rng, PLACES)], sizeof region->qps[0],
+                  { &devmem->qps[pgasi_rng_below(rng, PLACES)], sizeof devmem->qps[0],
                     offsetof(snic_qp_t, lock) },
-                  { (char *)region + SNIC_REGION_BYTES, ARENA_BYTES, ARENA_BYTES } };
+                  { (char *)devmem + SNIC_DEVMEM_BYTES, ARENA_BYTES, ARENA_BYTES } };
     size_t i = (size_t)pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(parts));
     size_t at = (size_t)pgasi_rng_below(rng, parts[i].bytes / 4) * 4;
     if (at == parts[i].lock || at == parts[i].lock + 4)
@@ -198,7 +198,7 @@ static void run(side_t *s, uint64_t seed)
         for (int k = 0; k < 4; k++)
             post(s, &rng);
         if (i > 8 && what < 4)
-            spoil(s->region, &rng);
+            spoil(s->devmem, &rng);
         if (what == 4)
             pgas_verbs_cq_arm(s->cq, what & 1);
         if (what == 5)

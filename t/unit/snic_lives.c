@@ -662,12 +662,12 @@ static void locked_peer(pgas_verbs_engine_t engine, int socket)
     must(status, "its own region");
     connect_sides(&s, socket, &theirs);
     hear(socket);
-    for (uint32_t i = 0; i < view->region->qps_high; i++)
-        pgasi_snic_lock(&view->region->qps[i].lock);
+    for (uint32_t i = 0; i < view->devmem->qps_high; i++)
+        pgasi_snic_lock(&view->devmem->qps[i].lock);
     tell(socket);
     hear(socket);
-    for (uint32_t i = 0; i < view->region->qps_high; i++)
-        snic_unlock(&view->region->qps[i].lock);
+    for (uint32_t i = 0; i < view->devmem->qps_high; i++)
+        snic_unlock(&view->devmem->qps[i].lock);
     while (hear(socket)) {
     }
     pgasi_snic_view_put(view);

@@ -270,10 +270,10 @@ static int answer_wrongly(void *arg)
         }
         pgasi_snic_await_message(socket, question, sizeof question, &theirs, GUARD_MS);
         if (fake->how == GARBAGE)
-            pgasi_snic_tell(socket, question, 100, -1);
+            pgasi_snic_send_message(socket, question, 100, -1);
         else if (fake->how != SILENT && fake->how != TWO_FDS)
-            pgasi_snic_tell(socket, &answer, sizeof answer,
-                            fake->how == NO_MEMORY_GIVEN ? -1 : (fd = hub_of(fake)));
+            pgasi_snic_send_message(socket, &answer, sizeof answer,
+                                    fake->how == NO_MEMORY_GIVEN ? -1 : (fd = hub_of(fake)));
         if (fake->how == TWO_FDS) {
             union {
                 struct cmsghdr head;
@@ -410,7 +410,7 @@ static void test_silent_clients(void)
     pgas_verbs_close(dev);
     int fd = pgasi_snic_connect(name, false, GUARD_MS);
     char junk[300] = "what is this?";
-    ok(pgasi_snic_tell(fd, junk, sizeof junk, -1) && is_hung_up(fd),
+    ok(pgasi_snic_send_message(fd, junk, sizeof junk, -1) && is_hung_up(fd),
        "a client that says nonsense is hung up on at once");
     close(fd);
     stop(nic);

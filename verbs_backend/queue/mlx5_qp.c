@@ -174,7 +174,7 @@ static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
     bool managed = opts->flags & PGAS_VERBS_QP_MANAGED_SEND;
     if (managed)
         qp->raw.sq.record = &qp->no_record;
-    qp->raw.ring_bell = managed ? ring_nothing : ring;
+    qp->raw.ring_doorbell = managed ? ring_nothing : ring;
     qp->bell = dev->uar->reg_addr;
     if (status == PGAS_OK && (opts->flags & PGAS_VERBS_QP_REMOTE_SLOTS)) {
         qp->slots =

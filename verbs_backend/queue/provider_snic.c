@@ -299,8 +299,8 @@ static int snic_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completi
     pgasi_snic_t *snic = dev_of(base->dev)->snic;
     if (pgasi_snic_run(snic))
         got = pgasi_raw_poll(base, completions, n);
-    bool dead = got == 0 &&
-                (pgasi_snic_cq_dead(snic, cq_of(base)->raw.number) || pgasi_snic_hub_gone(snic));
+    bool dead = got == 0 && (pgasi_snic_cq_dead(snic, cq_of(base)->raw.number) ||
+                             pgasi_snic_process_gone(snic));
     return PGAS_UNLIKELY(dead) ? -1 : got;
 }
 
@@ -390,7 +390,7 @@ static pgas_status_t snic_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv
 
 /* ---- queue pairs ---- */
 
-static void ring_bell(pgasi_raw_qp_t *raw)
+static void ring_doorbell(pgasi_raw_qp_t *raw)
 {
     pgasi_snic_ring(((snic_qp_queue_t *)(void *)raw)->snic, raw->number, raw->sq.pi);
 }
@@ -456,7 +456,7 @@ static pgas_status_t snic_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_op
     qp->raw.super.dev = base;
     qp->raw.super.opts = *opts;
     qp->snic = dev->snic;
-    qp->raw.ring_bell = opts->flags & PGAS_VERBS_QP_MANAGED_SEND ? ring_nothing : ring_bell;
+    qp->raw.ring_doorbell = opts->flags & PGAS_VERBS_QP_MANAGED_SEND ? ring_nothing : ring_doorbell;
     pgasi_snic_qp_opts_t snic_opts = {
         .pd = dev->pd,
         .send_cqn = cq_of(opts->send_cq)->raw.number,
@@ -563,7 +563,7 @@ static pgas_status_t snic_qp_buffer(pgas_verbs_qp_t *base, pgas_verbs_mem_t *mem
         uint64_t offset = qp->queue;
         qp->slots_key =
             pgasi_snic_mr_open(dev->snic, dev->pd, qp->raw.sq.ring, qp->sq_bytes,
-                               PGAS_VERBS_ACCESS_ALL, pgasi_snic_region_fd(dev->snic), offset);
+                               PGAS_VERBS_ACCESS_ALL, pgasi_snic_devmem_fd(dev->snic), offset);
     }
     if (qp->slots_key == 0)
         return PGAS_ERR_LIMIT;

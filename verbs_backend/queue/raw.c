@@ -400,7 +400,7 @@ pgas_status_t pgasi_raw_ring(pgas_verbs_qp_t *base)
         return PGAS_OK;
     sq->rung = sq->pi;
     __atomic_store_n(sq->record, htobe32(sq->pi & 0xffffu), __ATOMIC_RELEASE);
-    qp->ring_bell(qp);
+    qp->ring_doorbell(qp);
     return PGAS_OK;
 }
 

@@ -34,7 +34,7 @@ struct pgasi_raw_qp {
     bool dead;          /* an error completion was seen */
     const void *last;   /* the control segment of the last entry written */
     /** The device's part of the doorbell; the record has been written. */
-    void (*ring_bell)(pgasi_raw_qp_t *qp);
+    void (*ring_doorbell)(pgasi_raw_qp_t *qp);
 };
 
 typedef struct {

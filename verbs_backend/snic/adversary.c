@@ -2,8 +2,8 @@
  * and is still to be seen (DELAY).
  *
  *  Late events stand in a list in the order in which they were made. Each belongs to a stream;
- *  those of a stream come in order, those of different streams in any, as the context's random
- *  numbers say. The lock of who runs the context guards all of it. */
+ *  those of a stream come in order, those of different streams in any, as the device's random
+ *  numbers say. The lock of who runs the device guards all of it. */
 #include "verbs_backend/snic/inside.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define LATE_MAX      512
 #define LATE_OF_ENTRY 4 /* events that one may add */
 
-/** All of a context, oldest first. */
+/** All of a device, oldest first. */
 typedef struct snic_late_list {
     snic_late_t *events[LATE_MAX];
     unsigned n;
@@ -37,14 +37,14 @@ typedef struct snic_shadow {
 const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp,
                                        size_t ring_bytes)
 {
-    const shadow_t *shadow = view->shadows[qp - view->region->qps];
+    const shadow_t *shadow = view->shadows[qp - view->devmem->qps];
     return shadow && shadow->qpn == qp->number && shadow->bytes == ring_bytes ? shadow->blocks
                                                                               : NULL;
 }
 
 void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to)
 {
-    uint32_t place = (uint32_t)(qp - view->region->qps),
+    uint32_t place = (uint32_t)(qp - view->devmem->qps),
              log = PGASI_MIN(snic_load(qp->log_sq_blocks), SNIC_LOG_QUEUE);
     uint32_t n = 1u << log, blocks = PGASI_MIN(to - from, n);
     size_t bytes = (size_t)n * PGASI_WQE_BB;

@@ -1,8 +1,8 @@
-/* Contexts of the software NIC and what is in them: made, changed and ended by their owner under
- * its lock. A peer's region is mapped through /proc/PID/fd, which needs no more than the same user;
+/* Devices of the software NIC and what is in them: made, changed and ended by their owner under
+ * its lock. A peer's device memory is mapped through /proc/PID/fd, which needs no more than the same user;
  * its memory likewise where it comes from a memfd. What was opened so is verified as a descriptor
  * that was passed is (open_verified): peers give their addresses to each other in ways that we do
- * not see, so nothing can be passed along. The process that executes gets regions by its socket. */
+ * not see, so nothing can be passed along. The process that executes gets device memories by its socket. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 #define ALIVE_NS    UINT64_C(10000000)
 #define NOT_KNOWN   UINT64_MAX
 
-/* All contexts that this process looks at. */
+/* All devices that this process looks at. */
 static struct {
     pthread_mutex_t lock;
     snic_view_t *views;
@@ -38,7 +38,7 @@ static struct {
  * the same, and its memory mapped. */
 static struct {
     pthread_mutex_t lock;
-    int n_users; /* contexts of ours */
+    int n_users; /* devices of ours */
     int fd;
 } spare = { PTHREAD_MUTEX_INITIALIZER, 0, -1 };
 
@@ -101,7 +101,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&known.lock);
 }
 
-/* The parent's contexts are not ours: we neither run them nor reach their memory by the parent's
+/* The parent's devices are not ours: we neither run them nor reach their memory by the parent's
  * addresses. */
 static void begin_child(void)
 {
@@ -203,7 +203,7 @@ static void make_id(pgasi_snic_t *snic, pgasi_snic_id_t *id)
 {
     const char *name = snic->opts.engine_name != NULL ? snic->opts.engine_name : "default";
     *id = (pgasi_snic_id_t){ .pid = (uint32_t)getpid(),
-                             .region_fd = snic->region_fd,
+                             .devmem_fd = snic->devmem_fd,
                              .start_time = start_time_of((uint32_t)getpid()),
                              .machine = pgasi_snic_machine(),
                              .engine = (uint32_t)snic->opts.engine,
@@ -219,11 +219,11 @@ void pgasi_snic_id(const pgasi_snic_t *snic, pgasi_snic_id_t *id_p)
 
 /* ---- views ---- */
 
-static snic_view_t *new_view(snic_region_t *region, bool own)
+static snic_view_t *new_view(snic_devmem_t *devmem, bool own)
 {
     snic_view_t *view = calloc(1, sizeof *view);
     if (view) {
-        view->region = region;
+        view->devmem = devmem;
         view->own = own;
         view->n_users = 1;
         memset(view->own_events, -1, sizeof view->own_events);
@@ -284,7 +284,7 @@ static void free_view(snic_view_t *view)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(view->events); i++)
         if (view->events[i].ours >= 0)
             close(view->events[i].ours);
-    munmap(view->region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
+    munmap(view->devmem, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES);
     pthread_mutex_destroy(&view->map_lock);
     free(view);
 }
@@ -294,7 +294,7 @@ static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
     return a->pid == b->pid && a->start_time == b->start_time && a->cookie == b->cookie;
 }
 
-/* What a descriptor of another process stands for, if that is of this kind and ours: a region or
+/* What a descriptor of another process stands for, if that is of this kind and ours: a device memory or
  * memory (a memfd), or a pipe. The look before opening keeps us from opening what does something
  * when it is opened; the one afterwards is the one that counts. */
 static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint64_t bytes_min,
@@ -322,27 +322,27 @@ static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint6
     return -1;
 }
 
-/* Maps another process's region, and makes sure that it is the one that was meant. */
-static snic_view_t *map_region(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
+/* Maps another process's device memory, and makes sure that it is the one that was meant. */
+static snic_view_t *map_devmem(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
-    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
+    void *map = mmap(NULL, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_NORESERVE, fd, 0);
     *status_p = PGAS_ERR_NO_MEMORY;
     if (map == MAP_FAILED)
         return NULL;
-    snic_region_t *region = map;
-    pgasi_snic_id_t theirs = region->id;
+    snic_devmem_t *devmem = map;
+    pgasi_snic_id_t theirs = devmem->id;
     bool same =
-        __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE) == SNIC_MAGIC && same_id(&theirs, id);
+        __atomic_load_n(&devmem->magic, __ATOMIC_ACQUIRE) == SNIC_MAGIC && same_id(&theirs, id);
     *status_p = PGAS_ERR_PEER;
-    if (same && snic_load(region->version) != SNIC_VERSION) {
+    if (same && snic_load(devmem->version) != SNIC_VERSION) {
         PGASI_WARN("snic", "process %u has another version of the software NIC", id->pid);
         *status_p = PGAS_ERR_MISMATCH;
         same = false;
     }
-    snic_view_t *view = same ? new_view(region, false) : NULL;
+    snic_view_t *view = same ? new_view(devmem, false) : NULL;
     if (!view) {
-        munmap(map, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
+        munmap(map, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES);
         return NULL;
     }
     view->id = *id;
@@ -353,11 +353,11 @@ static snic_view_t *map_region(const pgasi_snic_id_t *id, int fd, pgas_status_t 
 
 static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p)
 {
-    const uint64_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    const uint64_t bytes = SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES;
     *status_p = PGAS_ERR_PEER;
-    if (id->region_fd < 0 || !is_running(id))
+    if (id->devmem_fd < 0 || !is_running(id))
         return NULL;
-    int fd = open_verified(id->pid, id->region_fd, O_RDWR, S_IFREG, bytes, bytes);
+    int fd = open_verified(id->pid, id->devmem_fd, O_RDWR, S_IFREG, bytes, bytes);
     if (fd < 0 && errno == EBADF)
         return NULL; /* its descriptor is used for something else now */
     if (fd < 0) {
@@ -373,12 +373,12 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
                                                        : "");
         return NULL;
     }
-    snic_view_t *view = map_region(id, fd, status_p);
+    snic_view_t *view = map_devmem(id, fd, status_p);
     close(fd);
     return view;
 }
 
-/* @param fd of its region; -1: to be opened */
+/* @param fd of its device memory; -1: to be opened */
 static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
     pthread_mutex_lock(&known.lock);
@@ -390,7 +390,7 @@ static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *s
         view->n_users++;
     } else {
         if (id->pid != (uint32_t)getpid())
-            view = fd < 0 ? open_view(id, status_p) : map_region(id, fd, status_p);
+            view = fd < 0 ? open_view(id, status_p) : map_devmem(id, fd, status_p);
         if (view) {
             view->next = known.views;
             known.views = view;
@@ -407,12 +407,12 @@ snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *statu
     return get_view(id, -1, status_p);
 }
 
-snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd,
+snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int devmem_fd,
                                    pgas_status_t *status_p)
 {
-    const uint64_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    const uint64_t bytes = SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES;
     *status_p = PGAS_ERR_PEER;
-    return pgasi_snic_is_memory(region_fd, bytes, bytes) ? get_view(id, region_fd, status_p) : NULL;
+    return pgasi_snic_is_memory(devmem_fd, bytes, bytes) ? get_view(id, devmem_fd, status_p) : NULL;
 }
 
 void pgasi_snic_view_put(snic_view_t *view)
@@ -542,7 +542,7 @@ static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t 
  * mapped counts if the key is still the same afterwards. */
 static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
 {
-    const snic_mr_t *shared = &view->region->mrs[key >> 8];
+    const snic_mr_t *shared = &view->devmem->mrs[key >> 8];
     snic_map_t *map = calloc(1, sizeof *map);
     if (!map)
         return NULL;
@@ -571,7 +571,7 @@ static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
     return NULL;
 }
 
-/* For our own contexts mr_open has written the map, and the table only says whether the key is
+/* For our own devices mr_open has written the map, and the table only says whether the key is
  * valid. */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 {
@@ -580,7 +580,7 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
         return NULL;
     pthread_mutex_lock(&view->map_lock);
     snic_map_t *map = view->mrs[place];
-    bool same = map && map->key == key && map->serial == snic_load(view->region->mrs[place].serial);
+    bool same = map && map->key == key && map->serial == snic_load(view->devmem->mrs[place].serial);
     if (!same && !view->own) {
         snic_map_t *now = make_map(view, key);
         if (now && map)
@@ -600,7 +600,7 @@ static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
 {
     if (!pgasi_snic_view_map(view, key))
         return PGAS_ERR_NOT_FOUND;
-    bool shared = snic_load(view->region->mrs[key >> 8].kind) == SNIC_MR_SHARED;
+    bool shared = snic_load(view->devmem->mrs[key >> 8].kind) == SNIC_MR_SHARED;
     pthread_mutex_lock(&view->map_lock);
     snic_map_t *map = view->mrs[key >> 8];
     pgas_status_t status = !map || map->key != key ? PGAS_ERR_NOT_FOUND
@@ -622,7 +622,7 @@ pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **add
     if (!view)
         return status;
     bool there = key >> 8 < SNIC_MRS && key != 0 &&
-                 __atomic_load_n(&view->region->mrs[key >> 8].key, __ATOMIC_ACQUIRE) == key;
+                 __atomic_load_n(&view->devmem->mrs[key >> 8].key, __ATOMIC_ACQUIRE) == key;
     status = there ? keep_map(view, key, addr_p) : PGAS_ERR_NOT_FOUND;
     if (status != PGAS_OK)
         pgasi_snic_view_put(view);
@@ -641,14 +641,14 @@ void pgasi_snic_unmap(const pgasi_snic_id_t *id)
 
 /* ---- opening and closing ---- */
 
-static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
+static pgas_status_t make_devmem(pgasi_snic_t *snic, snic_devmem_t **devmem_p)
 {
-    size_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    size_t bytes = SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES;
     int flags = MAP_SHARED | MAP_NORESERVE;
-    snic->region_fd = -1;
+    snic->devmem_fd = -1;
     if (!snic->opts.in_process) {
-        snic->region_fd = pgasi_snic_memory("pgas-snic", bytes);
-        if (snic->region_fd < 0) {
+        snic->devmem_fd = pgasi_snic_memory("pgas-snic", bytes);
+        if (snic->devmem_fd < 0) {
             pgas_status_t status =
                 errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
             PGASI_WARN("snic", "no memory to share with other processes: %s", strerror(errno));
@@ -657,22 +657,22 @@ static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
     } else {
         flags |= MAP_ANONYMOUS;
     }
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, snic->region_fd, 0);
-    *region_p = map == MAP_FAILED ? NULL : map;
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, snic->devmem_fd, 0);
+    *devmem_p = map == MAP_FAILED ? NULL : map;
     return map == MAP_FAILED ? PGAS_ERR_NO_MEMORY : PGAS_OK;
 }
 
-static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
+static pgas_status_t enter_view(pgasi_snic_t *snic, snic_devmem_t *devmem)
 {
-    snic->view = new_view(region, true);
+    snic->view = new_view(devmem, true);
     if (!snic->view)
         return PGAS_ERR_NO_MEMORY;
     make_id(snic, &snic->view->id);
     snic->view->random = snic->opts.seed;
-    region->id = snic->view->id;
-    region->adversary = snic->opts.adversary;
-    region->version = SNIC_VERSION;
-    __atomic_store_n(&region->magic, SNIC_MAGIC, __ATOMIC_RELEASE);
+    devmem->id = snic->view->id;
+    devmem->adversary = snic->opts.adversary;
+    devmem->version = SNIC_VERSION;
+    __atomic_store_n(&devmem->magic, SNIC_MAGIC, __ATOMIC_RELEASE);
     pthread_mutex_lock(&known.lock);
     snic->view->next = known.views;
     known.views = snic->view;
@@ -692,12 +692,12 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     if (opts->adversary != 0 || opts->engine == PGAS_VERBS_ENGINE_STEP)
         PGASI_INFO("snic", "seed %llu", (unsigned long long)snic->opts.seed);
     pthread_mutex_init(&snic->lock, NULL);
-    snic_region_t *region = NULL;
-    pgas_status_t status = make_region(snic, &region);
+    snic_devmem_t *devmem = NULL;
+    pgas_status_t status = make_devmem(snic, &devmem);
     if (status == PGAS_OK)
         status = pgasi_extents_create(SNIC_ARENA_BYTES, &snic->arena);
     if (status == PGAS_OK)
-        status = enter_view(snic, region);
+        status = enter_view(snic, devmem);
     if (status == PGAS_OK)
         status = pgasi_snic_start(snic);
     if (status == PGAS_OK) {
@@ -707,10 +707,10 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     }
     if (snic->view)
         pgasi_snic_view_put(snic->view);
-    else if (region)
-        munmap(region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
-    if (snic->region_fd >= 0)
-        close(snic->region_fd);
+    else if (devmem)
+        munmap(devmem, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES);
+    if (snic->devmem_fd >= 0)
+        close(snic->devmem_fd);
     pgasi_extents_destroy(snic->arena);
     pthread_mutex_destroy(&snic->lock);
     free(snic);
@@ -719,24 +719,24 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
 
 void pgasi_snic_close(pgasi_snic_t *snic)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     pgasi_snic_stop(snic);
-    for (uint32_t i = 0; i < snic_high(region); i++)
-        if (region->qps[i].number != 0)
-            pgasi_snic_qp_close(snic, region->qps[i].number);
-    __atomic_store_n(&region->magic, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < snic_high(devmem); i++)
+        if (devmem->qps[i].number != 0)
+            pgasi_snic_qp_close(snic, devmem->qps[i].number);
+    __atomic_store_n(&devmem->magic, 0, __ATOMIC_RELEASE);
     pgasi_snic_view_put(snic->view);
     give_spare();
-    if (snic->region_fd >= 0)
-        close(snic->region_fd);
+    if (snic->devmem_fd >= 0)
+        close(snic->devmem_fd);
     pgasi_extents_destroy(snic->arena);
     pthread_mutex_destroy(&snic->lock);
     free(snic);
 }
 
-int pgasi_snic_region_fd(const pgasi_snic_t *snic)
+int pgasi_snic_devmem_fd(const pgasi_snic_t *snic)
 {
-    return snic->region_fd;
+    return snic->devmem_fd;
 }
 
 /* ---- memory ---- */
@@ -751,8 +751,8 @@ pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t 
     pthread_mutex_unlock(&snic->lock);
     if (status != PGAS_OK)
         return 0;
-    pgasi_snic_ref_t ref = SNIC_REGION_BYTES + offset;
-    *addr_p = (char *)snic->view->region + ref;
+    pgasi_snic_ref_t ref = SNIC_DEVMEM_BYTES + offset;
+    *addr_p = (char *)snic->view->devmem + ref;
     memset(*addr_p, 0, bytes);
     return ref;
 }
@@ -761,7 +761,7 @@ void pgasi_snic_arena_give(pgasi_snic_t *snic, pgasi_snic_ref_t ref, size_t byte
 {
     (void)bytes;
     pthread_mutex_lock(&snic->lock);
-    pgasi_extents_free(snic->arena, ref - SNIC_REGION_BYTES);
+    pgasi_extents_free(snic->arena, ref - SNIC_DEVMEM_BYTES);
     pthread_mutex_unlock(&snic->lock);
 }
 
@@ -774,7 +774,7 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
                             uint32_t access, int fd, uint64_t fd_offset)
 {
     static uint32_t tags = 1, serials = 0;
-    snic_mr_t *mrs = snic->view->region->mrs;
+    snic_mr_t *mrs = snic->view->devmem->mrs;
     uint32_t key = 0;
     snic_map_t *map = calloc(1, sizeof *map);
     if (!map)
@@ -809,7 +809,7 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
     return key;
 }
 
-/* The next context of this process behind one, which is let go, or the first. */
+/* The next device of this process behind one, which is let go, or the first. */
 static snic_view_t *next_own(snic_view_t *view)
 {
     pthread_mutex_lock(&known.lock);
@@ -824,36 +824,36 @@ static snic_view_t *next_own(snic_view_t *view)
     return next;
 }
 
-/* Waits until whoever may be copying at this moment has looked again: every context of this process
- * once. Not with known.lock, which those who hold a context's lock may take. */
+/* Waits until whoever may be copying at this moment has looked again: every device of this process
+ * once. Not with known.lock, which those who hold a device's lock may take. */
 static void wait_for_runs(void)
 {
     snic_map_t *maps = take_old();
     for (snic_view_t *view = next_own(NULL); view != NULL; view = next_own(view)) {
-        pgasi_snic_lock(&view->region->lock);
+        pgasi_snic_lock(&view->devmem->lock);
         pgasi_snic_let_go(view);
     }
     free_maps(maps);
 }
 
-/* The same for other processes' contexts: they hold the lock of our queue pair while they reach our
+/* The same for other processes' devices: they hold the lock of our queue pair while they reach our
  * memory through it. */
 static void wait_for_peers(pgasi_snic_t *snic)
 {
-    snic_region_t *region = snic->view->region;
-    uint32_t high = snic_high(region);
+    snic_devmem_t *devmem = snic->view->devmem;
+    uint32_t high = snic_high(devmem);
     for (uint32_t i = 0; i < high; i++) {
-        if (__atomic_load_n(&region->qps[i].number, __ATOMIC_ACQUIRE) == 0)
+        if (__atomic_load_n(&devmem->qps[i].number, __ATOMIC_ACQUIRE) == 0)
             continue;
-        pgasi_snic_lock(&region->qps[i].lock);
-        snic_unlock(&region->qps[i].lock);
+        pgasi_snic_lock(&devmem->qps[i].lock);
+        snic_unlock(&devmem->qps[i].lock);
     }
 }
 
 void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
 {
     uint32_t place = (key >> 8) & (SNIC_MRS - 1);
-    snic_mr_t *mr = &snic->view->region->mrs[place];
+    snic_mr_t *mr = &snic->view->devmem->mrs[place];
     pthread_mutex_lock(&snic->lock);
     bool ours = mr->key == key;
     if (ours) {
@@ -877,7 +877,7 @@ void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
 uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts)
 {
     static uint32_t serials = 0;
-    snic_cq_t *cqs = snic->view->region->cqs;
+    snic_cq_t *cqs = snic->view->devmem->cqs;
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = 1; i < SNIC_CQS && number == 0; i++) {
@@ -892,7 +892,7 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         cq->event_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
         cq->ring = opts->ring;
         cq->record = opts->record;
-        cq->count = snic_start(snic->view->region);
+        cq->count = snic_start(snic->view->devmem);
         cq->dead = cq->armed = cq->n_waits = 0;
         __atomic_store_n(&snic->view->own_events[i], opts->event_fd, __ATOMIC_RELAXED);
         snic_unlock(&cq->lock);
@@ -906,7 +906,7 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
 void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
 {
     pthread_mutex_lock(&snic->lock);
-    __atomic_store_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&snic->view->devmem->cqs[cqn & (SNIC_CQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&snic->view->own_events[cqn & (SNIC_CQS - 1)], -1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
@@ -914,13 +914,13 @@ void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
 
 bool pgasi_snic_cq_dead(const pgasi_snic_t *snic, uint32_t cqn)
 {
-    return __atomic_load_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].dead, __ATOMIC_ACQUIRE) !=
+    return __atomic_load_n(&snic->view->devmem->cqs[cqn & (SNIC_CQS - 1)].dead, __ATOMIC_ACQUIRE) !=
            0;
 }
 
 uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *opts)
 {
-    snic_srq_t *srqs = snic->view->region->srqs;
+    snic_srq_t *srqs = snic->view->devmem->srqs;
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = 1; i < SNIC_SRQS && number == 0; i++) {
@@ -933,7 +933,7 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
         srq->ring = opts->ring;
         srq->record = opts->record;
         srq->wanted = 0;
-        srq->place = snic_start(snic->view->region);
+        srq->place = snic_start(snic->view->devmem);
         number = (++srq->generation & 0x3ffffu) << SNIC_SRQ_BITS | i;
         __atomic_store_n(&srq->number, number, __ATOMIC_RELEASE);
     }
@@ -944,7 +944,7 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
 void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
 {
     pthread_mutex_lock(&snic->lock);
-    __atomic_store_n(&snic->view->region->srqs[srqn & (SNIC_SRQS - 1)].number, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&snic->view->devmem->srqs[srqn & (SNIC_SRQS - 1)].number, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
 }
@@ -953,12 +953,12 @@ void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
 
 static void reset_qp(snic_qp_t *qp, uint32_t start)
 {
-    qp->bell = qp->tries = qp->psn = qp->flushed = qp->psn_in = qp->wanted = 0;
+    qp->doorbell = qp->tries = qp->psn = qp->flushed = qp->psn_in = qp->wanted = 0;
     qp->sq_ci = qp->sq_limit = qp->rq_ci = qp->rq_limit = start;
 }
 
 /* All but the number, which others read without a lock, and the lock, which somebody who knew the
- * queue pair that was here before may hold or wait for. The context's and the queue pair's locks
+ * queue pair that was here before may hold or wait for. The device's and the queue pair's locks
  * are held. */
 static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t start)
 {
@@ -981,21 +981,21 @@ static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t st
 
 uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = 0; i < SNIC_QPS && number == 0; i++) {
-        snic_qp_t *qp = &region->qps[i];
+        snic_qp_t *qp = &devmem->qps[i];
         if (qp->number != 0)
             continue;
-        pgasi_snic_lock(&region->lock);
+        pgasi_snic_lock(&devmem->lock);
         pgasi_snic_lock(&qp->lock);
-        fill_qp(qp, opts, snic_start(region));
+        fill_qp(qp, opts, snic_start(devmem));
         number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
         if (number == 0)
             number = (++qp->generation & 0xfffu) << SNIC_INDEX_BITS;
-        if (i >= region->qps_high)
-            __atomic_store_n(&region->qps_high, i + 1, __ATOMIC_RELEASE);
+        if (i >= devmem->qps_high)
+            __atomic_store_n(&devmem->qps_high, i + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&qp->number, number, __ATOMIC_RELEASE);
         snic_unlock(&qp->lock);
         pgasi_snic_let_go(snic->view);
@@ -1009,17 +1009,17 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
  * themselves. */
 void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     uint32_t place = qpn & (SNIC_QPS - 1);
     pthread_mutex_lock(&snic->lock);
-    if (region->qps[place].number == qpn) {
-        pgasi_snic_lock(&region->lock);
-        pgasi_snic_lock(&region->qps[place].lock);
-        region->active[place] = 0;
-        __atomic_store_n(&region->qps[place].number, 0, __ATOMIC_SEQ_CST);
+    if (devmem->qps[place].number == qpn) {
+        pgasi_snic_lock(&devmem->lock);
+        pgasi_snic_lock(&devmem->qps[place].lock);
+        devmem->active[place] = 0;
+        __atomic_store_n(&devmem->qps[place].number, 0, __ATOMIC_SEQ_CST);
         pgasi_snic_forget(snic->view, qpn);
-        snic_unlock(&region->qps[place].lock);
-        snic_unlock(&region->lock);
+        snic_unlock(&devmem->qps[place].lock);
+        snic_unlock(&devmem->lock);
     }
     snic_view_t *peer = snic->view->peers[place];
     snic->view->peers[place] = NULL;
@@ -1050,8 +1050,8 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     if (snic->view->peers[place])
         pgasi_snic_view_put(snic->view->peers[place]);
     snic->view->peers[place] = view;
-    if (!__atomic_load_n(&view->hub, __ATOMIC_RELAXED) && snic->view->hub)
-        __atomic_store_n(&view->hub, snic->view->hub, __ATOMIC_RELEASE);
+    if (!__atomic_load_n(&view->wakeup, __ATOMIC_RELAXED) && snic->view->wakeup)
+        __atomic_store_n(&view->wakeup, snic->view->wakeup, __ATOMIC_RELEASE);
     qp->peer = *peer;
     qp->peer_qpn = state->peer_qpn;
     qp->psn_in = state->psn_in & 0xffffffu;
@@ -1059,16 +1059,16 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     return PGAS_OK;
 }
 
-/* The context's and the queue pair's locks are held. */
+/* The device's and the queue pair's locks are held. */
 static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp,
                                   const pgasi_snic_qp_state_t *state)
 {
-    uint32_t place = (uint32_t)(qp - snic->view->region->qps), from = qp->state;
+    uint32_t place = (uint32_t)(qp - snic->view->devmem->qps), from = qp->state;
     pgas_status_t status = PGAS_OK;
     if (state->state == PGASI_SNIC_RESET)
         pgasi_snic_forget(snic->view, qp->number);
     if (state->state == PGASI_SNIC_RESET)
-        reset_qp(qp, snic_start(snic->view->region));
+        reset_qp(qp, snic_start(snic->view->devmem));
     else if (state->state != PGASI_SNIC_ERROR && from + 1 != (uint32_t)state->state)
         return PGAS_ERR_INVALID;
     if (state->state == PGASI_SNIC_INIT)
@@ -1089,16 +1089,16 @@ static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp,
 pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn,
                                    const pgasi_snic_qp_state_t *state)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     pthread_mutex_lock(&snic->lock);
     snic_qp_t *qp = snic_qp(snic->view, qpn);
     pgas_status_t status = PGAS_ERR_INVALID;
     if (qp) {
-        pgasi_snic_lock(&region->lock);
+        pgasi_snic_lock(&devmem->lock);
         pgasi_snic_lock(&qp->lock);
         status = change_state(snic, qp, state);
         snic_unlock(&qp->lock);
-        __atomic_store_n(&region->active[qpn & (SNIC_QPS - 1)], 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&devmem->active[qpn & (SNIC_QPS - 1)], 1, __ATOMIC_RELEASE);
         pgasi_snic_let_go(snic->view);
     }
     snic_view_t *peer = qp && status == PGAS_OK ? snic->view->peers[qpn & (SNIC_QPS - 1)] : NULL;

@@ -1,15 +1,15 @@
-/* Executing work queue entries. One context's send queues are gone through in turn; an entry is
+/* Executing work queue entries. One device's send queues are gone through in turn; an entry is
  * decoded, carried out on both sides and completed, or left where it is until what it waits for has
  * come.
  *
- * What happens when whoever runs a context dies in the middle: sq_ci moves behind an entry last, so
+ * What happens when whoever runs a device dies in the middle: sq_ci moves behind an entry last, so
  * the entry is executed again, as a network would repeat it; the queue pairs of the dead process
  * end anyway. A completion queue's lock guards "write at pi, then pi + 1", a shared receive queue's
  * "read the slot, then move on by one store": both can be begun again by whoever takes the lock
  * over.
  *
- * Every word of a region may have been written by another process, at any moment. Positions, sizes,
- * references and numbers are loaded once, and what was loaded is checked against the region's
+ * Every word of a device memory may have been written by another process, at any moment. Positions, sizes,
+ * references and numbers are loaded once, and what was loaded is checked against the device memory's
  * limits, or masked, before it is used; entries are decoded from copies. */
 #include "verbs_backend/snic/inside.h"
 
@@ -46,7 +46,7 @@ typedef struct {
 
 /** An entry on its way. */
 typedef struct {
-    snic_view_t *view; /* the requester's context */
+    snic_view_t *view; /* the requester's device */
     snic_qp_t *qp;
     uint32_t place;
     const unsigned char *ring;
@@ -66,7 +66,7 @@ static bool stepping(const snic_view_t *view)
 
 static bool hostile(const snic_view_t *view, uint32_t how)
 {
-    return PGAS_UNLIKELY((view->region->adversary & how) != 0);
+    return PGAS_UNLIKELY((view->devmem->adversary & how) != 0);
 }
 
 /* ---- memory ---- */
@@ -78,7 +78,7 @@ static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, u
     uint32_t place = key >> 8;
     if (place >= SNIC_MRS)
         return false;
-    const snic_mr_t *mr = &view->region->mrs[place];
+    const snic_mr_t *mr = &view->devmem->mrs[place];
     if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key)
         return false;
     const snic_map_t *map = __atomic_load_n(&view->mrs[place], __ATOMIC_ACQUIRE);
@@ -181,7 +181,7 @@ static bool copy_lists(const piece_t *to, unsigned n_to, const piece_t *from, un
 static void give_event(snic_view_t *view, uint32_t cqn)
 {
     static const char byte = 1;
-    const snic_cq_t *cq = &view->region->cqs[cqn];
+    const snic_cq_t *cq = &view->devmem->cqs[cqn];
     int own = __atomic_load_n(&view->own_events[cqn], __ATOMIC_RELAXED);
     if (!view->own) {
         pgasi_snic_view_event(view, snic_load(cq->event_fd), snic_load(cq->event_serial));
@@ -295,7 +295,7 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
 static void fail_qp(snic_view_t *view, snic_qp_t *qp)
 {
     __atomic_store_n(&qp->state, (uint32_t)PGASI_SNIC_ERROR, __ATOMIC_RELEASE);
-    __atomic_store_n(&view->region->active[qp - view->region->qps], 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&view->devmem->active[qp - view->devmem->qps], 1, __ATOMIC_RELEASE);
 }
 
 /* A completion that comes later, if the adversary wants it. @return false: now */
@@ -783,9 +783,9 @@ static outcome_t enable_entry(job_t *job)
             __atomic_store_n(&target->rq_limit, target->rq_limit + (uint32_t)ahead,
                              __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&job->view->region->active[target - job->view->region->qps], 1,
+    __atomic_store_n(&job->view->devmem->active[target - job->view->devmem->qps], 1,
                      __ATOMIC_RELEASE);
-    __atomic_store_n(&job->view->region->work, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&job->view->devmem->work, 1, __ATOMIC_RELEASE);
     return DONE;
 }
 
@@ -807,13 +807,13 @@ static outcome_t carry_out(job_t *job)
 
 /* ---- one queue pair ---- */
 
-/* The bell, if it has rung: how far the queue may be executed. @return false: it has overrun */
-static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
+/* The doorbell, if it has rung: how far the queue may be executed. @return false: it has overrun */
+static bool read_doorbell(snic_view_t *view, snic_qp_t *qp)
 {
-    if (__atomic_load_n(&qp->bell, __ATOMIC_RELAXED) == 0)
+    if (__atomic_load_n(&qp->doorbell, __ATOMIC_RELAXED) == 0)
         return true;
-    uint32_t bell = __atomic_exchange_n(&qp->bell, 0, __ATOMIC_ACQ_REL);
-    int16_t ahead = (int16_t)(bell - qp->sq_limit);
+    uint32_t doorbell = __atomic_exchange_n(&qp->doorbell, 0, __ATOMIC_ACQ_REL);
+    int16_t ahead = (int16_t)(doorbell - qp->sq_limit);
     if (ahead > 0)
         advance(view, qp, (uint32_t)ahead);
     uint32_t log = snic_load(qp->log_sq_blocks);
@@ -821,11 +821,11 @@ static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
            ((qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << log);
 }
 
-void pgasi_snic_hear(snic_view_t *view, uint32_t qpn)
+void pgasi_snic_read_doorbell(snic_view_t *view, uint32_t qpn)
 {
     snic_qp_t *qp = snic_qp(view, qpn);
     if (qp && __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) != PGASI_SNIC_ERROR &&
-        !hear_bell(view, qp))
+        !read_doorbell(view, qp))
         fail_qp(view, qp);
 }
 
@@ -960,7 +960,7 @@ static void begin_job(job_t *job, snic_view_t *view, snic_qp_t *qp)
 {
     job->view = view;
     job->qp = qp;
-    job->place = (uint32_t)(qp - view->region->qps);
+    job->place = (uint32_t)(qp - view->devmem->qps);
     job->ring = NULL;
     job->ring_bytes = 0;
     job->syndrome = PGASI_CQE_OK;
@@ -1010,17 +1010,17 @@ static bool flush(snic_view_t *view, snic_qp_t *qp)
 /* @return entries executed; *blocked_p: the next waits for something */
 static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool *blocked_p)
 {
-    snic_qp_t *qp = &view->region->qps[place];
+    snic_qp_t *qp = &view->devmem->qps[place];
     *blocked_p = false;
     if (qp->number == 0)
         return 0;
     uint32_t state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
-    if (state != PGASI_SNIC_ERROR && !hear_bell(view, qp)) {
+    if (state != PGASI_SNIC_ERROR && !read_doorbell(view, qp)) {
         fail_qp(view, qp);
         state = PGASI_SNIC_ERROR;
     }
     if (state == PGASI_SNIC_ERROR) {
-        __atomic_store_n(&qp->bell, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&qp->doorbell, 0, __ATOMIC_RELAXED);
         *blocked_p = !flush(view, qp);
         return 0;
     }
@@ -1078,7 +1078,7 @@ static unsigned let_happen(snic_view_t *view)
 
 unsigned pgasi_snic_execute(snic_view_t *view)
 {
-    snic_region_t *region = view->region;
+    snic_devmem_t *devmem = view->devmem;
     unsigned all = 0;
     bool more = true;
     struct timespec now;
@@ -1086,9 +1086,9 @@ unsigned pgasi_snic_execute(snic_view_t *view)
     view->tick = (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
     while (more && all < BUDGET_ALL) {
         /* an exchange: what it takes away has been seen */
-        __atomic_exchange_n(&region->work, 0, __ATOMIC_SEQ_CST);
+        __atomic_exchange_n(&devmem->work, 0, __ATOMIC_SEQ_CST);
         more = false;
-        uint32_t blocked = 0, high = snic_high(region);
+        uint32_t blocked = 0, high = snic_high(devmem);
         bool shuffle = hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;
         uint32_t first = shuffle ? (uint32_t)pgasi_snic_random(view, high) : 0;
         unsigned budget = shuffle ? 1 : BUDGET;
@@ -1096,41 +1096,41 @@ unsigned pgasi_snic_execute(snic_view_t *view)
             all += let_happen(view);
         for (uint32_t k = 0; k < high; k++) {
             uint32_t i = first + k < high ? first + k : first + k - high;
-            if (__atomic_load_n(&region->active[i], __ATOMIC_RELAXED) == 0)
+            if (__atomic_load_n(&devmem->active[i], __ATOMIC_RELAXED) == 0)
                 continue;
             bool waits;
-            __atomic_exchange_n(&region->active[i], 0, __ATOMIC_SEQ_CST);
+            __atomic_exchange_n(&devmem->active[i], 0, __ATOMIC_SEQ_CST);
             unsigned n = run_qp(view, i, budget, &waits);
             if (waits || n == budget)
-                __atomic_store_n(&region->active[i], 1, __ATOMIC_RELEASE);
+                __atomic_store_n(&devmem->active[i], 1, __ATOMIC_RELEASE);
             blocked += waits;
             more |= n > 0;
             all += n;
         }
         blocked += pgasi_snic_late_left(view);
-        __atomic_store_n(&region->blocked, blocked, __ATOMIC_RELEASE);
-        more |= __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
+        __atomic_store_n(&devmem->blocked, blocked, __ATOMIC_RELEASE);
+        more |= __atomic_load_n(&devmem->work, __ATOMIC_SEQ_CST) != 0;
     }
     if (more)
-        __atomic_store_n(&region->work, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&devmem->work, 1, __ATOMIC_RELEASE);
     return all;
 }
 
 bool pgasi_snic_execute_step(snic_view_t *view)
 {
-    snic_region_t *region = view->region;
-    uint32_t high = snic_high(region);
+    snic_devmem_t *devmem = view->devmem;
+    uint32_t high = snic_high(devmem);
     if (pgasi_snic_late_left(view) > 0 && pgasi_snic_random(view, 2) == 0)
         return pgasi_snic_late_one(view);
     uint32_t first = high > 0 ? (uint32_t)pgasi_snic_random(view, high) : 0;
     for (uint32_t k = 0; k < high; k++) {
         uint32_t i = (first + k) % high;
         bool waits;
-        if (region->active[i] == 0)
+        if (devmem->active[i] == 0)
             continue;
         unsigned n = run_qp(view, i, 1, &waits);
-        bool left = (int32_t)(region->qps[i].sq_limit - region->qps[i].sq_ci) > 0;
-        region->active[i] = waits || left;
+        bool left = (int32_t)(devmem->qps[i].sq_limit - devmem->qps[i].sq_ci) > 0;
+        devmem->active[i] = waits || left;
         if (n > 0)
             return true;
     }

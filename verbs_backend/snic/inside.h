@@ -1,7 +1,7 @@
-/** Inside of the software NIC: what lies in a context's region, and what a process knows of the
- *  contexts that it looks at.
+/** Inside of the software NIC: what lies in a device's device memory, and what a process knows of the
+ *  devices that it looks at.
  *
- *  A region is written by three kinds of parties: its owner (control), whoever runs the context
+ *  A device memory is written by three kinds of parties: its owner (control), whoever runs the device
  *  (the requester's fields of its queue pairs), and those who run its peers (the responder's fields
  *  of a queue pair under its lock, completion queues and shared receive queues under theirs).
  *  Numbers name objects; a number's upper bits change when a place is used again, so a late look
@@ -50,7 +50,7 @@ typedef struct {
     uint64_t count;
     uint32_t dead;    /* has overrun */
     uint32_t armed;   /* 0, 1 any, 2 solicited or error */
-    uint32_t n_waits; /* a WAIT of the context has looked and not passed */
+    uint32_t n_waits; /* a WAIT of the device has looked and not passed */
 } __attribute__((aligned(64))) snic_cq_t;
 
 typedef struct {
@@ -77,7 +77,7 @@ typedef struct {
     uint32_t peer_qpn;
     /* the requester's */
     /* 1 << 16 | producer index: rung and not yet seen */
-    uint32_t bell __attribute__((aligned(64)));
+    uint32_t doorbell __attribute__((aligned(64)));
     uint32_t sq_ci;    /* blocks executed */
     uint32_t sq_limit; /* blocks that may be executed */
     uint32_t tries;    /* of the entry at sq_ci, for want of a receive entry or a peer */
@@ -100,7 +100,7 @@ typedef struct {
     uint32_t work __attribute__((aligned(64))); /* something may be there to be done */
     uint32_t blocked; /* something waits: for a completion, a receive entry, a peer */
     uint64_t lock __attribute__((aligned(64))); /* of the running thread, see pgasi_snic_lock */
-    /* futex of the thread that sleeps for this context */
+    /* futex of the thread that sleeps for this device */
     uint32_t seq __attribute__((aligned(64)));
     uint32_t sleeping;
     uint8_t active[SNIC_QPS] __attribute__((aligned(64)));
@@ -108,19 +108,19 @@ typedef struct {
     snic_cq_t cqs[SNIC_CQS];
     snic_srq_t srqs[SNIC_SRQS];
     snic_qp_t qps[SNIC_QPS];
-} snic_region_t;
+} snic_devmem_t;
 
-/** What indices of a region begin with. */
-static inline uint32_t snic_start(const snic_region_t *region)
+/** What indices of a device memory begin with. */
+static inline uint32_t snic_start(const snic_devmem_t *devmem)
 {
-    return (region->adversary & PGAS_VERBS_SNIC_WRAP) != 0 ? PGASI_SNIC_WRAP_START : 0;
+    return (devmem->adversary & PGAS_VERBS_SNIC_WRAP) != 0 ? PGASI_SNIC_WRAP_START : 0;
 }
 
 /* Of the layout: a process of another one is not reached. */
-#define SNIC_VERSION      (3u << 24 | (uint32_t)sizeof(snic_region_t))
-#define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
+#define SNIC_VERSION      (3u << 24 | (uint32_t)sizeof(snic_devmem_t))
+#define SNIC_DEVMEM_BYTES PGASI_ALIGN_UP(sizeof(snic_devmem_t), (size_t)4096)
 
-/** A memory region, copied once from the table of its context and checked. It does not change. */
+/** A memory device memory, copied once from the table of its device and checked. It does not change. */
 typedef struct snic_map {
     struct snic_map *next; /* of those that are given up */
     uint32_t key, serial, pd, access;
@@ -131,18 +131,18 @@ typedef struct snic_map {
     bool kept; /* a user has its address: mapped as long as the view is there */
 } snic_map_t;
 
-/** A context as this process sees it: its own ones, and those of peers. */
+/** A device as this process sees it: its own ones, and those of peers. */
 typedef struct snic_view {
     struct snic_view *next;
-    snic_region_t *region;
+    snic_devmem_t *devmem;
     int n_users;
     bool own;  /* of this process: addresses are valid here */
     bool gone; /* its process has ended */
-    /* PROCESS: the bell of who executes it; NULL in that process itself */
-    struct snic_hub *hub;
+    /* PROCESS: the doorbell of who executes it; NULL in that process itself */
+    struct snic_wakeup *wakeup;
     pgasi_snic_id_t id;
     struct snic_view *peers[SNIC_QPS]; /* of each queue pair */
-    /* by place; of our own contexts written when memory is registered */
+    /* by place; of our own devices written when memory is registered */
     snic_map_t *mrs[SNIC_MRS];
     snic_map_t *kept;
     pthread_mutex_t map_lock;
@@ -159,14 +159,14 @@ typedef struct snic_view {
         uint32_t serial;
     } events[16];
     uint32_t n_events;
-    /* of our own contexts: the pipe of a completion queue, or -1 */
+    /* of our own devices: the pipe of a completion queue, or -1 */
     int own_events[SNIC_CQS];
 } snic_view_t;
 
 struct pgasi_snic {
     snic_view_t *view;
     pgasi_snic_opts_t opts;
-    int region_fd;        /* -1: no other process looks at it */
+    int devmem_fd;        /* -1: no other process looks at it */
     pthread_mutex_t lock; /* control */
     pgasi_extents_t *arena;
     uint32_t n_pds;
@@ -174,18 +174,18 @@ struct pgasi_snic {
     uint8_t mr_closing[SNIC_MRS];
     pthread_t thread;
     bool has_thread, stop, joined;
-    int hub_socket;          /* PROCESS: as long as it is open, we are executed */
-    uint64_t hub_checked_ns; /* when we looked */
-    bool hub_gone;
+    int process_socket;          /* PROCESS: as long as it is open, we are executed */
+    uint64_t process_checked_ns; /* when we looked */
+    bool process_gone;
 };
 
 /* ---- snic_context.c ---- */
 
-/** The view of a context by its identity; opened on first use. NULL: gone, or not to be reached
+/** The view of a device by its identity; opened on first use. NULL: gone, or not to be reached
  *  (*status_p says which). */
 snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p);
-/** The same, by a descriptor of its region that its process has passed; the caller closes it. */
-snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd,
+/** The same, by a descriptor of its device memory that its process has passed; the caller closes it. */
+snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int devmem_fd,
                                    pgas_status_t *status_p);
 void pgasi_snic_view_put(snic_view_t *view);
 /** Whether the process of a view still runs; marks it gone if not. */
@@ -195,7 +195,7 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
 /** The memory that a key of the owner names, mapped here if possible. NULL: it is released, or
  *  invalid. */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key);
-/** Unmaps unused memory. No thread of this process may run a context meanwhile. */
+/** Unmaps unused memory. No thread of this process may run a device meanwhile. */
 void pgasi_snic_unmap_old(void);
 /** Of this boot and pid namespace: processes with the same one can name each other. */
 uint64_t pgasi_snic_machine(void);
@@ -203,7 +203,7 @@ uint64_t pgasi_snic_machine(void);
 /** Loads once a word that other processes may change, so that the checked value is the used one. */
 #define snic_load(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
-/* Limits of what a region says of its queues. */
+/* Limits of what a device memory says of its queues. */
 #define SNIC_LOG_QUEUE 16u
 #define SNIC_LOG_CQ    22u
 #define SNIC_STRIDE    2048u
@@ -214,39 +214,39 @@ uint64_t pgasi_snic_machine(void);
 static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref, uint64_t bytes)
 {
     if (ref >> 63)
-        return view->own && view->id.region_fd < 0 ? (void *)(uintptr_t)(ref & ~(UINT64_C(1) << 63))
+        return view->own && view->id.devmem_fd < 0 ? (void *)(uintptr_t)(ref & ~(UINT64_C(1) << 63))
                                                    : NULL;
-    bool inside = ref >= SNIC_REGION_BYTES && bytes <= SNIC_ARENA_BYTES &&
-                  ref <= SNIC_REGION_BYTES + SNIC_ARENA_BYTES - bytes;
-    return inside && (ref & 3) == 0 ? (char *)view->region + ref : NULL;
+    bool inside = ref >= SNIC_DEVMEM_BYTES && bytes <= SNIC_ARENA_BYTES &&
+                  ref <= SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES - bytes;
+    return inside && (ref & 3) == 0 ? (char *)view->devmem + ref : NULL;
 }
 
 /** Places of queue pairs that are to be looked at. */
-static inline uint32_t snic_high(const snic_region_t *region)
+static inline uint32_t snic_high(const snic_devmem_t *devmem)
 {
-    return PGASI_MIN(__atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE), SNIC_QPS);
+    return PGASI_MIN(__atomic_load_n(&devmem->qps_high, __ATOMIC_ACQUIRE), SNIC_QPS);
 }
 
 static inline snic_qp_t *snic_qp(const snic_view_t *view, uint32_t qpn)
 {
-    snic_qp_t *qp = &view->region->qps[qpn & (SNIC_QPS - 1)];
+    snic_qp_t *qp = &view->devmem->qps[qpn & (SNIC_QPS - 1)];
     return qpn != 0 && __atomic_load_n(&qp->number, __ATOMIC_ACQUIRE) == qpn ? qp : NULL;
 }
 
 static inline snic_cq_t *snic_cq(const snic_view_t *view, uint32_t cqn)
 {
-    snic_cq_t *cq = &view->region->cqs[cqn & (SNIC_CQS - 1)];
+    snic_cq_t *cq = &view->devmem->cqs[cqn & (SNIC_CQS - 1)];
     return cqn != 0 && cqn < SNIC_CQS && __atomic_load_n(&cq->valid, __ATOMIC_ACQUIRE) != 0 ? cq
                                                                                             : NULL;
 }
 
 static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
 {
-    snic_srq_t *srq = &view->region->srqs[srqn & (SNIC_SRQS - 1)];
+    snic_srq_t *srq = &view->devmem->srqs[srqn & (SNIC_SRQS - 1)];
     return srqn != 0 && __atomic_load_n(&srq->number, __ATOMIC_ACQUIRE) == srqn ? srq : NULL;
 }
 
-/** Locks of the region: spin, yield, and take over from a thread that has died. A lock names its
+/** Locks of the device memory: spin, yield, and take over from a thread that has died. A lock names its
  *  holder by start << 32 | id: thread ids are used again, with another time of start (in ticks of
  *  the clock; 0 if it could not be read). 0: free. */
 void pgasi_snic_lock(uint64_t *lock);
@@ -261,13 +261,13 @@ static inline void snic_unlock(uint64_t *lock)
 
 /* ---- engine.c ---- */
 
-/** Carry out what can be done in a context, a bounded amount; its lock is held. @return entries
- *  executed; blocked and work of the region say what is left. */
+/** Carry out what can be done in a device, a bounded amount; its lock is held. @return entries
+ *  executed; blocked and work of the device memory say what is left. */
 unsigned pgasi_snic_execute(snic_view_t *view);
 /** One step of one queue pair. @return false: nothing can be done now. */
 bool pgasi_snic_execute_step(snic_view_t *view);
-/** Hear the bell of a queue pair of ours now, for PREFETCH. */
-void pgasi_snic_hear(snic_view_t *view, uint32_t qpn);
+/** Hear the doorbell of a queue pair of ours now, for PREFETCH. */
+void pgasi_snic_read_doorbell(snic_view_t *view, uint32_t qpn);
 
 /* ---- snic_late.c: the adversary ---- */
 
@@ -295,7 +295,7 @@ typedef struct {
     unsigned char data[]; /* RESULT: spans, then what was read */
 } snic_late_t;
 
-/** A random number below another: the context's own sequence, from its seed. */
+/** A random number below another: the device's own sequence, from its seed. */
 uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below);
 /** Read blocks ahead of their execution. Positions of a send queue, without end. */
 void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to);
@@ -324,13 +324,13 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 
 /* ---- snic_run.c ---- */
 
-/** There is work in a context, which may be another process's: see that somebody does it. */
+/** There is work in a device, which may be another process's: see that somebody does it. */
 void pgasi_snic_notify(snic_view_t *view);
 /** Carry out what can be done, unless another thread is at it. @return entries executed */
 unsigned pgasi_snic_run_once(snic_view_t *view);
-/** Unlock a context that was locked for control; do what others have left to us meanwhile. */
+/** Unlock a device that was locked for control; do what others have left to us meanwhile. */
 void pgasi_snic_let_go(snic_view_t *view);
-/** Mode CALLER: somebody is going to sleep, so what peers give this context to do is for the
+/** Mode CALLER: somebody is going to sleep, so what peers give this device to do is for the
  *  thread. */
 void pgasi_snic_need_sleeper(pgasi_snic_t *snic);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
@@ -344,7 +344,7 @@ pgas_status_t pgasi_snic_join(pgasi_snic_t *snic);
 /** Milliseconds that a client waits for the process's answer. Tests shorten it. */
 extern int pgasi_snic_answer_ms;
 void pgasi_snic_leave(pgasi_snic_t *snic);
-void pgasi_snic_wake_process(struct snic_hub *hub);
+void pgasi_snic_wake_process(struct snic_wakeup *wakeup);
 
 /* ---- snic_socket.c ---- */
 
@@ -360,10 +360,10 @@ int pgasi_snic_connect(const char *name, bool make, int patience_ms);
 /** @return the process id of the peer; -1: the process belongs to another user */
 pid_t pgasi_snic_peer(int socket);
 /** Sends a message; never waits. @param fd descriptor to pass; -1: none */
-bool pgasi_snic_tell(int socket, const void *message, size_t bytes, int fd);
+bool pgasi_snic_send_message(int socket, const void *message, size_t bytes, int fd);
 /** Receives a message; never waits. @return as recv; *fd_p: the passed descriptor, or -1. errno
  *  EMFILE: no descriptor is free for it */
-ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd_p);
+ssize_t pgasi_snic_receive_message(int socket, void *message, size_t bytes, int *fd_p);
 /** The same, but waits at most patience_ms; errno ETIMEDOUT. */
 ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *fd_p,
                                  int patience_ms);

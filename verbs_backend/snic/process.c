@@ -3,7 +3,7 @@
  * one hears processes come and go on a socket (a process that ends closes its end), the other
  * executes, spins briefly, then sleeps on a futex in memory that all clients map.
  *
- * A client passes its region along when it says who it is, and gets the hub: both are verified
+ * A client passes its device memory along when it says who it is, and gets the wakeup page: both are verified
  * (snic_socket.c). Neither side waits for the other without a limit. A client that says nothing is
  * dropped. A process without room says so to each who comes. */
 #include "verbs_backend/snic/inside.h"
@@ -28,8 +28,8 @@
 #include "base/log.h"
 #include "base/param.h"
 
-#define HUB_MAGIC     0x42554853u
-#define HUB_BYTES     4096
+#define WAKEUP_MAGIC  0x42554853u
+#define WAKEUP_BYTES  4096
 #define CLIENTS_MAX   1024
 #define SPINS         1000
 #define YIELDS        50
@@ -51,20 +51,20 @@ int pgasi_snic_answer_ms = 10000;
 static char anchor; /* lies in the library's file, or in the program's */
 
 /** Shared memory of the executing process; clients only ring in it. */
-struct snic_hub {
+struct snic_wakeup {
     uint32_t magic, version;
     uint32_t seq __attribute__((aligned(64))); /* futex */
     uint32_t sleeping;
 };
 
-/** A client's question. With JOIN the client passes its region. */
+/** A client's question. With JOIN the client passes its device memory. */
 typedef struct {
     uint32_t magic;
     enum { JOIN = 1, STATUS } kind;
     pgasi_snic_id_t id;
 } question_t;
 
-/** The process's answer. To JOIN it passes the hub. */
+/** The process's answer. To JOIN it passes the wakeup page. */
 typedef struct {
     uint32_t magic;
     int32_t status;
@@ -168,27 +168,27 @@ static pgas_status_t not_reached(const char *name, int error)
 }
 
 /* Stays mapped while the program runs: views of peers, which end in any order, ring it. */
-static struct snic_hub *map_hub(int fd)
+static struct snic_wakeup *map_wakeup(int fd)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct stat known;
-    static struct snic_hub *hub;
+    static struct snic_wakeup *wakeup;
     struct stat file;
-    if (fd < 0 || !pgasi_snic_is_memory(fd, HUB_BYTES, HUB_BYTES) || fstat(fd, &file) != 0)
+    if (fd < 0 || !pgasi_snic_is_memory(fd, WAKEUP_BYTES, WAKEUP_BYTES) || fstat(fd, &file) != 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    struct snic_hub *found =
-        hub && known.st_dev == file.st_dev && known.st_ino == file.st_ino ? hub : NULL;
+    struct snic_wakeup *found =
+        wakeup && known.st_dev == file.st_dev && known.st_ino == file.st_ino ? wakeup : NULL;
     if (!found) {
-        void *map = mmap(NULL, HUB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        void *map = mmap(NULL, WAKEUP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         found = map == MAP_FAILED ? NULL : map;
-        if (found &&
-            (snic_load(found->magic) != HUB_MAGIC || snic_load(found->version) != SNIC_VERSION)) {
-            munmap(map, HUB_BYTES);
+        if (found && (snic_load(found->magic) != WAKEUP_MAGIC ||
+                      snic_load(found->version) != SNIC_VERSION)) {
+            munmap(map, WAKEUP_BYTES);
             found = NULL;
         }
         if (found) {
-            hub = found;
+            wakeup = found;
             known = file;
         }
     }
@@ -203,7 +203,7 @@ static pgas_status_t ask(int socket, const question_t *question, int fd, answer_
 {
     *fd_p = -1;
     /* it may have answered already, that it has no room */
-    if (!pgasi_snic_tell(socket, question, sizeof *question, fd))
+    if (!pgasi_snic_send_message(socket, question, sizeof *question, fd))
         poll(NULL, 0, 0);
     ssize_t n =
         pgasi_snic_await_message(socket, answer_p, sizeof *answer_p, fd_p, pgasi_snic_answer_ms);
@@ -239,26 +239,26 @@ static pgas_status_t refused(const char *name, const answer_t *answer)
     return PGAS_ERR_LIMIT;
 }
 
-/* @return PGAS_OK, the hub is mapped; AGAIN: it has ended meanwhile */
-static pgas_status_t introduce(pgasi_snic_t *snic, const char *name)
+/* @return PGAS_OK, the wakeup page is mapped; AGAIN: it has ended meanwhile */
+static pgas_status_t join_process(pgasi_snic_t *snic, const char *name)
 {
     const question_t question = { .magic = MESSAGE_MAGIC, .kind = JOIN, .id = snic->view->id };
     answer_t answer;
     int fd;
-    pgas_status_t status = ask(snic->hub_socket, &question, snic->region_fd, &answer, &fd);
+    pgas_status_t status = ask(snic->process_socket, &question, snic->devmem_fd, &answer, &fd);
     if (status == PGAS_OK && answer.status != PGAS_OK) {
         status = refused(name, &answer);
     } else if (status == PGAS_OK) {
-        snic->view->hub = map_hub(fd);
-        status = snic->view->hub != NULL ? PGAS_OK : PGAS_ERR_IO;
+        snic->view->wakeup = map_wakeup(fd);
+        status = snic->view->wakeup != NULL ? PGAS_OK : PGAS_ERR_IO;
         if (status != PGAS_OK)
             PGASI_ERROR("snic",
                         "process %d answers as the software NIC \"%s\", but what it gives is not "
                         "its memory",
-                        (int)pgasi_snic_peer(snic->hub_socket), name);
+                        (int)pgasi_snic_peer(snic->process_socket), name);
     } else if (status != PGAS_ERR_AGAIN) {
         PGASI_ERROR("snic", "process %d, the software NIC \"%s\", %s",
-                    (int)pgasi_snic_peer(snic->hub_socket), name,
+                    (int)pgasi_snic_peer(snic->process_socket), name,
                     status == PGAS_ERR_TIMEOUT ? "does not answer: is it stopped?"
                     : status == PGAS_ERR_LIMIT
                         ? "has answered, but no descriptor is left here; see ulimit -n"
@@ -275,12 +275,12 @@ pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
     const char *name = snic->opts.engine_name != NULL ? snic->opts.engine_name : "default";
     pgas_status_t status = PGAS_ERR_AGAIN;
     for (int i = 0; i < JOINS && status == PGAS_ERR_AGAIN; i++) {
-        snic->hub_socket = reach_process(name);
-        if (snic->hub_socket < 0)
+        snic->process_socket = reach_process(name);
+        if (snic->process_socket < 0)
             return not_reached(name, errno);
-        status = introduce(snic, name);
+        status = join_process(snic, name);
         if (status != PGAS_OK)
-            close(snic->hub_socket);
+            close(snic->process_socket);
     }
     return status == PGAS_ERR_AGAIN ? not_reached(name, ECONNREFUSED) : status;
 }
@@ -312,41 +312,41 @@ pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *in
 
 void pgasi_snic_leave(pgasi_snic_t *snic)
 {
-    close(snic->hub_socket);
+    close(snic->process_socket);
 }
 
-bool pgasi_snic_hub_gone(pgasi_snic_t *snic)
+bool pgasi_snic_process_gone(pgasi_snic_t *snic)
 {
-    if (!snic->joined || __atomic_load_n(&snic->hub_gone, __ATOMIC_RELAXED))
+    if (!snic->joined || __atomic_load_n(&snic->process_gone, __ATOMIC_RELAXED))
         return snic->joined;
     uint64_t now_ns = pgasi_now_ns();
-    if (now_ns - __atomic_load_n(&snic->hub_checked_ns, __ATOMIC_RELAXED) < CHECK_NS)
+    if (now_ns - __atomic_load_n(&snic->process_checked_ns, __ATOMIC_RELAXED) < CHECK_NS)
         return false;
-    __atomic_store_n(&snic->hub_checked_ns, now_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&snic->process_checked_ns, now_ns, __ATOMIC_RELAXED);
     /* it never says anything but that it ends */
-    struct pollfd socket = { .fd = snic->hub_socket, .events = POLLIN };
+    struct pollfd socket = { .fd = snic->process_socket, .events = POLLIN };
     if (poll(&socket, 1, 0) != 1)
         return false;
-    if (!__atomic_exchange_n(&snic->hub_gone, true, __ATOMIC_RELAXED))
+    if (!__atomic_exchange_n(&snic->process_gone, true, __ATOMIC_RELAXED))
         PGASI_ERROR(
             "snic",
             "the process of the software NIC has ended: nothing that was posted will complete");
     return true;
 }
 
-void pgasi_snic_wake_process(struct snic_hub *hub)
+void pgasi_snic_wake_process(struct snic_wakeup *wakeup)
 {
-    if (__atomic_load_n(&hub->sleeping, __ATOMIC_SEQ_CST) != 0) {
-        __atomic_add_fetch(&hub->seq, 1, __ATOMIC_SEQ_CST);
-        syscall(SYS_futex, &hub->seq, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (__atomic_load_n(&wakeup->sleeping, __ATOMIC_SEQ_CST) != 0) {
+        __atomic_add_fetch(&wakeup->seq, 1, __ATOMIC_SEQ_CST);
+        syscall(SYS_futex, &wakeup->seq, FUTEX_WAKE, 1, NULL, NULL, 0);
     }
 }
 
 /* ---- the process ---- */
 
 typedef struct {
-    struct snic_hub *hub;
-    int hub_fd, listener;
+    struct snic_wakeup *wakeup;
+    int wakeup_fd, listener;
     int spare_fd; /* closed when descriptors run out, to answer new clients */
     uint64_t began_ns;
     uint64_t closed_ns;   /* no client is accepted until then */
@@ -370,8 +370,8 @@ static unsigned sweep(server_t *server, bool *work_p, bool *blocked_p)
         if (!view)
             continue;
         n += pgasi_snic_run_once(view);
-        *work_p |= __atomic_load_n(&view->region->work, __ATOMIC_SEQ_CST) != 0;
-        *blocked_p |= __atomic_load_n(&view->region->blocked, __ATOMIC_ACQUIRE) != 0;
+        *work_p |= __atomic_load_n(&view->devmem->work, __ATOMIC_SEQ_CST) != 0;
+        *blocked_p |= __atomic_load_n(&view->devmem->blocked, __ATOMIC_ACQUIRE) != 0;
     }
     pgasi_snic_unmap_old();
     pthread_mutex_unlock(&server->lock);
@@ -381,10 +381,10 @@ static unsigned sweep(server_t *server, bool *work_p, bool *blocked_p)
 static void *execute(void *arg)
 {
     server_t *server = arg;
-    struct snic_hub *hub = server->hub;
+    struct snic_wakeup *wakeup = server->wakeup;
     for (unsigned idle = 0; !__atomic_load_n(&server->stop, __ATOMIC_ACQUIRE);) {
         bool work, blocked;
-        uint32_t seq = __atomic_load_n(&hub->seq, __ATOMIC_SEQ_CST);
+        uint32_t seq = __atomic_load_n(&wakeup->seq, __ATOMIC_SEQ_CST);
         unsigned n = sweep(server, &work, &blocked);
         idle = n > 0 ? 0 : idle + 1;
         if (idle < SPINS) {
@@ -395,13 +395,13 @@ static void *execute(void *arg)
             sched_yield();
             continue;
         }
-        __atomic_store_n(&hub->sleeping, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&wakeup->sleeping, 1, __ATOMIC_SEQ_CST);
         /* who was looked at first may have got work by who came later */
         n = sweep(server, &work, &blocked);
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         if (!work && n == 0)
-            syscall(SYS_futex, &hub->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
-        __atomic_store_n(&hub->sleeping, 0, __ATOMIC_SEQ_CST);
+            syscall(SYS_futex, &wakeup->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
+        __atomic_store_n(&wakeup->sleeping, 0, __ATOMIC_SEQ_CST);
     }
     return NULL;
 }
@@ -437,30 +437,30 @@ static bool answer(const server_t *server, int socket, pgas_status_t status, int
                             .n_clients = n,
                             .n_clients_max = CLIENTS_MAX,
                             .up_ns = pgasi_now_ns() - server->began_ns };
-    return pgasi_snic_tell(socket, &text, sizeof text, fd);
+    return pgasi_snic_send_message(socket, &text, sizeof text, fd);
 }
 
-/* The identity that the kernel gives must be that of the process that asks; its region comes along.
+/* The identity that the kernel gives must be that of the process that asks; its device memory comes along.
  * @return false: it is dropped */
-static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int region_fd)
+static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int devmem_fd)
 {
     int socket = server->clients[i].fd;
     pgas_status_t status = PGAS_ERR_INVALID;
     snic_view_t *view = NULL;
-    if ((uint32_t)pgasi_snic_peer(socket) == id->pid && id->region_fd >= 0 && region_fd >= 0)
-        view = pgasi_snic_view_by_fd(id, region_fd, &status);
+    if ((uint32_t)pgasi_snic_peer(socket) == id->pid && id->devmem_fd >= 0 && devmem_fd >= 0)
+        view = pgasi_snic_view_by_fd(id, devmem_fd, &status);
     pthread_mutex_lock(&server->lock);
     server->clients[i].view = view;
     pthread_mutex_unlock(&server->lock);
-    return answer(server, socket, status, NOTHING, view != NULL ? server->hub_fd : -1) && view;
+    return answer(server, socket, status, NOTHING, view != NULL ? server->wakeup_fd : -1) && view;
 }
 
 /* A client says something, or has gone. @return false: it is dropped */
-static bool greet(server_t *server, int i)
+static bool handle_client(server_t *server, int i)
 {
     question_t question;
     int socket = server->clients[i].fd, fd;
-    ssize_t n = pgasi_snic_hear_message(socket, &question, sizeof question, &fd);
+    ssize_t n = pgasi_snic_receive_message(socket, &question, sizeof question, &fd);
     bool keep = n < 0 && (errno == EAGAIN || errno == EINTR);
     if (n < 0 && errno == EMFILE)
         answer(server, socket, PGAS_ERR_LIMIT, NO_DESCRIPTORS, -1);
@@ -497,7 +497,7 @@ static void refuse_client(const server_t *server, int socket, int want)
     int fd;
     answer(server, socket, PGAS_ERR_LIMIT, want, -1);
     shutdown(socket, SHUT_RD);
-    while (pgasi_snic_hear_message(socket, &question, sizeof question, &fd) > 0)
+    while (pgasi_snic_receive_message(socket, &question, sizeof question, &fd) > 0)
         if (fd >= 0)
             close(fd);
     close(socket);
@@ -518,7 +518,7 @@ static void turn_away(server_t *server)
     server->spare_fd = fcntl(server->listener, F_DUPFD_CLOEXEC, 0);
 }
 
-static void let_in(server_t *server)
+static void accept_client(server_t *server)
 {
     uint64_t now_ns = pgasi_now_ns();
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -578,10 +578,10 @@ static void serve(server_t *server, int idle_ms)
             return;
         /* backwards: the last takes the place of one that is dropped */
         for (int i = n - 1; i >= 0 && got > 0; i--)
-            if (wanted[i + 1].revents != 0 && !greet(server, i))
+            if (wanted[i + 1].revents != 0 && !handle_client(server, i))
                 drop_client(server, i);
         if (got > 0 && wanted[0].revents != 0)
-            let_in(server);
+            accept_client(server);
         drop_silent(server, pgasi_now_ns() - SILENT_NS);
     }
 }
@@ -589,15 +589,15 @@ static void serve(server_t *server, int idle_ms)
 static pgas_status_t open_server(server_t *server, const char *name)
 {
     server->began_ns = pgasi_now_ns();
-    server->hub_fd = pgasi_snic_memory("pgas-snic-hub", HUB_BYTES);
-    if (server->hub_fd < 0)
+    server->wakeup_fd = pgasi_snic_memory("pgas-snic-wakeup", WAKEUP_BYTES);
+    if (server->wakeup_fd < 0)
         return PGAS_ERR_IO;
-    void *map = mmap(NULL, HUB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, server->hub_fd, 0);
+    void *map = mmap(NULL, WAKEUP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, server->wakeup_fd, 0);
     if (map == MAP_FAILED)
         return PGAS_ERR_NO_MEMORY;
-    server->hub = map;
-    server->hub->magic = HUB_MAGIC;
-    server->hub->version = SNIC_VERSION;
+    server->wakeup = map;
+    server->wakeup->magic = WAKEUP_MAGIC;
+    server->wakeup->version = SNIC_VERSION;
     pgas_status_t status = pgasi_snic_listen(name, BACKLOG, &server->listener);
     if (status == PGAS_OK)
         server->spare_fd = fcntl(server->listener, F_DUPFD_CLOEXEC, 0);
@@ -609,7 +609,7 @@ pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
     server_t *server = calloc(1, sizeof *server);
     if (!server)
         return PGAS_ERR_NO_MEMORY;
-    server->listener = server->hub_fd = server->spare_fd = -1;
+    server->listener = server->wakeup_fd = server->spare_fd = -1;
     pthread_mutex_init(&server->lock, NULL);
     name = name != NULL ? name : "default";
     pgas_status_t status = open_server(server, name);
@@ -619,19 +619,19 @@ pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
     if (status == PGAS_OK) {
         serve(server, (int)PGASI_MIN(idle_ns / 1000000 + 1, UINT64_C(1) << 30));
         __atomic_store_n(&server->stop, true, __ATOMIC_RELEASE);
-        pgasi_snic_wake_process(server->hub);
+        pgasi_snic_wake_process(server->wakeup);
         pthread_join(thread, NULL);
     }
     while (server->n_clients > 0)
         drop_client(server, 0);
-    if (server->hub)
-        munmap(server->hub, HUB_BYTES);
+    if (server->wakeup)
+        munmap(server->wakeup, WAKEUP_BYTES);
     if (server->listener >= 0)
         pgasi_snic_unlisten(name, server->listener);
     if (server->spare_fd >= 0)
         close(server->spare_fd);
-    if (server->hub_fd >= 0)
-        close(server->hub_fd);
+    if (server->wakeup_fd >= 0)
+        close(server->wakeup_fd);
     pthread_mutex_destroy(&server->lock);
     free(server);
     return status;

@@ -1,11 +1,11 @@
-/* Who carries a context's work out: the caller, a thread, or one process per node; and how who
+/* Who carries a device's work out: the caller, a thread, or one process per node; and how who
  * sleeps is woken.
  *
  *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a
  *          completion, for a receive entry, for a peer) is for a thread that sleeps until somebody
  *          else's work changes that, or a moment has passed.
  *  THREAD  a thread, which spins briefly before it sleeps.
- *  PROCESS one process per node, which looks at the contexts of all (snic_process.c).
+ *  PROCESS one process per node, which looks at the devices of all (snic_process.c).
  *  STEP    nobody but pgasi_snic_step. */
 #include "verbs_backend/snic/inside.h"
 
@@ -25,61 +25,61 @@
 #define BLOCKED_NS 1000000 /* between two looks at what waits for other processes */
 #define IDLE_NS    100000000
 
-enum { AWAKE, LONG, SHORTLY }; /* how a context's thread sleeps */
+enum { AWAKE, LONG, SHORTLY }; /* how a device's thread sleeps */
 
-static bool has_work(const snic_region_t *region)
+static bool has_work(const snic_devmem_t *devmem)
 {
-    return __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&devmem->work, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* One round, unless another thread is at it: then it sees what we would have seen. */
 unsigned pgasi_snic_run_once(snic_view_t *view)
 {
-    snic_region_t *region = view->region;
-    if ((!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)) ||
-        !pgasi_snic_try_lock(&region->lock))
+    snic_devmem_t *devmem = view->devmem;
+    if ((!has_work(devmem) && !__atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE)) ||
+        !pgasi_snic_try_lock(&devmem->lock))
         return 0;
     unsigned n = pgasi_snic_execute(view);
-    snic_unlock(&region->lock);
+    snic_unlock(&devmem->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return n;
 }
 
 void pgasi_snic_let_go(snic_view_t *view)
 {
-    snic_region_t *region = view->region;
-    snic_unlock(&region->lock);
+    snic_devmem_t *devmem = view->devmem;
+    snic_unlock(&devmem->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(region) &&
-           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0)
+    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(devmem) &&
+           __atomic_load_n(&devmem->lock, __ATOMIC_RELAXED) == 0)
         pgasi_snic_run_once(view);
 }
 
-static void wake(snic_region_t *region)
+static void wake(snic_devmem_t *devmem)
 {
-    __atomic_add_fetch(&region->seq, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
-        syscall(SYS_futex, &region->seq, FUTEX_WAKE, 1, NULL, NULL, 0);
+    __atomic_add_fetch(&devmem->seq, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&devmem->sleeping, __ATOMIC_SEQ_CST) != 0)
+        syscall(SYS_futex, &devmem->seq, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void pgasi_snic_notify(snic_view_t *view)
 {
-    snic_region_t *region = view->region;
-    __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
-    struct snic_hub *hub = __atomic_load_n(&view->hub, __ATOMIC_ACQUIRE);
-    if (hub)
-        pgasi_snic_wake_process(hub);
-    else if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
-        wake(region);
+    snic_devmem_t *devmem = view->devmem;
+    __atomic_store_n(&devmem->work, 1, __ATOMIC_SEQ_CST);
+    struct snic_wakeup *wakeup = __atomic_load_n(&view->wakeup, __ATOMIC_ACQUIRE);
+    if (wakeup)
+        pgasi_snic_wake_process(wakeup);
+    else if (__atomic_load_n(&devmem->sleeping, __ATOMIC_SEQ_CST) != 0)
+        wake(devmem);
 }
 
 static void *sleeper(void *arg)
 {
     pgasi_snic_t *snic = arg;
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     bool eager = snic->opts.engine == PGAS_VERBS_ENGINE_THREAD;
     for (unsigned idle = 0; !__atomic_load_n(&snic->stop, __ATOMIC_ACQUIRE);) {
-        uint32_t seq = __atomic_load_n(&region->seq, __ATOMIC_SEQ_CST);
+        uint32_t seq = __atomic_load_n(&devmem->seq, __ATOMIC_SEQ_CST);
         unsigned n = pgasi_snic_run_once(snic->view);
         idle = n > 0 ? 0 : idle + 1;
         if (n > 0 || (eager && idle < SPINS)) {
@@ -90,14 +90,14 @@ static void *sleeper(void *arg)
             sched_yield();
             continue;
         }
-        bool blocked = __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0;
+        bool blocked = __atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
-        __atomic_store_n(&region->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&devmem->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
         /* what waits now has seen us awake */
-        bool more = !blocked && __atomic_load_n(&region->blocked, __ATOMIC_SEQ_CST) != 0;
-        if (!has_work(region) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
-            syscall(SYS_futex, &region->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
-        __atomic_store_n(&region->sleeping, AWAKE, __ATOMIC_SEQ_CST);
+        bool more = !blocked && __atomic_load_n(&devmem->blocked, __ATOMIC_SEQ_CST) != 0;
+        if (!has_work(devmem) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
+            syscall(SYS_futex, &devmem->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
+        __atomic_store_n(&devmem->sleeping, AWAKE, __ATOMIC_SEQ_CST);
     }
     return NULL;
 }
@@ -120,11 +120,11 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
 /* What is left waits for others: somebody must look again without being asked. */
 static void need_thread(pgasi_snic_t *snic, bool now)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     if (PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
         start_thread(snic);
-    else if (now || __atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) == LONG)
-        wake(region);
+    else if (now || __atomic_load_n(&devmem->sleeping, __ATOMIC_SEQ_CST) == LONG)
+        wake(devmem);
 }
 
 void pgasi_snic_need_sleeper(pgasi_snic_t *snic)
@@ -153,24 +153,24 @@ void pgasi_snic_stop(pgasi_snic_t *snic)
     if (snic->joined)
         pgasi_snic_leave(snic);
     if (running) {
-        wake(snic->view->region);
+        wake(snic->view->devmem);
         pthread_join(snic->thread, NULL);
     }
 }
 
 bool pgasi_snic_run(pgasi_snic_t *snic)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     unsigned all = 0, rounds = 0;
     if (snic->opts.engine != PGAS_VERBS_ENGINE_CALLER ||
-        (!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)))
+        (!has_work(devmem) && !__atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE)))
         return false;
     do
         all += pgasi_snic_run_once(snic->view);
-    while (has_work(region) && ++rounds < ROUNDS &&
-           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
-    bool left = has_work(region) && rounds == ROUNDS;
-    if (PGAS_UNLIKELY(left || __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0))
+    while (has_work(devmem) && ++rounds < ROUNDS &&
+           __atomic_load_n(&devmem->lock, __ATOMIC_RELAXED) == 0);
+    bool left = has_work(devmem) && rounds == ROUNDS;
+    if (PGAS_UNLIKELY(left || __atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE) != 0))
         need_thread(snic, left);
     return all > 0;
 }
@@ -179,27 +179,27 @@ bool pgasi_snic_step(pgasi_snic_t *snic)
 {
     if (snic->opts.engine != PGAS_VERBS_ENGINE_STEP)
         return false;
-    pgasi_snic_lock(&snic->view->region->lock);
+    pgasi_snic_lock(&snic->view->devmem->lock);
     bool done = pgasi_snic_execute_step(snic->view);
-    snic_unlock(&snic->view->region->lock);
+    snic_unlock(&snic->view->devmem->lock);
     return done;
 }
 
 void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
 {
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     uint32_t place = qpn & (SNIC_QPS - 1);
-    __atomic_store_n(&region->qps[place].bell, 1u << 16 | (pi & 0xffffu), __ATOMIC_RELEASE);
-    __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE);
-    if (PGAS_UNLIKELY((region->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 &&
+    __atomic_store_n(&devmem->qps[place].doorbell, 1u << 16 | (pi & 0xffffu), __ATOMIC_RELEASE);
+    __atomic_store_n(&devmem->active[place], 1, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY((devmem->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 &&
                       snic->opts.engine != PGAS_VERBS_ENGINE_PROCESS)) {
-        pgasi_snic_lock(&region->lock);
-        pgasi_snic_hear(snic->view, qpn);
-        snic_unlock(&region->lock);
+        pgasi_snic_lock(&devmem->lock);
+        pgasi_snic_read_doorbell(snic->view, qpn);
+        snic_unlock(&devmem->lock);
     }
     if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
         /* nobody is woken for what we do ourselves */
-        __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&devmem->work, 1, __ATOMIC_SEQ_CST);
         pgasi_snic_run(snic);
     } else {
         pgasi_snic_notify(snic->view);
@@ -209,7 +209,7 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
 /* Whoever has found no receive entry may try again. */
 static void wake_sender(pgasi_snic_t *snic, uint32_t place)
 {
-    snic_qp_t *qp = &snic->view->region->qps[place];
+    snic_qp_t *qp = &snic->view->devmem->qps[place];
     if (PGAS_LIKELY(__atomic_load_n(&qp->wanted, __ATOMIC_ACQUIRE) == 0))
         return;
     __atomic_store_n(&qp->wanted, 0, __ATOMIC_SEQ_CST);
@@ -220,12 +220,12 @@ static void wake_sender(pgasi_snic_t *snic, uint32_t place)
 void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
 {
     uint32_t place = qpn & (SNIC_QPS - 1);
-    snic_region_t *region = snic->view->region;
+    snic_devmem_t *devmem = snic->view->devmem;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     wake_sender(snic, place);
-    if (PGAS_UNLIKELY(__atomic_load_n(&region->qps[place].state, __ATOMIC_ACQUIRE) ==
+    if (PGAS_UNLIKELY(__atomic_load_n(&devmem->qps[place].state, __ATOMIC_ACQUIRE) ==
                       PGASI_SNIC_ERROR)) {
-        __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
+        __atomic_store_n(&devmem->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
         pgasi_snic_notify(snic->view);
         pgasi_snic_run(snic);
     }
@@ -233,15 +233,15 @@ void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
 
 void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
 {
-    snic_region_t *region = snic->view->region;
-    snic_srq_t *srq = &region->srqs[srqn & (SNIC_SRQS - 1)];
+    snic_devmem_t *devmem = snic->view->devmem;
+    snic_srq_t *srq = &devmem->srqs[srqn & (SNIC_SRQS - 1)];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (PGAS_LIKELY(__atomic_load_n(&srq->wanted, __ATOMIC_RELAXED) == 0))
         return;
     __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
-    for (uint32_t i = 0; i < snic_high(region); i++)
-        if (region->qps[i].srqn == srqn)
+    for (uint32_t i = 0; i < snic_high(devmem); i++)
+        if (devmem->qps[i].srqn == srqn)
             wake_sender(snic, i);
     pthread_mutex_unlock(&snic->lock);
 }

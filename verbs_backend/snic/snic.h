@@ -1,14 +1,14 @@
 /** The software NIC: executes mlx5's work queue entries (wqe.h) over shared memory.
  *
- *  A context is one opened device. What the NIC knows of it lies in its region, shared memory that
+ *  A device is one opened device. What the NIC knows of it lies in its device memory, shared memory that
  *  other processes map: queue pairs, completion queues, shared receive queues, registered memory,
- *  and an arena for queues. Queue memory is named by references: offsets in the region, or
+ *  and an arena for queues. Queue memory is named by references: offsets in the device memory, or
  *  addresses of the owner's process (then only that process can carry out what touches it).
  *
- *  Whoever runs a context executes its send queues: reads entries, checks them, reaches the memory
- *  and the receive side of the peer (in the peer's region: nobody else works on the receive side of
- *  that queue pair), writes completions into both sides' queues. A context is run by one thread at
- *  a time (its lock); what several contexts may write to, completion queues and shared receive
+ *  Whoever runs a device executes its send queues: reads entries, checks them, reaches the memory
+ *  and the receive side of the peer (in the peer's device memory: nobody else works on the receive side of
+ *  that queue pair), writes completions into both sides' queues. A device is run by one thread at
+ *  a time (its lock); what several devices may write to, completion queues and shared receive
  *  queues, has a lock of its own that is held for a few stores, and is taken over from a process
  *  that died.
  *
@@ -24,9 +24,9 @@
 #include "pgas/verbs.h"
 #include "verbs_backend/wqe.h"
 
-typedef struct pgasi_snic pgasi_snic_t; /* a context, as its own process has it */
+typedef struct pgasi_snic pgasi_snic_t; /* a device, as its own process has it */
 
-/** Queue memory: an offset in the region, or an address of the owner. */
+/** Queue memory: an offset in the device memory, or an address of the owner. */
 typedef uint64_t pgasi_snic_ref_t;
 /* blocks or entries of a queue: positions are compared in 16 bits */
 #define PGASI_SNIC_QUEUE_MAX 16384u
@@ -61,11 +61,11 @@ typedef struct {
 
 pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic_p);
 void pgasi_snic_close(pgasi_snic_t *snic);
-/** The memfd of the region, -1 if it has none: what lies in the arena is memory of that file, at
+/** The memfd of the device memory, -1 if it has none: what lies in the arena is memory of that file, at
  *  its reference. */
-int pgasi_snic_region_fd(const pgasi_snic_t *snic);
+int pgasi_snic_devmem_fd(const pgasi_snic_t *snic);
 
-/** Room for queues in the region, page or line aligned, zeroed. @return a reference, 0 if there is
+/** Room for queues in the device memory, page or line aligned, zeroed. @return a reference, 0 if there is
  *  none; *addr_p where we see it */
 pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t alignment,
                                        void **addr_p);
@@ -117,7 +117,7 @@ typedef struct {
 uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts);
 void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn);
 
-/** Where this process sees memory of a context's key that comes from a memfd; stays mapped until
+/** Where this process sees memory of a device's key that comes from a memfd; stays mapped until
  *  unmap.
  *  @return PGAS_OK; PGAS_ERR_PEER; PGAS_ERR_NOT_FOUND no such key; PGAS_ERR_UNSUPPORTED it is
  *  private; NO_MEMORY. */
@@ -128,7 +128,7 @@ void pgasi_snic_unmap(const pgasi_snic_id_t *id);
 /** Who we are, for peers: fits into pgas_verbs_address_t behind its head. */
 struct pgasi_snic_id {
     uint32_t pid;
-    int32_t region_fd;
+    int32_t devmem_fd;
     uint64_t start_time; /* of the process: pids come again */
     uint64_t cookie;
     uint64_t machine; /* boot and pid namespace, hashed */
@@ -140,7 +140,7 @@ void pgasi_snic_id(const pgasi_snic_t *snic, pgasi_snic_id_t *id_p);
 typedef struct {
     pgasi_snic_state_t state;
     uint32_t access;                  /* INIT and later */
-    const pgasi_snic_id_t *peer;      /* RTR; NULL: this context */
+    const pgasi_snic_id_t *peer;      /* RTR; NULL: this device */
     uint32_t peer_qpn;                /* RTR */
     uint32_t reads_max_in, reads_max; /* RTR: that we answer at once; RTS: that we have under way */
     uint32_t retry, rnr_retry;        /* RTS */
@@ -156,7 +156,7 @@ pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn,
 pgasi_snic_state_t pgasi_snic_qp_query(pgasi_snic_t *snic, uint32_t qpn);
 
 /** The doorbell of a queue pair: its record has been written. In mode CALLER the caller carries out
- *  what can be done. pi is that of the bell itself, 16 bits: what the card sees, should the record
+ *  what can be done. pi is that of the doorbell itself, 16 bits: what the card sees, should the record
  *  be behind. */
 void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi);
 /** Receive entries were posted: whoever waits for them may go on. */
@@ -164,7 +164,7 @@ void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn);
 void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn);
 /** Whether the process that executes, in mode PROCESS, has ended: nothing comes any more. Looked at
  *  every ten milliseconds at most. */
-bool pgasi_snic_hub_gone(pgasi_snic_t *snic);
+bool pgasi_snic_process_gone(pgasi_snic_t *snic);
 /** In mode CALLER: carry out what can be done; cheap if nothing waits. @return whether anything was
  *  done */
 bool pgasi_snic_run(pgasi_snic_t *snic);

@@ -246,7 +246,7 @@ void pgasi_snic_unlisten(const char *name, int fd)
 
 /* ---- messages ---- */
 
-bool pgasi_snic_tell(int socket, const void *message, size_t bytes, int fd)
+bool pgasi_snic_send_message(int socket, const void *message, size_t bytes, int fd)
 {
     union {
         struct cmsghdr head;
@@ -285,7 +285,7 @@ static int collect(struct msghdr *whole, int *fd_p)
     return n;
 }
 
-ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd_p)
+ssize_t pgasi_snic_receive_message(int socket, void *message, size_t bytes, int *fd_p)
 {
     union {
         struct cmsghdr head;
@@ -319,7 +319,7 @@ ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *f
         struct pollfd wanted = { .fd = socket, .events = POLLIN };
         int n = poll(&wanted, 1, now_ns < limit_ns ? (int)((limit_ns - now_ns) / MS_NS) + 1 : 0);
         if (n > 0)
-            return pgasi_snic_hear_message(socket, message, bytes, fd_p);
+            return pgasi_snic_receive_message(socket, message, bytes, fd_p);
         if (n == 0 || errno != EINTR) {
             errno = n == 0 ? ETIMEDOUT : errno;
             return -1;

@@ -6,25 +6,26 @@
 
 #define PREFIX sizeof(pgasi_verbs_prefix_t)
 
-/* Writes the next message of a todo. @return its bytes; *data_p is how many of them are data */
-static size_t pack(const pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, char *to,
+/* Writes the next message of a pending operation. @return its bytes; *data_p is how many of them are data */
+static size_t pack(const pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending, char *to,
                    uint64_t data_bytes)
 {
-    pgasi_verbs_prefix_t prefix = { .cookie = ep->cookie,
-                                    .inbound = ep->inbound,
-                                    .kind =
-                                        todo->header_left ? PGASI_VERBS_MORE : PGASI_VERBS_MESSAGE,
-                                    .header_bytes = todo->header_left ? 0 : todo->header_bytes,
-                                    .bytes = (uint32_t)todo->bytes };
+    pgasi_verbs_prefix_t prefix = {
+        .cookie = ep->cookie,
+        .inbound = ep->inbound,
+        .kind = pending->header_left ? PGASI_VERBS_MORE : PGASI_VERBS_MESSAGE,
+        .header_bytes = pending->header_left ? 0 : pending->header_bytes,
+        .bytes = (uint32_t)pending->bytes
+    };
     size_t at = PREFIX;
     memcpy(to, &prefix, PREFIX);
-    if (!todo->header_left) {
-        memset(to + PREFIX, 0, PGASI_ALIGN_UP(todo->header_bytes, 8));
-        memcpy(to + PREFIX, todo->u.header, todo->header_bytes);
-        at += PGASI_ALIGN_UP(todo->header_bytes, 8);
+    if (!pending->header_left) {
+        memset(to + PREFIX, 0, PGASI_ALIGN_UP(pending->header_bytes, 8));
+        memcpy(to + PREFIX, pending->u.header, pending->header_bytes);
+        at += PGASI_ALIGN_UP(pending->header_bytes, 8);
     }
     if (data_bytes > 0)
-        memcpy(to + at, todo->local + todo->at, data_bytes);
+        memcpy(to + at, pending->local + pending->at, data_bytes);
     return at + data_bytes;
 }
 
@@ -40,11 +41,11 @@ static pgas_status_t send(pgasi_verbs_ep_t *ep, const char *from, size_t bytes,
     return pgasi_verbs_post(ep, &request, buffer);
 }
 
-pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     do {
-        size_t header = todo->header_left ? 0 : PGASI_ALIGN_UP(todo->header_bytes, 8);
-        uint64_t data = PGASI_MIN(todo->bytes - todo->at, ep->message_bytes - header);
+        size_t header = pending->header_left ? 0 : PGASI_ALIGN_UP(pending->header_bytes, 8);
+        uint64_t data = PGASI_MIN(pending->bytes - pending->at, ep->message_bytes - header);
         size_t bytes = PREFIX + header + data;
         char in_place[PGASI_VERBS_INLINE];
         pgasi_verbs_buffer_t *buffer = NULL;
@@ -56,12 +57,12 @@ pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *
             }
         }
         char *to = buffer != NULL ? buffer->data : in_place;
-        pgas_status_t status = send(ep, to, pack(ep, todo, to, data), buffer);
+        pgas_status_t status = send(ep, to, pack(ep, pending, to, data), buffer);
         if (status != PGAS_OK)
             return status;
-        todo->header_left = true;
-        todo->at += data;
-    } while (todo->at < todo->bytes);
+        pending->header_left = true;
+        pending->at += data;
+    } while (pending->at < pending->bytes);
     return PGAS_OK;
 }
 
@@ -76,12 +77,12 @@ pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *tp_ctx, int peer, const void *heade
         return status;
     if (PGAS_UNLIKELY(header_bytes > PGASI_TP_AM_HEADER_MAX || bytes > UINT32_MAX))
         return PGAS_ERR_LIMIT;
-    pgasi_verbs_todo_t todo = { .kind = PGASI_VERBS_TODO_MESSAGE,
-                                .comp = comp,
-                                .local = (char *)(uintptr_t)data,
-                                .bytes = bytes,
-                                .header_bytes = (uint8_t)header_bytes };
+    pgasi_verbs_pending_t pending = { .kind = PGASI_VERBS_PENDING_MESSAGE,
+                                      .comp = comp,
+                                      .local = (char *)(uintptr_t)data,
+                                      .bytes = bytes,
+                                      .header_bytes = (uint8_t)header_bytes };
     if (header_bytes > 0)
-        memcpy(todo.u.header, header, header_bytes);
-    return pgasi_verbs_submit(ep, &todo);
+        memcpy(pending.u.header, header, header_bytes);
+    return pgasi_verbs_submit(ep, &pending);
 }

@@ -6,53 +6,53 @@
 
 #include "base/hash.h"
 
-uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused)
+uint64_t pgasi_verbs_amo_reply_check(uint64_t result, uint32_t number, bool refused)
 {
     return pgasi_hash_combine(pgasi_hash_u64(result + 1), (uint64_t)number << 1 | refused) | 1;
 }
 
-pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    bool fetches = todo->u.amo.result != NULL;
-    if (fetches && todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
+    bool fetches = pending->u.amo.result != NULL;
+    if (fetches && pending->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &pending->slot))
         return PGAS_ERR_AGAIN;
-    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[todo->slot].result, 8,
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[pending->slot].result, 8,
                                ep->ctx->slot_mem.lkey };
-    pgas_verbs_request_t request = { .op = todo->op == PGAS_AMO_ADD ? PGAS_VERBS_FADD
-                                                                    : PGAS_VERBS_CSWAP,
+    pgas_verbs_request_t request = { .op = pending->op == PGAS_AMO_ADD ? PGAS_VERBS_FADD
+                                                                       : PGAS_VERBS_CSWAP,
                                      .flags = fetches ? PGAS_VERBS_SIGNAL : 0,
                                      .spans = &span,
                                      .n_spans = 1,
-                                     .remote_addr = todo->remote_addr,
-                                     .rkey = todo->rkey,
-                                     .operand = todo->u.amo.operand,
-                                     .compare = todo->u.amo.compare };
+                                     .remote_addr = pending->remote_addr,
+                                     .rkey = pending->rkey,
+                                     .operand = pending->u.amo.operand,
+                                     .compare = pending->u.amo.compare };
     pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
-    todo->number = ep->posted;
+    pending->number = ep->posted;
     return status != PGAS_OK ? status : fetches ? PGAS_INPROGRESS : PGAS_OK;
 }
 
-pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     struct {
         pgasi_verbs_prefix_t prefix;
-        pgasi_verbs_question_t question;
+        pgasi_verbs_amo_request_t request;
     } message;
-    if (todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
+    if (pending->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &pending->slot))
         return PGAS_ERR_AGAIN;
-    bool compares = todo->op == PGAS_AMO_CSWAP;
+    bool compares = pending->op == PGAS_AMO_CSWAP;
     message.prefix = (pgasi_verbs_prefix_t){ .cookie = ep->cookie,
                                              .inbound = ep->inbound,
                                              .kind = PGASI_VERBS_ATOMIC,
-                                             .header_bytes = (uint8_t)todo->bytes,
-                                             .op = todo->op,
-                                             .bytes = ep->ctx->question + 1 };
-    message.question = (pgasi_verbs_question_t){ .addr = todo->remote_addr,
-                                                 .operand = todo->u.amo.operand,
-                                                 .mem = todo->name,
-                                                 .slot = todo->slot,
-                                                 .compare = todo->u.amo.compare };
-    size_t bytes = compares ? sizeof message : sizeof message - sizeof message.question.compare;
+                                             .header_bytes = (uint8_t)pending->bytes,
+                                             .op = pending->op,
+                                             .bytes = ep->ctx->last_amo_request + 1 };
+    message.request = (pgasi_verbs_amo_request_t){ .addr = pending->remote_addr,
+                                                   .operand = pending->u.amo.operand,
+                                                   .mem = pending->name,
+                                                   .slot = pending->slot,
+                                                   .compare = pending->u.amo.compare };
+    size_t bytes = compares ? sizeof message : sizeof message - sizeof message.request.compare;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&message, (uint32_t)bytes, 0 };
     pgas_verbs_request_t request = {
         .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1
@@ -60,30 +60,32 @@ pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t 
     pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
     if (status != PGAS_OK)
         return status;
-    todo->number = ++ep->ctx->question;
+    pending->number = ++ep->ctx->last_amo_request;
     return PGAS_INPROGRESS;
 }
 
 /* They come in the order of asking, so only the oldest is looked for. */
-int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep)
+int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
-    while (ep->answers.first) {
-        pgasi_verbs_todo_t *todo = ep->answers.first;
-        const pgasi_verbs_answer_t *slot = &ep->ctx->slots[todo->slot];
+    while (ep->requested.first) {
+        pgasi_verbs_pending_t *pending = ep->requested.first;
+        const pgasi_verbs_amo_reply_t *slot = &ep->ctx->slots[pending->slot];
         uint64_t check = __atomic_load_n(&slot->check, __ATOMIC_ACQUIRE);
         if (check == 0)
             break;
         uint64_t result = __atomic_load_n(&slot->result, __ATOMIC_ACQUIRE);
-        bool is_there = check == pgasi_verbs_answer_check(result, (uint32_t)todo->number, false);
+        bool is_there =
+            check == pgasi_verbs_amo_reply_check(result, (uint32_t)pending->number, false);
         bool is_refused =
-            !is_there && check == pgasi_verbs_answer_check(result, (uint32_t)todo->number, true);
+            !is_there &&
+            check == pgasi_verbs_amo_reply_check(result, (uint32_t)pending->number, true);
         if (!is_there && !is_refused)
             break; /* half of it */
-        pgasi_verbs_line_take(&ep->answers);
-        ep->n_answered++;
+        pgasi_verbs_queue_take(&ep->requested);
+        ep->n_replied++;
         n++;
-        pgasi_verbs_finish(ep, todo, is_refused ? PGAS_ERR_RANGE : PGAS_OK);
+        pgasi_verbs_finish(ep, pending, is_refused ? PGAS_ERR_RANGE : PGAS_OK);
     }
     return n;
 }
@@ -101,14 +103,15 @@ pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *
     if (!pgasi_amo_is_valid(op, bytes, remote_addr, result))
         return PGAS_ERR_INVALID;
     bool by_nic = key->nic_atomics && bytes == 8 && (op == PGAS_AMO_ADD || op == PGAS_AMO_CSWAP);
-    pgasi_verbs_todo_t todo = { .kind = by_nic ? PGASI_VERBS_TODO_AMO : PGASI_VERBS_TODO_QUESTION,
-                                .comp = comp,
-                                .remote_addr = remote_addr,
-                                .rkey = key->rkey,
-                                .bytes = bytes,
-                                .op = (uint8_t)op,
-                                .name = key->name,
-                                .u.amo = {
-                                    .operand = operand, .compare = compare, .result = result } };
-    return pgasi_verbs_submit(ep, &todo);
+    pgasi_verbs_pending_t pending = {
+        .kind = by_nic ? PGASI_VERBS_PENDING_AMO : PGASI_VERBS_PENDING_AMO_REQUEST,
+        .comp = comp,
+        .remote_addr = remote_addr,
+        .rkey = key->rkey,
+        .bytes = bytes,
+        .op = (uint8_t)op,
+        .name = key->name,
+        .u.amo = { .operand = operand, .compare = compare, .result = result }
+    };
+    return pgasi_verbs_submit(ep, &pending);
 }

@@ -1,6 +1,6 @@
 /* Registered memory of a context: buffers that unregistered data passes through, and slots for the
  * results of atomics. Buffers come back by the number of the request that used them last, in bulk
- * (todo.c): no event per buffer. Two sizes, in one allocation that is made with the context's first
+ * (pending.c): no event per buffer. Two sizes, in one allocation that is made with the context's first
  * endpoint, for context 0 with the context: what has been taken on can be carried out. */
 #include "verbs_backend/transport/inside.h"
 
@@ -92,7 +92,7 @@ bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p)
     if (ctx->n_free_slots == 0)
         return false;
     *slot_p = ctx->free_slots[--ctx->n_free_slots];
-    ctx->slots[*slot_p] = (pgasi_verbs_answer_t){ 0, 0 };
+    ctx->slots[*slot_p] = (pgasi_verbs_amo_reply_t){ 0, 0 };
     return true;
 }
 

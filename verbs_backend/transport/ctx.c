@@ -96,8 +96,9 @@ static pgas_status_t init_tables(pgasi_verbs_ctx_t *ctx)
     if (table == MAP_FAILED)
         return PGAS_ERR_NO_MEMORY;
     ctx->eps = table;
-    pgasi_pool_init(&ctx->todos, sizeof(pgasi_verbs_todo_t), 0, 64, PGASI_VERBS_TODOS_MAX);
-    pgasi_pool_init(&ctx->pieces, sizeof(pgasi_verbs_todo_t), 0, 32,
+    pgasi_pool_init(&ctx->pending_pool, sizeof(pgasi_verbs_pending_t), 0, 64,
+                    PGASI_VERBS_PENDING_MAX);
+    pgasi_pool_init(&ctx->pieces, sizeof(pgasi_verbs_pending_t), 0, 32,
                     PGASI_VERBS_N_SMALL + PGASI_VERBS_N_LARGE);
     pgasi_pool_init(&ctx->flushes, sizeof(pgasi_verbs_flush_t), 0, 32, 0);
     return PGAS_OK;
@@ -107,7 +108,7 @@ static void fini_tables(pgasi_verbs_ctx_t *ctx)
 {
     pgasi_pool_fini(&ctx->flushes);
     pgasi_pool_fini(&ctx->pieces);
-    pgasi_pool_fini(&ctx->todos);
+    pgasi_pool_fini(&ctx->pending_pool);
     munmap(ctx->eps, table_bytes(ctx));
 }
 
@@ -119,7 +120,7 @@ static pgas_status_t open_descriptors(pgasi_verbs_ctx_t *ctx)
                                ? pgasi_verbs_ctx_watch(ctx, ctx->wake_fd)
                                : PGAS_ERR_IO;
     if (status == PGAS_OK && ctx->index == 0)
-        status = pgasi_verbs_ctx_watch(ctx, pgasi_verbs_wire_fd(ctx->tp));
+        status = pgasi_verbs_ctx_watch(ctx, pgasi_verbs_cm_fd(ctx->tp));
     if (status != PGAS_OK) {
         PGASI_ERROR(
             "verbs",
@@ -208,18 +209,18 @@ static int poll_cqs(const pgasi_verbs_ctx_t *ctx)
     return n;
 }
 
-static bool must_look(pgasi_verbs_ctx_t *ctx)
+static bool must_run_cm(pgasi_verbs_ctx_t *ctx)
 {
     return ctx->n_connecting > 0 ||
-           (ctx->index == 0 && (ctx->n_idle % LOOK_EVERY == 0 || pgasi_verbs_wire_waits(ctx->tp)));
+           (ctx->index == 0 && (ctx->n_idle % LOOK_EVERY == 0 || pgasi_verbs_cm_has_jobs(ctx->tp)));
 }
 
 int pgasi_verbs_progress(pgasi_tp_ctx_t *tp_ctx)
 {
     pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
     int n = 0;
-    if (PGAS_UNLIKELY(must_look(ctx)))
-        n += pgasi_verbs_wire_run(ctx);
+    if (PGAS_UNLIKELY(must_run_cm(ctx)))
+        n += pgasi_verbs_cm_run(ctx);
     n += poll_cqs(ctx);
     for (pgasi_verbs_ep_t *ep = ctx->active_eps, *next; ep != NULL; ep = next) {
         next = ep->active_next;
@@ -247,11 +248,11 @@ pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *tp_ctx)
     for (int i = 0; i < ctx->n_cqs; i++)
         busy |= pgas_verbs_cq_arm(ctx->cqs[i].cq, false) != PGAS_OK;
     for (const pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next)
-        busy |= ep->answers.first || pgasi_verbs_end_of(ctx->tp, ep->peer) != PGAS_OK;
+        busy |= ep->requested.first || pgasi_verbs_end_of(ctx->tp, ep->peer) != PGAS_OK;
     if (ctx->index != 0)
         busy |= ctx->n_connecting > 0; /* context 0 may be asleep */
     else
-        busy |= pgasi_verbs_wire_waits(ctx->tp) || !pgasi_verbs_receiver_arm(ctx);
+        busy |= pgasi_verbs_cm_has_jobs(ctx->tp) || !pgasi_verbs_receiver_arm(ctx);
     ctx->n_idle = 0; /* who wakes up looks first whether a peer dials */
     return busy ? PGAS_ERR_BUSY : PGAS_OK;
 }
@@ -295,7 +296,7 @@ pgas_status_t pgasi_verbs_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
         ctx->phase = PGASI_VERBS_DRAINED;
         pgasi_verbs_eps_close(ctx);
         if (ctx->index == 0)
-            pgasi_verbs_wire_leave(ctx->tp);
+            pgasi_verbs_cm_leave(ctx->tp);
     }
     return PGAS_OK;
 }
@@ -313,7 +314,7 @@ void pgasi_verbs_ctx_close(pgasi_tp_ctx_t *tp_ctx)
     ctx->phase = PGASI_VERBS_CLOSING;
     pgasi_verbs_eps_close(ctx);
     if (ctx->index == 0) {
-        pgasi_verbs_wire_leave(tp);
+        pgasi_verbs_cm_leave(tp);
         pgasi_verbs_receiver_close(ctx);
     }
     pthread_mutex_lock(&tp->lock);

@@ -102,11 +102,11 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
     ep->cookie = address.cookie;
     ep->message_bytes =
         PGASI_MIN(address.message_bytes, ctx->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
-    pgasi_verbs_line_init(&ep->waiting);
-    pgasi_verbs_line_init(&ep->flying);
-    pgasi_verbs_line_init(&ep->settling);
-    pgasi_verbs_line_init(&ep->answers);
-    ep->lent_last = &ep->lent;
+    pgasi_verbs_queue_init(&ep->waiting);
+    pgasi_verbs_queue_init(&ep->in_flight);
+    pgasi_verbs_queue_init(&ep->flushes);
+    pgasi_verbs_queue_init(&ep->requested);
+    ep->buffers_last = &ep->buffers;
     status = make_queue_pair(ep);
     if (status != PGAS_OK) {
         free(ep);
@@ -116,13 +116,13 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
     ctx->all_eps = ep;
     ctx->eps[peer] = ep;
     ctx->n_connecting++;
-    ep->dialing = true;
-    ep->dial = (pgasi_verbs_dial_t){ .ctx = ctx,
-                                     .peer = peer,
-                                     .slots_addr = (uint64_t)(uintptr_t)ctx->slots,
-                                     .slots_rkey = ctx->slot_mem.rkey };
-    pgas_verbs_qp_address(ep->qp, &ep->dial.mine);
-    pgasi_verbs_wire_dial(tp, &ep->dial);
+    ep->connecting = true;
+    ep->connect = (pgasi_verbs_connect_t){ .ctx = ctx,
+                                           .peer = peer,
+                                           .slots_addr = (uint64_t)(uintptr_t)ctx->slots,
+                                           .slots_rkey = ctx->slot_mem.rkey };
+    pgas_verbs_qp_address(ep->qp, &ep->connect.mine);
+    pgasi_verbs_cm_connect(tp, &ep->connect);
     *ep_p = ep;
     return PGAS_OK;
 }
@@ -130,62 +130,62 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
 bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
 {
     pgasi_verbs_ctx_t *ctx = ep->ctx;
-    if (!ep->dialing || !__atomic_load_n(&ep->dial.answered, __ATOMIC_ACQUIRE))
+    if (!ep->connecting || !__atomic_load_n(&ep->connect.completed, __ATOMIC_ACQUIRE))
         return false;
     ctx->n_connecting--;
-    ep->dialing = false;
-    pgas_status_t status = ep->dial.status;
+    ep->connecting = false;
+    pgas_status_t status = ep->connect.status;
     if (status == PGAS_OK)
-        status = pgas_verbs_qp_connect(ep->qp, &ep->dial.theirs);
+        status = pgas_verbs_qp_connect(ep->qp, &ep->connect.theirs);
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
     opts.advance = pgasi_verbs_advanced;
     opts.arg = ep;
     if (status == PGAS_OK)
         status = pgasi_verbs_ctx_tx_open(ctx, ep->cq, ep->qp, &opts, &ep->tx);
     if (status == PGAS_OK) {
-        ep->inbound = ep->dial.inbound;
+        ep->inbound = ep->connect.inbound;
         ep->state = PGASI_VERBS_EP_READY;
         return true;
     }
     if (status != PGAS_ERR_PEER) {
         PGASI_ERROR("verbs", "connecting context %d with rank %d failed: %s", ctx->index, ep->peer,
                     pgas_status_text(status));
-        pgasi_verbs_wire_hang_up(ctx->tp, &ep->dial); /* the peer may have made its end */
+        pgasi_verbs_cm_cancel(ctx->tp, &ep->connect); /* the peer may have made its end */
     }
     ep->broken = status;
     return true;
 }
 
-static void fail_line(pgasi_verbs_ep_t *ep, pgasi_verbs_line_t *line, pgas_status_t status)
+static void fail_queue(pgasi_verbs_ep_t *ep, pgasi_verbs_queue_t *queue, pgas_status_t status)
 {
-    while (line->first)
-        pgasi_verbs_finish(ep, pgasi_verbs_line_take(line), status);
+    while (queue->first)
+        pgasi_verbs_finish(ep, pgasi_verbs_queue_take(queue), status);
 }
 
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
 {
     pgasi_verbs_ctx_t *ctx = ep->ctx;
     ctx->lost = ep->has_data ? status : ctx->lost;
-    if (ep->dialing) {
-        pgasi_verbs_wire_hang_up(ctx->tp, &ep->dial);
+    if (ep->connecting) {
+        pgasi_verbs_cm_cancel(ctx->tp, &ep->connect);
         ctx->n_connecting--;
-        ep->dialing = false;
+        ep->connecting = false;
     }
     ep->state = PGASI_VERBS_EP_DEAD;
     free_queue_pair(ep); /* from here on the card touches none of our memory for it */
-    while (ep->lent) {
-        pgasi_verbs_buffer_t *buffer = ep->lent;
-        ep->lent = buffer->next;
+    while (ep->buffers) {
+        pgasi_verbs_buffer_t *buffer = ep->buffers;
+        ep->buffers = buffer->next;
         pgasi_verbs_buffer_give(ctx, buffer);
     }
-    ep->lent_last = &ep->lent;
+    ep->buffers_last = &ep->buffers;
     ep->done = ep->posted;
-    fail_line(ep, &ep->flying, status);
-    fail_line(ep, &ep->answers, status);
-    fail_line(ep, &ep->settling, status);
-    fail_line(ep, &ep->waiting, status);
+    fail_queue(ep, &ep->in_flight, status);
+    fail_queue(ep, &ep->requested, status);
+    fail_queue(ep, &ep->flushes, status);
+    fail_queue(ep, &ep->waiting, status);
     pgasi_verbs_ep_deactivate(ep);
-    ep->n_answered = ep->n_asked;
+    ep->n_replied = ep->n_requested;
 }
 
 void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx)
@@ -198,8 +198,8 @@ void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx)
         if (ep->state != PGASI_VERBS_EP_DEAD)
             pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
         if (told && pgasi_verbs_end_of(ctx->tp, ep->peer) == PGAS_OK)
-            pgasi_verbs_wire_bye(ctx->tp, ep->peer, ep->inbound);
-        pgasi_verbs_wire_settle(ctx->tp);
+            pgasi_verbs_cm_disconnect(ctx->tp, ep->peer, ep->inbound);
+        pgasi_verbs_cm_await_replies(ctx->tp);
         free(ep);
     }
 }

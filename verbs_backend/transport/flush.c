@@ -1,4 +1,4 @@
-/* Fence and flush. A flush is a todo in the line of each endpoint that has something under way:
+/* Fence and flush. A flush is a pending operation in the line of each endpoint that has something under way:
  * when it comes to the front, what was before it is posted; when that number is done and the
  * questions asked before it are answered, its part is through. Endpoints that are idle cost
  * nothing.
@@ -16,7 +16,7 @@ void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush, p
     pgasi_tp_comp_t *comp = flush->comp;
     status = flush->status;
     pgasi_pool_release(&ctx->flushes, flush);
-    pgasi_verbs_tell(ctx, comp, status);
+    pgasi_verbs_complete(ctx, comp, status);
 }
 
 /* One more part; false: nothing to wait for, or (status) it cannot be. */
@@ -24,10 +24,10 @@ static pgas_status_t add_part(pgasi_verbs_ep_t *ep, pgasi_verbs_flush_t *flush)
 {
     if (pgasi_verbs_ep_is_idle(ep))
         return PGAS_OK;
-    pgasi_verbs_todo_t todo = { .kind = PGASI_VERBS_TODO_FLUSH,
-                                .u.flush = { .flush = flush, .answers = ep->n_asked } };
+    pgasi_verbs_pending_t pending = { .kind = PGASI_VERBS_PENDING_FLUSH,
+                                      .u.flush = { .flush = flush, .n_replied = ep->n_requested } };
     flush->n_parts++;
-    pgas_status_t status = pgasi_verbs_submit(ep, &todo);
+    pgas_status_t status = pgasi_verbs_submit(ep, &pending);
     if (status != PGAS_INPROGRESS)
         flush->n_parts--;
     return status == PGAS_INPROGRESS ? PGAS_OK : status;
@@ -82,6 +82,6 @@ pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *tp_ctx)
 {
     for (pgasi_verbs_ep_t *ep = pgasi_verbs_ctx_of(tp_ctx)->active_eps; ep != NULL;
          ep = ep->active_next)
-        ep->fence = ep->n_asked;
+        ep->fence = ep->n_requested;
     return PGAS_OK;
 }

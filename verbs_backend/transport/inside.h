@@ -2,18 +2,18 @@
  *  and one queue pair per peer, made on first use. Peers' queue pairs are made by their context 0,
  *  over whose receive queue and receive buffers all messages come in.
  *
- *  What is asked for is a to-do (pgasi_verbs_todo_t) on an endpoint. It is carried out at once if
+ *  What is asked for is a pending operation (pgasi_verbs_pending_t) on an endpoint. It is carried out at once if
  *  the endpoint is connected, nothing waits before it and the send queue has room; else it waits in
  *  the endpoint's line, which progress works off. What has been posted and is to be told of flies
  *  until its number is done. So order per context and peer is the order of asking. Lists are
- *  bounded by the context's pool of to-dos; beyond it PGAS_ERR_AGAIN.
+ *  bounded by the context's pool of pending operations; beyond it PGAS_ERR_AGAIN.
  *
  *  Atomics that the card cannot do together with the CPUs are messages to the owner's context 0,
  *  answered by a write into a slot of the asking context, on the queue pair on which the question
  *  came: so an answer needs no progress of other contexts.
  *
  *  Threads. A context's fields belong to the thread that uses the context. What connects ranks
- *  (wire.c) is used by all contexts, under a lock of its own that no transfer takes; `dead` marks
+ *  (cm.c) is used by all contexts, under a lock of its own that no transfer takes; `dead` marks
  *  are written by any thread. */
 #ifndef PGASI_VERBS_TRANSPORT_INSIDE_H
 #define PGASI_VERBS_TRANSPORT_INSIDE_H
@@ -26,9 +26,9 @@
 #include "transport/transport.h"
 #include "verbs_backend/queue/device.h"
 
-#define PGASI_VERBS_CTXS_MAX  1024
-#define PGASI_VERBS_TODOS_MAX 4096 /* waiting and flying on a context before we say AGAIN */
-#define PGASI_VERBS_SLOTS     1024 /* atomics under way on a context */
+#define PGASI_VERBS_CTXS_MAX    1024
+#define PGASI_VERBS_PENDING_MAX 4096 /* waiting and flying on a context before we say AGAIN */
+#define PGASI_VERBS_SLOTS       1024 /* atomics under way on a context */
 /* bytes of a small buffer; what is smaller is copied even if it is registered */
 #define PGASI_VERBS_SMALL         512
 #define PGASI_VERBS_N_SMALL       256
@@ -42,8 +42,8 @@
 typedef struct pgasi_verbs_tp pgasi_verbs_tp_t;
 typedef struct pgasi_verbs_ctx pgasi_verbs_ctx_t;
 typedef struct pgasi_verbs_ep pgasi_verbs_ep_t;
-typedef struct pgasi_verbs_todo pgasi_verbs_todo_t;
-typedef struct pgasi_verbs_wire pgasi_verbs_wire_t;
+typedef struct pgasi_verbs_pending pgasi_verbs_pending_t;
+typedef struct pgasi_verbs_cm pgasi_verbs_cm_t;
 typedef struct pgasi_verbs_lost pgasi_verbs_lost_t;
 typedef struct pgasi_verbs_receiver pgasi_verbs_receiver_t;
 
@@ -68,16 +68,16 @@ typedef struct {
     uint32_t mem;  /* pgasi_verbs_mem_t.name */
     uint32_t slot; /* for the answer */
     uint64_t compare;
-} pgasi_verbs_question_t;
+} pgasi_verbs_amo_request_t;
 
 /** The answer, and where a card puts the old value. It is there when check fits: it may arrive in
  *  two parts. */
 typedef struct {
     uint64_t result;
-    uint64_t check; /* pgasi_verbs_answer_check of result, number and status */
-} pgasi_verbs_answer_t;
+    uint64_t check; /* pgasi_verbs_amo_reply_check of result, number and status */
+} pgasi_verbs_amo_reply_t;
 
-uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused);
+uint64_t pgasi_verbs_amo_reply_check(uint64_t result, uint32_t number, bool refused);
 
 #define PGASI_VERBS_HOSTS_MAX 8
 /** The address of context 0: how to come to talk with it, and what to know before the first
@@ -133,26 +133,26 @@ typedef struct pgasi_verbs_buffer {
 /* ---- what is asked for ---- */
 
 typedef enum {
-    PGASI_VERBS_TODO_PUT,
-    PGASI_VERBS_TODO_GET,
-    PGASI_VERBS_TODO_PIECE,    /* of a get, through a buffer */
-    PGASI_VERBS_TODO_AMO,      /* by the card */
-    PGASI_VERBS_TODO_QUESTION, /* an atomic by the owner's CPU */
-    PGASI_VERBS_TODO_MESSAGE,
-    PGASI_VERBS_TODO_FLUSH
-} pgasi_verbs_todo_kind_t;
+    PGASI_VERBS_PENDING_PUT,
+    PGASI_VERBS_PENDING_GET,
+    PGASI_VERBS_PENDING_PIECE,       /* of a get, through a buffer */
+    PGASI_VERBS_PENDING_AMO,         /* by the card */
+    PGASI_VERBS_PENDING_AMO_REQUEST, /* an atomic by the owner's CPU */
+    PGASI_VERBS_PENDING_MESSAGE,
+    PGASI_VERBS_PENDING_FLUSH
+} pgasi_verbs_pending_kind_t;
 
 typedef struct pgasi_verbs_flush pgasi_verbs_flush_t;
 
-struct pgasi_verbs_todo {
-    pgasi_verbs_todo_t *next;
+struct pgasi_verbs_pending {
+    pgasi_verbs_pending_t *next;
     pgasi_tp_comp_t *comp;
     uint64_t number; /* flying: done with this request */
     uint64_t after;  /* answers that must be there before it begins (a fence) */
     uint64_t remote_addr;
     char *local;
     uint64_t bytes, at; /* at: so much is posted */
-    pgasi_verbs_todo_kind_t kind;
+    pgasi_verbs_pending_kind_t kind;
     uint32_t rkey;
     uint32_t lkey;    /* of local, or 0: not registered */
     bool looked;      /* lkey is known */
@@ -168,7 +168,7 @@ struct pgasi_verbs_todo {
         pgasi_verbs_buffer_t *buffer; /* PIECE */
         struct {
             pgasi_verbs_flush_t *flush;
-            uint64_t answers; /* that must be there */
+            uint64_t n_replied; /* that must be there */
         } flush;
         unsigned char header[PGASI_TP_AM_HEADER_MAX];
     } u;
@@ -183,14 +183,14 @@ struct pgasi_verbs_flush {
 };
 
 typedef struct {
-    pgasi_verbs_todo_t *first, **last;
-} pgasi_verbs_line_t;
+    pgasi_verbs_pending_t *first, **last;
+} pgasi_verbs_queue_t;
 
-/* ---- wire: how ranks come to talk (wire.c) ---- */
+/* ---- wire: how ranks come to talk (cm.c) ---- */
 
 /** What a context asks a peer for, and what it says. */
-typedef struct pgasi_verbs_dial {
-    struct pgasi_verbs_dial *next;
+typedef struct pgasi_verbs_connect {
+    struct pgasi_verbs_connect *next;
     pgasi_verbs_ctx_t *ctx;
     int peer;
     uint64_t ticket;
@@ -198,11 +198,11 @@ typedef struct pgasi_verbs_dial {
     uint64_t slots_addr;
     uint32_t slots_rkey;
     bool sent;
-    int answered; /* by whoever reads the wire, last; then the dial is in no list */
+    int completed; /* by whoever reads the wire, last; then the dial is in no list */
     pgas_status_t status;
     uint32_t inbound;
     pgas_verbs_address_t theirs;
-} pgasi_verbs_dial_t;
+} pgasi_verbs_connect_t;
 
 /* ---- endpoints ---- */
 
@@ -225,12 +225,12 @@ struct pgasi_verbs_ep {
     uint32_t cookie, inbound; /* in front of messages */
     uint32_t message_bytes;   /* header and data of one message to this peer */
     /* settling: flushes that wait for answers */
-    pgasi_verbs_line_t waiting, flying, settling, answers;
-    uint64_t n_asked, n_answered;            /* questions */
-    uint64_t fence;                          /* what begins now waits until so many are answered */
-    pgasi_verbs_buffer_t *lent, **lent_last; /* in order of their numbers */
-    pgasi_verbs_dial_t dial;
-    bool dialing; /* counted in the context's n_connecting */
+    pgasi_verbs_queue_t waiting, in_flight, flushes, requested;
+    uint64_t n_requested, n_replied; /* questions */
+    uint64_t fence;                  /* what begins now waits until so many are answered */
+    pgasi_verbs_buffer_t *buffers, **buffers_last; /* in order of their numbers */
+    pgasi_verbs_connect_t connect;
+    bool connecting; /* counted in the context's n_connecting */
     /* puts or atomics since it was idle: they may be lost with the peer */
     bool has_data;
     bool active; /* in the context's list of endpoints that have something under way */
@@ -254,16 +254,16 @@ struct pgasi_verbs_ctx {
     pgasi_verbs_send_cq_t *cqs;
     int n_cqs;
     uint32_t n_connecting;
-    uint32_t question; /* number of the last one */
+    uint32_t last_amo_request; /* number of the last one */
     /* status of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK:
      * none */
     pgas_status_t lost;
     /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
-    pgasi_pool_t todos, pieces, flushes;
+    pgasi_pool_t pending_pool, pieces, flushes;
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
     uint32_t large_bytes;
-    pgasi_verbs_answer_t *slots;
+    pgasi_verbs_amo_reply_t *slots;
     uint32_t *free_slots;
     uint32_t n_free_slots;
     struct {
@@ -293,7 +293,7 @@ struct pgasi_verbs_tp {
     int n_lost;               /* read without the lock */
     bool closing;
     int warned_key, warned_machine;
-    pgasi_verbs_wire_t *wire;
+    pgasi_verbs_cm_t *cm;
     pthread_mutex_t lock; /* contexts, memory */
     pgasi_verbs_ctx_t *ctxs[PGASI_VERBS_CTXS_MAX];
     pgasi_verbs_mem_t **mems; /* by place, NULL: free */
@@ -316,24 +316,24 @@ static inline pgasi_verbs_key_t *pgasi_verbs_key_of(pgasi_tp_key_t *key)
     return (pgasi_verbs_key_t *)(void *)key;
 }
 
-static inline void pgasi_verbs_line_init(pgasi_verbs_line_t *line)
+static inline void pgasi_verbs_queue_init(pgasi_verbs_queue_t *queue)
 {
-    line->first = NULL;
-    line->last = &line->first;
+    queue->first = NULL;
+    queue->last = &queue->first;
 }
-static inline void pgasi_verbs_line_add(pgasi_verbs_line_t *line, pgasi_verbs_todo_t *todo)
+static inline void pgasi_verbs_queue_add(pgasi_verbs_queue_t *queue, pgasi_verbs_pending_t *pending)
 {
-    todo->next = NULL;
-    *line->last = todo;
-    line->last = &todo->next;
+    pending->next = NULL;
+    *queue->last = pending;
+    queue->last = &pending->next;
 }
-static inline pgasi_verbs_todo_t *pgasi_verbs_line_take(pgasi_verbs_line_t *line)
+static inline pgasi_verbs_pending_t *pgasi_verbs_queue_take(pgasi_verbs_queue_t *queue)
 {
-    pgasi_verbs_todo_t *todo = line->first;
-    line->first = todo->next;
-    if (!line->first)
-        line->last = &line->first;
-    return todo;
+    pgasi_verbs_pending_t *pending = queue->first;
+    queue->first = pending->next;
+    if (!queue->first)
+        queue->last = &queue->first;
+    return pending;
 }
 
 /* tp.c */
@@ -434,9 +434,9 @@ static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
     return PGAS_OK;
 }
 
-/* todo.c */
-/** Begin what stands in todo (the caller's, copied if it is kept): the status of the operation. */
-pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+/* pending.c */
+/** Begin what stands in pending operation (the caller's, copied if it is kept): the status of the operation. */
+pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
 /** Work off what waits and what has ended. @return how much happened */
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep);
 /** Post a request; a buffer comes back when it is done. @return as pgas_verbs_tx_post */
@@ -444,34 +444,34 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
                                pgasi_verbs_buffer_t *buffer);
 /** For transmitters of endpoints: numbers move on here, nothing of the caller's is called. */
 void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status);
-/** End a todo that is in no line any more: its buffers and slots come back, its owner is told. */
-void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status);
+/** End a pending operation that is in no line any more: its buffers and slots come back, its owner is told. */
+void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending, pgas_status_t status);
 /** Buffers ran out: have everything signaled that uses some. */
 void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx);
 
 static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
 {
-    return !ep->waiting.first && !ep->flying.first && !ep->answers.first && !ep->settling.first &&
-           ep->done >= ep->posted;
+    return !ep->waiting.first && !ep->in_flight.first && !ep->requested.first &&
+           !ep->flushes.first && ep->done >= ep->posted;
 }
 
 /** Tell the owner of an operation; not of a context that is closing, where he may be gone. */
-static inline void pgasi_verbs_tell(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
-                                    pgas_status_t status)
+static inline void pgasi_verbs_complete(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
+                                        pgas_status_t status)
 {
     if (comp && ctx->phase != PGASI_VERBS_CLOSING)
         comp->fn(comp, status);
 }
 
-/* rma.c, amo.c, am.c: the operations, and how their to-dos are carried out. Each of these returns
+/* rma.c, amo.c, am.c: the operations, and how their pending operations are carried out. Each of these returns
  * PGAS_OK: all is posted and nothing is left to be told; PGAS_INPROGRESS: all is posted, and
- * todo->number tells; PGAS_ERR_AGAIN: call again with the same todo; else the connection has
+ * pending operation->number tells; PGAS_ERR_AGAIN: call again with the same pending operation; else the connection has
  * ended. */
-pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
-pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
-pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
-pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
-pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
+pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
+pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
+pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
+pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
 
 pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, const void *src, size_t bytes,
@@ -487,7 +487,7 @@ pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, 
 pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
                                 uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p);
 /** Answers that have come. @return how many */
-int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep);
+int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep);
 
 /* flush.c */
 pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *ctx);
@@ -534,29 +534,29 @@ void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t inbound);
 #define PGASI_VERBS_ALL_INBOUND UINT32_MAX
 size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
 
-/* wire.c */
-pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp);
-void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp);
+/* cm.c */
+pgas_status_t pgasi_verbs_cm_open(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_cm_close(pgasi_verbs_tp_t *tp);
 /** A descriptor that is readable when wire_run has something to do. */
-int pgasi_verbs_wire_fd(const pgasi_verbs_tp_t *tp);
-bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp);
+int pgasi_verbs_cm_fd(const pgasi_verbs_tp_t *tp);
+bool pgasi_verbs_cm_has_jobs(const pgasi_verbs_tp_t *tp);
 /** Ask for a connection; the dial stays where it is until it is answered or hung up. */
-void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
-void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
+void pgasi_verbs_cm_connect(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request);
+void pgasi_verbs_cm_cancel(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request);
 /** Whoever is telling a context of an answer has done so: the context and its endpoints may be
  *  freed. */
-void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_cm_await_replies(pgasi_verbs_tp_t *tp);
 /** What we used of a peer is no longer needed. */
-void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
+void pgasi_verbs_cm_disconnect(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
 /** That we go, and are not dead. */
-void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_cm_leave(pgasi_verbs_tp_t *tp);
 /** Opens the connection to a peer again. @return whether it is open */
-bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer);
+bool pgasi_verbs_cm_reconnect(pgasi_verbs_tp_t *tp, int peer);
 /** A peer has died: context 0 closes the ends that it used. */
-void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer);
+void pgasi_verbs_cm_dismiss(pgasi_verbs_tp_t *tp, int peer);
 /** Context 0 runs the wire again in a moment, even if it sleeps. Any thread. */
-void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_cm_run_later(pgasi_verbs_tp_t *tp);
 /** Read and write what can be; context 0 answers. @return how much happened */
-int pgasi_verbs_wire_run(pgasi_verbs_ctx_t *ctx);
+int pgasi_verbs_cm_run(pgasi_verbs_ctx_t *ctx);
 
 #endif

@@ -37,7 +37,7 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
     }
     lost->n += socket; /* queue pairs are added in each round of progress */
     pthread_mutex_unlock(&tp->lost_lock);
-    pgasi_verbs_wire_look_later(tp);
+    pgasi_verbs_cm_run_later(tp);
 }
 
 /* Copies one lost connection that is due. */
@@ -99,10 +99,10 @@ static bool settle(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *lost, uint64_
 {
     if (pgasi_verbs_has_died(tp, lost->peer)) {
         pgasi_verbs_peer_gone(tp, lost->peer, lost->why);
-        pgasi_verbs_wire_dismiss(tp, lost->peer);
+        pgasi_verbs_cm_dismiss(tp, lost->peer);
         return true;
     }
-    if (lost->socket && pgasi_verbs_wire_redial(tp, lost->peer)) {
+    if (lost->socket && pgasi_verbs_cm_reconnect(tp, lost->peer)) {
         PGASI_INFO("verbs", "the connection to rank %d is open again", lost->peer);
         return true;
     }
@@ -121,7 +121,7 @@ void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp)
         if (settle(tp, &lost, now))
             forget(tp, &lost);
     if (__atomic_load_n(&tp->n_lost, __ATOMIC_RELAXED) > 0)
-        pgasi_verbs_wire_look_later(tp);
+        pgasi_verbs_cm_run_later(tp);
 }
 
 void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp)

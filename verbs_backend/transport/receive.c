@@ -11,11 +11,11 @@
 
 #define BATCH 16
 
-typedef struct answer {
-    struct answer *next;
+typedef struct reply {
+    struct reply *next;
     uint32_t slot;
-    pgasi_verbs_answer_t answer;
-} answer_t;
+    pgasi_verbs_amo_reply_t reply;
+} reply_t;
 
 /** Our end of a queue pair that a context of a peer sends on. */
 typedef struct inbound {
@@ -28,7 +28,7 @@ typedef struct inbound {
     int cq;
     uint64_t slots_addr;
     uint32_t slots_rkey;
-    answer_t *owed, **owed_last; /* answers that found no room */
+    reply_t *unsent, **unsent_last; /* answers that found no room */
     struct {
         char *data; /* NULL: what comes is not wanted */
         uint32_t bytes, at;
@@ -45,7 +45,7 @@ struct pgasi_verbs_receiver {
     uint32_t n_buffers, stride;
     inbound_t **inbounds;
     uint32_t n_inbounds;
-    uint32_t n_leaving, n_owing;
+    uint32_t n_leaving, n_with_unsent;
     inbound_t *to_ring;
     uint64_t n_dropped, n_too_large;
 };
@@ -68,8 +68,8 @@ static void drop(pgasi_verbs_receiver_t *receiver, const char *why)
 
 /* ---- messages ---- */
 
-static void show(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
-                 size_t header_bytes, void *data, size_t bytes, bool ours)
+static void deliver(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
+                    size_t header_bytes, void *data, size_t bytes, bool ours)
 {
     const pgasi_tp_opts_t *opts = &ctx->tp->opts;
     const pgasi_tp_am_t am = { .header = header,
@@ -93,7 +93,7 @@ static void on_whole(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const voi
                      size_t header_bytes, char *data, size_t bytes)
 {
     if (PGAS_LIKELY(ctx->tp->opts.am_in_passing)) {
-        show(ctx, inbound, header, header_bytes, data, bytes, false);
+        deliver(ctx, inbound, header, header_bytes, data, bytes, false);
         return;
     }
     char *copy = malloc(PGASI_MAX(bytes, 1u));
@@ -102,7 +102,7 @@ static void on_whole(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const voi
         return;
     }
     memcpy(copy, data, bytes);
-    show(ctx, inbound, header, header_bytes, copy, bytes, true);
+    deliver(ctx, inbound, header, header_bytes, copy, bytes, true);
 }
 
 /* One more piece of what is put together. */
@@ -120,8 +120,8 @@ static void on_piece(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, const char *dat
         inbound->large.under_way = false;
         inbound->large.data = NULL;
         if (whole) {
-            show(ctx, inbound, inbound->large.header, inbound->large.header_bytes, whole,
-                 inbound->large.bytes, true);
+            deliver(ctx, inbound, inbound->large.header, inbound->large.header_bytes, whole,
+                    inbound->large.bytes, true);
         }
     }
 }
@@ -162,21 +162,21 @@ static void on_message(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
 /* ---- atomics ---- */
 
 /* @return false: not now, for want of room or of memory for the way back. A peer that has gone
- * needs no answer. */
-static bool post_answer(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
-                        const pgasi_verbs_answer_t *answer)
+ * needs no reply. */
+static bool post_reply(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
+                       const pgasi_verbs_amo_reply_t *reply)
 {
     pgas_status_t status = PGAS_OK;
     if (!inbound->tx)
         status = pgasi_verbs_ctx_tx_open(ctx, inbound->cq, inbound->qp, NULL, &inbound->tx);
     if (status != PGAS_OK)
         return status != PGAS_ERR_NO_MEMORY;
-    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)answer, sizeof *answer, 0 };
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)reply, sizeof *reply, 0 };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
                                      .flags = PGAS_VERBS_INLINE,
                                      .spans = &span,
                                      .n_spans = 1,
-                                     .remote_addr = inbound->slots_addr + slot * sizeof *answer,
+                                     .remote_addr = inbound->slots_addr + slot * sizeof *reply,
                                      .rkey = inbound->slots_rkey };
     status = pgas_verbs_tx_post(inbound->tx, &request, NULL);
     if (!inbound->to_ring) {
@@ -187,66 +187,66 @@ static bool post_answer(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slo
     return status != PGAS_ERR_AGAIN;
 }
 
-static void give_answer(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
-                        const pgasi_verbs_answer_t *answer)
+static void send_reply(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
+                       const pgasi_verbs_amo_reply_t *reply)
 {
-    if (!inbound->owed && post_answer(ctx, inbound, slot, answer))
+    if (!inbound->unsent && post_reply(ctx, inbound, slot, reply))
         return;
-    answer_t *owed = malloc(sizeof *owed);
-    if (!owed)
-        pgasi_fatal("verbs", "no memory for the answer to an atomic operation");
-    *owed = (answer_t){ .slot = slot, .answer = *answer };
-    ctx->receiver->n_owing += !inbound->owed;
-    *inbound->owed_last = owed;
-    inbound->owed_last = &owed->next;
+    reply_t *unsent = malloc(sizeof *unsent);
+    if (!unsent)
+        pgasi_fatal("verbs", "no memory for the reply to an atomic operation");
+    *unsent = (reply_t){ .slot = slot, .reply = *reply };
+    ctx->receiver->n_with_unsent += !inbound->unsent;
+    *inbound->unsent_last = unsent;
+    inbound->unsent_last = &unsent->next;
 }
 
 static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
                       const pgasi_verbs_prefix_t *prefix, const char *body, size_t body_bytes)
 {
     pgasi_verbs_tp_t *tp = ctx->tp;
-    pgasi_verbs_question_t question = { 0 };
-    size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_question_t, compare);
-    if (body_bytes < (prefix->op == PGAS_AMO_CSWAP ? sizeof question : least) ||
+    pgasi_verbs_amo_request_t request = { 0 };
+    size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_amo_request_t, compare);
+    if (body_bytes < (prefix->op == PGAS_AMO_CSWAP ? sizeof request : least) ||
         (bytes != 4 && bytes != 8) || prefix->op > PGAS_AMO_CSWAP) {
         drop(ctx->receiver, "an atomic operation that makes no sense");
         return;
     }
-    memcpy(&question, body, PGASI_MIN(body_bytes, sizeof question));
-    if (question.slot == 0 || question.slot >= PGASI_VERBS_SLOTS) {
+    memcpy(&request, body, PGASI_MIN(body_bytes, sizeof request));
+    if (request.slot == 0 || request.slot >= PGASI_VERBS_SLOTS) {
         drop(ctx->receiver, "an atomic operation that cannot be answered");
         return;
     }
-    pgasi_verbs_answer_t answer = { 0, 0 };
+    pgasi_verbs_amo_reply_t reply = { 0, 0 };
     pthread_mutex_lock(&tp->lock); /* so that the memory stays */
     bool good =
-        question.addr % bytes == 0 && pgasi_verbs_mem_has(tp, question.mem, question.addr, bytes);
+        request.addr % bytes == 0 && pgasi_verbs_mem_has(tp, request.mem, request.addr, bytes);
     if (good) {
-        answer.result = pgasi_amo_apply((void *)(uintptr_t)question.addr, (pgas_amo_t)prefix->op,
-                                        bytes, question.operand, question.compare);
+        reply.result = pgasi_amo_apply((void *)(uintptr_t)request.addr, (pgas_amo_t)prefix->op,
+                                       bytes, request.operand, request.compare);
     }
     pthread_mutex_unlock(&tp->lock);
-    answer.check = pgasi_verbs_answer_check(answer.result, prefix->bytes, !good);
-    give_answer(ctx, inbound, question.slot, &answer);
+    reply.check = pgasi_verbs_amo_reply_check(reply.result, prefix->bytes, !good);
+    send_reply(ctx, inbound, request.slot, &reply);
 }
 
 /* Answers that found no room before. */
-static int pay(pgasi_verbs_ctx_t *ctx)
+static int send_unsent(pgasi_verbs_ctx_t *ctx)
 {
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
     int n = 0;
-    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_owing > 0; i++) {
+    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_with_unsent > 0; i++) {
         inbound_t *inbound = receiver->inbounds[i];
-        while (inbound && inbound->owed) {
-            answer_t *owed = inbound->owed;
-            if (!post_answer(ctx, inbound, owed->slot, &owed->answer))
+        while (inbound && inbound->unsent) {
+            reply_t *unsent = inbound->unsent;
+            if (!post_reply(ctx, inbound, unsent->slot, &unsent->reply))
                 break;
             n++;
-            inbound->owed = owed->next;
-            free(owed);
-            if (!inbound->owed) {
-                inbound->owed_last = &inbound->owed;
-                receiver->n_owing--;
+            inbound->unsent = unsent->next;
+            free(unsent);
+            if (!inbound->unsent) {
+                inbound->unsent_last = &inbound->unsent;
+                receiver->n_with_unsent--;
             }
         }
     }
@@ -269,16 +269,16 @@ static void close_inbound(pgasi_verbs_ctx_t *ctx, inbound_t *inbound)
 {
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
     receiver->n_leaving -= inbound->leaving;
-    receiver->n_owing -= inbound->owed != NULL;
+    receiver->n_with_unsent -= inbound->unsent != NULL;
     receiver->inbounds[inbound->number] = NULL;
     if (inbound->tx)
         pgasi_verbs_ctx_tx_close(ctx, inbound->cq, inbound->tx);
     pgas_verbs_qp_close(inbound->qp);
     pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
-    while (inbound->owed) {
-        answer_t *owed = inbound->owed;
-        inbound->owed = owed->next;
-        free(owed);
+    while (inbound->unsent) {
+        reply_t *unsent = inbound->unsent;
+        inbound->unsent = unsent->next;
+        free(unsent);
     }
     free(inbound->large.data);
     free(inbound);
@@ -333,7 +333,7 @@ static inbound_t *add_inbound(pgasi_verbs_receiver_t *receiver)
     inbound_t *inbound = calloc(1, sizeof *inbound);
     if (inbound) {
         inbound->number = i;
-        inbound->owed_last = &inbound->owed;
+        inbound->unsent_last = &inbound->unsent;
     }
     return inbound;
 }
@@ -360,7 +360,7 @@ pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
     opts.srq = receiver->srq;
     opts.send_depth = PGASI_VERBS_INBOUND_DEPTH;
     opts.send_spans = 1;
-    opts.inline_max = sizeof(pgasi_verbs_answer_t);
+    opts.inline_max = sizeof(pgasi_verbs_amo_reply_t);
     status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &inbound->qp);
     if (status != PGAS_OK)
         goto leave_cq;
@@ -445,7 +445,7 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
     pgas_verbs_completion_t completions[BATCH];
     uint64_t used[BATCH];
     uint32_t n_used = 0;
-    int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_paid = 0;
+    int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_sent = 0;
     if (PGAS_UNLIKELY(n < 0)) {
         /* not overrun: it has as many places as there are buffers */
         pgasi_fatal("verbs", "the queue of arrivals is dead: the device, or the process of the "
@@ -460,17 +460,18 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
     }
     if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
         PGASI_ERROR("verbs", "giving back %u receive buffers failed", n_used);
-    if (PGAS_UNLIKELY(receiver->n_owing > 0))
-        n_paid = pay(ctx);
+    if (PGAS_UNLIKELY(receiver->n_with_unsent > 0))
+        n_sent = send_unsent(ctx);
     ring(receiver);
     if (PGAS_UNLIKELY(receiver->n_leaving > 0) && n == 0)
         close_leaving(ctx);
-    return n + n_paid;
+    return n + n_sent;
 }
 
 bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx)
 {
-    return pgas_verbs_cq_arm(ctx->receiver->cq, false) == PGAS_OK && ctx->receiver->n_owing == 0;
+    return pgas_verbs_cq_arm(ctx->receiver->cq, false) == PGAS_OK &&
+           ctx->receiver->n_with_unsent == 0;
 }
 
 static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)

@@ -20,55 +20,56 @@ static uint64_t piece_max(const pgasi_verbs_ep_t *ep)
 }
 
 /* Looked up once per operation; small ones are copied in any case. */
-static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    if (!todo->looked) {
-        todo->lkey = todo->bytes > PGASI_VERBS_SMALL
-                         ? pgasi_verbs_lkey_of(ep->ctx, todo->local, todo->bytes)
-                         : 0;
-        todo->looked = true;
+    if (!pending->looked) {
+        pending->lkey = pending->bytes > PGASI_VERBS_SMALL
+                            ? pgasi_verbs_lkey_of(ep->ctx, pending->local, pending->bytes)
+                            : 0;
+        pending->looked = true;
     }
 }
 
-static pgas_status_t put_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, uint64_t bytes,
-                               uint32_t flags, pgasi_verbs_buffer_t *buffer)
+static pgas_status_t put_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending,
+                               uint64_t bytes, uint32_t flags, pgasi_verbs_buffer_t *buffer)
 {
-    const char *from = buffer != NULL ? buffer->data : todo->local + todo->at;
-    uint32_t lkey = buffer != NULL ? ep->ctx->buffer_mem.lkey : todo->lkey;
+    const char *from = buffer != NULL ? buffer->data : pending->local + pending->at;
+    uint32_t lkey = buffer != NULL ? ep->ctx->buffer_mem.lkey : pending->lkey;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)from, (uint32_t)bytes, lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
                                      .flags = flags,
                                      .spans = &span,
                                      .n_spans = 1,
-                                     .remote_addr = todo->remote_addr + todo->at,
-                                     .rkey = todo->rkey };
+                                     .remote_addr = pending->remote_addr + pending->at,
+                                     .rkey = pending->rkey };
     return pgasi_verbs_post(ep, &request, buffer);
 }
 
-static pgas_status_t put_in_place(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+static pgas_status_t put_in_place(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     uint64_t most = piece_max(ep);
-    while (todo->at < todo->bytes) {
-        uint64_t left = todo->bytes - todo->at, bytes = PGASI_MIN(left, most);
+    while (pending->at < pending->bytes) {
+        uint64_t left = pending->bytes - pending->at, bytes = PGASI_MIN(left, most);
         pgas_status_t status =
-            put_piece(ep, todo, bytes, bytes == left && todo->comp ? PGAS_VERBS_SIGNAL : 0, NULL);
+            put_piece(ep, pending, bytes, bytes == left && pending->comp ? PGAS_VERBS_SIGNAL : 0,
+                      NULL);
         if (status != PGAS_OK)
             return status;
-        todo->at += bytes;
-        todo->number = ep->posted;
+        pending->at += bytes;
+        pending->number = ep->posted;
     }
     return PGAS_INPROGRESS;
 }
 
-pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    if (todo->bytes <= PGASI_VERBS_INLINE)
-        return put_piece(ep, todo, todo->bytes, PGAS_VERBS_INLINE, NULL);
-    look_up(ep, todo);
-    if (todo->lkey != 0)
-        return put_in_place(ep, todo);
-    while (todo->at < todo->bytes) {
-        uint64_t bytes = PGASI_MIN(todo->bytes - todo->at, (uint64_t)ep->ctx->large_bytes);
+    if (pending->bytes <= PGASI_VERBS_INLINE)
+        return put_piece(ep, pending, pending->bytes, PGAS_VERBS_INLINE, NULL);
+    look_up(ep, pending);
+    if (pending->lkey != 0)
+        return put_in_place(ep, pending);
+    while (pending->at < pending->bytes) {
+        uint64_t bytes = PGASI_MIN(pending->bytes - pending->at, (uint64_t)ep->ctx->large_bytes);
         pgasi_verbs_buffer_t *buffer = pgasi_verbs_buffer_take(ep->ctx, bytes);
         if (!buffer) {
             pgasi_verbs_reclaim(ep->ctx);
@@ -76,48 +77,49 @@ pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo
         }
         bytes = PGASI_MIN(bytes,
                           (uint64_t)(buffer->is_large ? ep->ctx->large_bytes : PGASI_VERBS_SMALL));
-        memcpy(buffer->data, todo->local + todo->at, bytes);
-        pgas_status_t status = put_piece(ep, todo, bytes, 0, buffer);
+        memcpy(buffer->data, pending->local + pending->at, bytes);
+        pgas_status_t status = put_piece(ep, pending, bytes, 0, buffer);
         if (status != PGAS_OK)
             return status;
-        todo->at += bytes;
+        pending->at += bytes;
     }
     return PGAS_OK;
 }
 
-static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, char *to,
+static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending, char *to,
                                uint32_t lkey, uint64_t bytes)
 {
     /* Each end of a run of pieces is signaled: buffers come back by their numbers. */
-    bool last = todo->at + bytes == todo->bytes;
+    bool last = pending->at + bytes == pending->bytes;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)to, (uint32_t)bytes, lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_READ,
-                                     .flags = last && todo->comp ? PGAS_VERBS_SIGNAL : 0,
+                                     .flags = last && pending->comp ? PGAS_VERBS_SIGNAL : 0,
                                      .spans = &span,
                                      .n_spans = 1,
-                                     .remote_addr = todo->remote_addr + todo->at,
-                                     .rkey = todo->rkey };
+                                     .remote_addr = pending->remote_addr + pending->at,
+                                     .rkey = pending->rkey };
     return pgasi_verbs_post(ep, &request, NULL);
 }
 
-/* One read into a buffer, which a todo of its own copies from. */
-static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, uint64_t bytes)
+/* One read into a buffer, which a pending operation of its own copies from. */
+static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending,
+                               uint64_t bytes)
 {
     pgasi_verbs_ctx_t *ctx = ep->ctx;
-    pgasi_verbs_todo_t *piece = pgasi_pool_acquire(&ctx->pieces);
+    pgasi_verbs_pending_t *piece = pgasi_pool_acquire(&ctx->pieces);
     pgasi_verbs_buffer_t *buffer = piece != NULL ? pgasi_verbs_buffer_take(ctx, bytes) : NULL;
     pgas_status_t status = PGAS_ERR_AGAIN;
     if (!buffer)
         pgasi_verbs_reclaim(ctx);
     else
-        status = read_into(ep, todo, buffer->data, ctx->buffer_mem.lkey, bytes);
+        status = read_into(ep, pending, buffer->data, ctx->buffer_mem.lkey, bytes);
     if (status == PGAS_OK) {
-        *piece = (pgasi_verbs_todo_t){ .kind = PGASI_VERBS_TODO_PIECE,
-                                       .number = ep->posted,
-                                       .local = todo->local + todo->at,
-                                       .bytes = bytes,
-                                       .u.buffer = buffer };
-        pgasi_verbs_line_add(&ep->flying, piece);
+        *piece = (pgasi_verbs_pending_t){ .kind = PGASI_VERBS_PENDING_PIECE,
+                                          .number = ep->posted,
+                                          .local = pending->local + pending->at,
+                                          .bytes = bytes,
+                                          .u.buffer = buffer };
+        pgasi_verbs_queue_add(&ep->in_flight, piece);
         return PGAS_OK;
     }
     if (buffer)
@@ -127,24 +129,25 @@ static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
     return status;
 }
 
-pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    look_up(ep, todo);
-    uint64_t most = todo->lkey != 0 ? piece_max(ep) : ep->ctx->large_bytes;
-    while (todo->at < todo->bytes) {
-        uint64_t bytes = PGASI_MIN(todo->bytes - todo->at, most);
-        pgas_status_t status = todo->lkey != 0
-                                   ? read_into(ep, todo, todo->local + todo->at, todo->lkey, bytes)
-                                   : get_piece(ep, todo, bytes);
+    look_up(ep, pending);
+    uint64_t most = pending->lkey != 0 ? piece_max(ep) : ep->ctx->large_bytes;
+    while (pending->at < pending->bytes) {
+        uint64_t bytes = PGASI_MIN(pending->bytes - pending->at, most);
+        pgas_status_t status =
+            pending->lkey != 0
+                ? read_into(ep, pending, pending->local + pending->at, pending->lkey, bytes)
+                : get_piece(ep, pending, bytes);
         if (status != PGAS_OK)
             return status;
-        todo->at += bytes;
-        todo->number = ep->posted;
+        pending->at += bytes;
+        pending->number = ep->posted;
     }
     return PGAS_INPROGRESS;
 }
 
-static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_ctx_t *tp_ctx, int peer,
+static pgas_status_t transfer(pgasi_verbs_pending_kind_t kind, pgasi_tp_ctx_t *tp_ctx, int peer,
                               pgasi_tp_key_t *tp_key, uint64_t remote_addr, char *local,
                               size_t bytes, pgasi_tp_comp_t *comp)
 {
@@ -154,25 +157,25 @@ static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_ctx_t *tp_c
         pgasi_verbs_check(pgasi_verbs_ctx_of(tp_ctx), key, peer, remote_addr, bytes, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0))
         return status;
-    pgasi_verbs_todo_t todo = { .kind = kind,
-                                .comp = comp,
-                                .remote_addr = remote_addr,
-                                .rkey = key->rkey,
-                                .local = local,
-                                .bytes = bytes };
-    return pgasi_verbs_submit(ep, &todo);
+    pgasi_verbs_pending_t pending = { .kind = kind,
+                                      .comp = comp,
+                                      .remote_addr = remote_addr,
+                                      .rkey = key->rkey,
+                                      .local = local,
+                                      .bytes = bytes };
+    return pgasi_verbs_submit(ep, &pending);
 }
 
 pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, const void *src, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
-    return transfer(PGASI_VERBS_TODO_PUT, ctx, peer, key, remote_addr, (char *)(uintptr_t)src,
+    return transfer(PGASI_VERBS_PENDING_PUT, ctx, peer, key, remote_addr, (char *)(uintptr_t)src,
                     bytes, comp);
 }
 
 pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    return transfer(PGASI_VERBS_TODO_GET, ctx, peer, key, remote_addr, dst, bytes, comp);
+    return transfer(PGASI_VERBS_PENDING_GET, ctx, peer, key, remote_addr, dst, bytes, comp);
 }

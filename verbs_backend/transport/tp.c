@@ -180,7 +180,7 @@ static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     if (status == PGAS_OK && tp->address.pid != 0)
         status = check_copies(getpid(), tp->address.sample);
     if (status == PGAS_OK)
-        status = pgasi_verbs_wire_open(tp);
+        status = pgasi_verbs_cm_open(tp);
     if (status != PGAS_OK)
         goto close_device;
     pthread_mutex_init(&tp->lock, NULL);
@@ -200,7 +200,7 @@ static void verbs_close(pgasi_tp_t *tp_base)
 {
     pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
     __atomic_store_n(&tp->closing, true, __ATOMIC_RELAXED);
-    pgasi_verbs_wire_close(tp);
+    pgasi_verbs_cm_close(tp);
     if (pgas_verbs_close(tp->dev) != PGAS_OK)
         PGASI_WARN("verbs", "memory is still registered: the device stays open");
     pgasi_verbs_lost_fini(tp);
@@ -225,7 +225,7 @@ static void verbs_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
         .am_inline_max = tp->address.message_bytes - PGASI_TP_AM_HEADER_MAX,
         /* queue entries are blocks of 64 bytes, two for what is sent inline */
         .ctx_bytes = sizeof(pgasi_verbs_ctx_t) + buffers + PGASI_VERBS_CQ_DEPTH * (size_t)64 +
-                     PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_answer_t) + sizeof(uint32_t)),
+                     PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_amo_reply_t) + sizeof(uint32_t)),
         .peer_bytes = sizeof(pgasi_verbs_ep_t) + depth * (2 * 64 + 16) +
                       PGASI_VERBS_INBOUND_DEPTH * (size_t)(64 + 16) + 1024,
         .receive_bytes = pgasi_verbs_receiver_bytes(tp),
@@ -283,7 +283,7 @@ void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why)
         tp->opts.error_fn(tp->opts.arg, peer, PGAS_ERR_PEER);
 }
 
-/* Endpoints see it in their next progress (todo.c). */
+/* Endpoints see it in their next progress (pending.c). */
 static void verbs_peer_dead(pgasi_tp_t *tp, int peer)
 {
     __atomic_fetch_or(&pgasi_verbs_tp_of(tp)->dead[peer], PGASI_VERBS_GONE, __ATOMIC_RELAXED);

@@ -13,13 +13,13 @@ void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_st
         return;
     }
     ep->done = done;
-    while (ep->lent && ep->lent->number <= done) {
-        pgasi_verbs_buffer_t *buffer = ep->lent;
-        ep->lent = buffer->next;
+    while (ep->buffers && ep->buffers->number <= done) {
+        pgasi_verbs_buffer_t *buffer = ep->buffers;
+        ep->buffers = buffer->next;
         pgasi_verbs_buffer_give(ep->ctx, buffer);
     }
-    if (!ep->lent)
-        ep->lent_last = &ep->lent;
+    if (!ep->buffers)
+        ep->buffers_last = &ep->buffers;
 }
 
 pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
@@ -32,8 +32,8 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
         if (buffer) {
             buffer->number = number;
             buffer->next = NULL;
-            *ep->lent_last = buffer;
-            ep->lent_last = &buffer->next;
+            *ep->buffers_last = buffer;
+            ep->buffers_last = &buffer->next;
         }
         return PGAS_OK;
     }
@@ -56,135 +56,137 @@ void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
 }
 
 /* A flush has come to the front of the line: what was before it is posted. */
-static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    todo->number = ep->posted;
+    pending->number = ep->posted;
     pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
     return status == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_AGAIN;
 }
 
-static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    switch (todo->kind) {
-    case PGASI_VERBS_TODO_PUT:
-        return pgasi_verbs_run_put(ep, todo);
-    case PGASI_VERBS_TODO_GET:
-        return pgasi_verbs_run_get(ep, todo);
-    case PGASI_VERBS_TODO_AMO:
-        return pgasi_verbs_run_amo(ep, todo);
-    case PGASI_VERBS_TODO_QUESTION:
-        return pgasi_verbs_run_question(ep, todo);
-    case PGASI_VERBS_TODO_MESSAGE:
-        return pgasi_verbs_run_message(ep, todo);
-    case PGASI_VERBS_TODO_FLUSH:
-        return run_flush(ep, todo);
-    case PGASI_VERBS_TODO_PIECE:
+    switch (pending->kind) {
+    case PGASI_VERBS_PENDING_PUT:
+        return pgasi_verbs_run_put(ep, pending);
+    case PGASI_VERBS_PENDING_GET:
+        return pgasi_verbs_run_get(ep, pending);
+    case PGASI_VERBS_PENDING_AMO:
+        return pgasi_verbs_run_amo(ep, pending);
+    case PGASI_VERBS_PENDING_AMO_REQUEST:
+        return pgasi_verbs_run_amo_request(ep, pending);
+    case PGASI_VERBS_PENDING_MESSAGE:
+        return pgasi_verbs_run_message(ep, pending);
+    case PGASI_VERBS_PENDING_FLUSH:
+        return run_flush(ep, pending);
+    case PGASI_VERBS_PENDING_PIECE:
         break;
     }
     return PGAS_ERR_INTERNAL;
 }
 
-/* Where a todo goes whose requests are all posted, and that is still to be told of. */
-static void let_fly(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+/* Where a pending operation goes whose requests are all posted, and that is still to be told of. */
+static void add_in_flight(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    pgasi_verbs_line_add(todo->kind == PGASI_VERBS_TODO_QUESTION ? &ep->answers : &ep->flying,
-                         todo);
+    pgasi_verbs_queue_add(pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST ? &ep->requested
+                                                                           : &ep->in_flight,
+                          pending);
 }
 
-pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     pgas_status_t status = PGAS_ERR_AGAIN;
     pgasi_verbs_ctx_t *ctx = ep->ctx;
     /* A place is found first: what has begun cannot be refused. */
-    pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&ctx->todos);
+    pgasi_verbs_pending_t *kept = pgasi_pool_acquire(&ctx->pending_pool);
     if (PGAS_UNLIKELY(!kept))
         return PGAS_ERR_AGAIN;
-    bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION,
-         tells = todo->comp || todo->kind == PGASI_VERBS_TODO_FLUSH;
-    todo->after = ep->fence;
+    bool asks = pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST,
+         tells = pending->comp || pending->kind == PGASI_VERBS_PENDING_FLUSH;
+    pending->after = ep->fence;
     if (!ep->active)
         pgasi_verbs_ep_activate(ep);
     if (PGAS_LIKELY(!ep->waiting.first && ep->state == PGASI_VERBS_EP_READY &&
-                    ep->n_answered >= todo->after && ep->broken == PGAS_OK)) {
-        status = run(ep, todo);
+                    ep->n_replied >= pending->after && ep->broken == PGAS_OK)) {
+        status = run(ep, pending);
         pgas_verbs_tx_ring(ep->tx);
     }
     if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
-        if (todo->slot != 0)
-            pgasi_verbs_slot_give(ctx, todo->slot);
-        pgasi_pool_release(&ctx->todos, kept);
+        if (pending->slot != 0)
+            pgasi_verbs_slot_give(ctx, pending->slot);
+        pgasi_pool_release(&ctx->pending_pool, kept);
         return status;
     }
-    ep->n_asked += asks;
-    ep->has_data |=
-        asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
-    if (status == PGAS_OK ||
-        (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
-        pgasi_pool_release(&ctx->todos, kept);
+    ep->n_requested += asks;
+    ep->has_data |= asks || pending->kind == PGASI_VERBS_PENDING_PUT ||
+                    pending->kind == PGASI_VERBS_PENDING_AMO;
+    if (status == PGAS_OK || (status == PGAS_INPROGRESS && !asks && !tells &&
+                              pending->kind != PGASI_VERBS_PENDING_AMO)) {
+        pgasi_pool_release(&ctx->pending_pool, kept);
         return status;
     }
-    *kept = *todo;
+    *kept = *pending;
     if (status == PGAS_INPROGRESS) {
-        let_fly(ep, kept);
+        add_in_flight(ep, kept);
         /* the operand has left: that is all there is to wait for */
-        return asks && !todo->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
+        return asks && !pending->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
     }
-    pgasi_verbs_line_add(&ep->waiting, kept);
+    pgasi_verbs_queue_add(&ep->waiting, kept);
     return PGAS_INPROGRESS;
 }
 
-void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status)
+void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending, pgas_status_t status)
 {
     pgasi_verbs_ctx_t *ctx = ep->ctx;
-    pgasi_tp_comp_t *comp = todo->comp;
-    switch (todo->kind) {
-    case PGASI_VERBS_TODO_PIECE:
+    pgasi_tp_comp_t *comp = pending->comp;
+    switch (pending->kind) {
+    case PGASI_VERBS_PENDING_PIECE:
         if (status == PGAS_OK)
-            memcpy(todo->local, todo->u.buffer->data, todo->bytes);
-        pgasi_verbs_buffer_give(ctx, todo->u.buffer);
-        pgasi_pool_release(&ctx->pieces, todo);
+            memcpy(pending->local, pending->u.buffer->data, pending->bytes);
+        pgasi_verbs_buffer_give(ctx, pending->u.buffer);
+        pgasi_pool_release(&ctx->pieces, pending);
         return;
-    case PGASI_VERBS_TODO_AMO:
-    case PGASI_VERBS_TODO_QUESTION:
+    case PGASI_VERBS_PENDING_AMO:
+    case PGASI_VERBS_PENDING_AMO_REQUEST:
         if (status == PGAS_OK)
-            pgasi_amo_store(todo->u.amo.result, todo->bytes,
-                            __atomic_load_n(&ctx->slots[todo->slot].result, __ATOMIC_RELAXED));
-        if (todo->slot != 0)
-            pgasi_verbs_slot_give(ctx, todo->slot);
+            pgasi_amo_store(pending->u.amo.result, pending->bytes,
+                            __atomic_load_n(&ctx->slots[pending->slot].result, __ATOMIC_RELAXED));
+        if (pending->slot != 0)
+            pgasi_verbs_slot_give(ctx, pending->slot);
         break;
-    case PGASI_VERBS_TODO_FLUSH: {
-        pgasi_verbs_flush_t *flush = todo->u.flush.flush;
-        pgasi_pool_release(&ctx->todos, todo);
+    case PGASI_VERBS_PENDING_FLUSH: {
+        pgasi_verbs_flush_t *flush = pending->u.flush.flush;
+        pgasi_pool_release(&ctx->pending_pool, pending);
         /* messages end by themselves */
         pgasi_verbs_part_done(ctx, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
         return;
     }
-    case PGASI_VERBS_TODO_PUT:
-    case PGASI_VERBS_TODO_GET:
-    case PGASI_VERBS_TODO_MESSAGE:
+    case PGASI_VERBS_PENDING_PUT:
+    case PGASI_VERBS_PENDING_GET:
+    case PGASI_VERBS_PENDING_MESSAGE:
         break;
     }
-    pgasi_pool_release(&ctx->todos, todo);
-    pgasi_verbs_tell(ctx, comp, status);
+    pgasi_pool_release(&ctx->pending_pool, pending);
+    pgasi_verbs_complete(ctx, comp, status);
 }
 
 /* What flew and has arrived. */
-static int land(pgasi_verbs_ep_t *ep)
+static int complete_in_flight(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
-    while (ep->flying.first && ep->flying.first->number <= ep->done &&
+    while (ep->in_flight.first && ep->in_flight.first->number <= ep->done &&
            ep->state == PGASI_VERBS_EP_READY) {
-        pgasi_verbs_todo_t *todo = pgasi_verbs_line_take(&ep->flying);
+        pgasi_verbs_pending_t *pending = pgasi_verbs_queue_take(&ep->in_flight);
         n++;
-        if (todo->kind == PGASI_VERBS_TODO_FLUSH && ep->n_answered < todo->u.flush.answers)
-            pgasi_verbs_line_add(&ep->settling, todo);
+        if (pending->kind == PGASI_VERBS_PENDING_FLUSH &&
+            ep->n_replied < pending->u.flush.n_replied)
+            pgasi_verbs_queue_add(&ep->flushes, pending);
         else
-            pgasi_verbs_finish(ep, todo, PGAS_OK);
+            pgasi_verbs_finish(ep, pending, PGAS_OK);
     }
-    while (ep->settling.first && ep->n_answered >= ep->settling.first->u.flush.answers) {
-        pgasi_verbs_finish(ep, pgasi_verbs_line_take(&ep->settling), PGAS_OK);
+    while (ep->flushes.first && ep->n_replied >= ep->flushes.first->u.flush.n_replied) {
+        pgasi_verbs_finish(ep, pgasi_verbs_queue_take(&ep->flushes), PGAS_OK);
         n++;
     }
     return n;
@@ -195,25 +197,25 @@ static int begin_waiting(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
     while (ep->waiting.first && ep->state == PGASI_VERBS_EP_READY && ep->broken == PGAS_OK) {
-        pgasi_verbs_todo_t *todo = ep->waiting.first;
+        pgasi_verbs_pending_t *pending = ep->waiting.first;
         uint64_t posted = ep->posted;
-        if (ep->n_answered < todo->after)
+        if (ep->n_replied < pending->after)
             break;
-        pgas_status_t status = run(ep, todo);
+        pgas_status_t status = run(ep, pending);
         n += ep->posted != posted;
         if (status < 0)
             break; /* no room, or the connection has ended: then all of the line fails */
-        pgasi_verbs_line_take(&ep->waiting);
+        pgasi_verbs_queue_take(&ep->waiting);
         n++;
-        if (status == PGAS_OK || (!todo->comp && (todo->kind == PGASI_VERBS_TODO_PUT))) {
-            pgasi_verbs_finish(ep, todo, PGAS_OK);
-        } else if (todo->kind == PGASI_VERBS_TODO_QUESTION && !todo->u.amo.result) {
-            pgasi_tp_comp_t *comp = todo->comp;
-            todo->comp = NULL;
-            let_fly(ep, todo);
-            pgasi_verbs_tell(ep->ctx, comp, PGAS_OK);
+        if (status == PGAS_OK || (!pending->comp && (pending->kind == PGASI_VERBS_PENDING_PUT))) {
+            pgasi_verbs_finish(ep, pending, PGAS_OK);
+        } else if (pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST && !pending->u.amo.result) {
+            pgasi_tp_comp_t *comp = pending->comp;
+            pending->comp = NULL;
+            add_in_flight(ep, pending);
+            pgasi_verbs_complete(ep->ctx, comp, PGAS_OK);
         } else {
-            let_fly(ep, todo);
+            add_in_flight(ep, pending);
         }
     }
     return n;
@@ -278,13 +280,13 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
     }
     if (ep->state != PGASI_VERBS_EP_READY)
         return n;
-    n += pgasi_verbs_take_answers(ep);
-    if (PGAS_UNLIKELY(left && ep->answers.first && ep->broken == PGAS_OK)) {
+    n += pgasi_verbs_take_replies(ep);
+    if (PGAS_UNLIKELY(left && ep->requested.first && ep->broken == PGAS_OK)) {
         /* what it has not answered it never will; its card may have taken all the same */
         ep->broken = PGAS_ERR_PEER;
         return n + 1;
     }
-    n += land(ep);
+    n += complete_in_flight(ep);
     if (ep->waiting.first) {
         n += begin_waiting(ep);
         pgas_verbs_tx_ring(ep->tx);

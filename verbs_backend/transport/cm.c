@@ -35,7 +35,7 @@
 #define PAUSE_NS     50000000              /* pause of the listeners when descriptors stay out */
 #define EVENTS       16
 
-enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
+enum { HELLO = 1, WELCOME, CONNECT_REQUEST, CONNECT_REPLY, DISCONNECT, LEAVE };
 
 typedef struct {
     uint32_t magic;
@@ -73,7 +73,7 @@ typedef struct job {
     record_t record; /* kind 0: the peer is gone */
 } job_t;
 
-struct pgasi_verbs_wire {
+struct pgasi_verbs_cm {
     pthread_mutex_t lock;
     int epoll_fd;
     int n_listeners, listeners[PGASI_VERBS_HOSTS_MAX];
@@ -81,7 +81,7 @@ struct pgasi_verbs_wire {
     int timer_fd; /* ends a pause of the listeners */
     connection_t *connections;
     connection_t **of_peer; /* n_ranks, touched where used */
-    pgasi_verbs_dial_t *dials;
+    pgasi_verbs_connect_t *requests;
     uint64_t n_tickets, n_connections;
     bool leaving;
     job_t *jobs, **last_job;
@@ -185,12 +185,12 @@ static socklen_t to_sockaddr(const uint8_t host[16], uint16_t port, struct socka
 
 /* ---- connections ---- */
 
-static void watch(const pgasi_verbs_wire_t *wire, connection_t *connection, int how)
+static void watch(const pgasi_verbs_cm_t *cm, connection_t *connection, int how)
 {
     bool writes = connection->state == CONNECTING || connection->out_bytes > 0;
     struct epoll_event event = { .events = EPOLLIN | (writes ? EPOLLOUT : 0u),
                                  .data.ptr = connection };
-    epoll_ctl(wire->epoll_fd, how, connection->fd, &event);
+    epoll_ctl(cm->epoll_fd, how, connection->fd, &event);
 }
 
 static void set_options(int fd)
@@ -203,21 +203,21 @@ static void set_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-static connection_t *add_connection(pgasi_verbs_wire_t *wire, int fd, int peer)
+static connection_t *add_connection(pgasi_verbs_cm_t *cm, int fd, int peer)
 {
     connection_t *connection = calloc(1, sizeof *connection);
     if (connection) {
         connection->fd = fd;
         connection->peer = peer;
-        connection->id = ++wire->n_connections;
-        connection->next = wire->connections;
-        wire->connections = connection;
+        connection->id = ++cm->n_connections;
+        connection->next = cm->connections;
+        cm->connections = connection;
     }
     return connection;
 }
 
 /* What can be written now. */
-static void push(const pgasi_verbs_wire_t *wire, connection_t *connection)
+static void write_out(const pgasi_verbs_cm_t *cm, connection_t *connection)
 {
     while (connection->out_bytes > 0) {
         ssize_t n = send(connection->fd, connection->out, connection->out_bytes,
@@ -227,11 +227,11 @@ static void push(const pgasi_verbs_wire_t *wire, connection_t *connection)
         connection->out_bytes -= (size_t)n;
         memmove(connection->out, connection->out + n, connection->out_bytes);
     }
-    watch(wire, connection, EPOLL_CTL_MOD);
+    watch(cm, connection, EPOLL_CTL_MOD);
 }
 
-static void say(const pgasi_verbs_wire_t *wire, connection_t *connection,
-                const pgasi_verbs_tp_t *tp, record_t *record)
+static void send_record(const pgasi_verbs_cm_t *cm, connection_t *connection,
+                        const pgasi_verbs_tp_t *tp, record_t *record)
 {
     record->magic = RECORD_MAGIC;
     record->rank = (uint32_t)tp->opts.rank;
@@ -245,10 +245,10 @@ static void say(const pgasi_verbs_wire_t *wire, connection_t *connection,
     }
     memcpy(connection->out + connection->out_bytes, record, sizeof *record);
     connection->out_bytes += sizeof *record;
-    push(wire, connection);
+    write_out(cm, connection);
 }
 
-static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, const record_t *record)
+static void add_job(pgasi_verbs_cm_t *cm, uint64_t connection, int peer, const record_t *record)
 {
     job_t *job = calloc(1, sizeof *job);
     if (!job)
@@ -257,9 +257,9 @@ static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, con
     job->peer = peer;
     if (record)
         job->record = *record;
-    *wire->last_job = job;
-    wire->last_job = &job->next;
-    __atomic_store_n(&wire->n_jobs, wire->n_jobs + 1, __ATOMIC_RELEASE);
+    *cm->last_job = job;
+    cm->last_job = &job->next;
+    __atomic_store_n(&cm->n_jobs, cm->n_jobs + 1, __ATOMIC_RELEASE);
 }
 
 static void wake_service(pgasi_verbs_tp_t *tp)
@@ -273,82 +273,87 @@ static void wake_service(pgasi_verbs_tp_t *tp)
 /* ---- dials ---- */
 
 /* Takes it out of the list. Its context may go on from here on. */
-static void answer_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial, pgas_status_t status)
+static void complete_request(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request,
+                             pgas_status_t status)
 {
-    pgasi_verbs_dial_t **at = &tp->wire->dials;
-    while (*at != dial)
+    pgasi_verbs_connect_t **at = &tp->cm->requests;
+    while (*at != request)
         at = &(*at)->next;
-    *at = dial->next;
-    dial->status = status;
-    __atomic_store_n(&dial->answered, 1, __ATOMIC_RELEASE);
-    pgasi_verbs_wake(&dial->ctx->super);
+    *at = request->next;
+    request->status = status;
+    __atomic_store_n(&request->completed, 1, __ATOMIC_RELEASE);
+    pgasi_verbs_wake(&request->ctx->super);
 }
 
-static void answer_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
+static void complete_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
 {
-    for (pgasi_verbs_dial_t *dial = tp->wire->dials, *next; dial != NULL; dial = next) {
-        next = dial->next;
-        if (dial->peer == peer)
-            answer_dial(tp, dial, status);
+    for (pgasi_verbs_connect_t *request = tp->cm->requests, *next; request != NULL;
+         request = next) {
+        next = request->next;
+        if (request->peer == peer)
+            complete_request(tp, request, status);
     }
 }
 
-static void send_dial(pgasi_verbs_tp_t *tp, connection_t *connection, pgasi_verbs_dial_t *dial)
+static void send_request(pgasi_verbs_tp_t *tp, connection_t *connection,
+                         pgasi_verbs_connect_t *request)
 {
-    record_t record = { .kind = DIAL,
-                        .ctx = (uint32_t)dial->ctx->index,
-                        .ticket = dial->ticket,
-                        .slots_addr = dial->slots_addr,
-                        .slots_rkey = dial->slots_rkey,
-                        .address = dial->mine };
-    dial->sent = true;
-    say(tp->wire, connection, tp, &record);
+    record_t record = { .kind = CONNECT_REQUEST,
+                        .ctx = (uint32_t)request->ctx->index,
+                        .ticket = request->ticket,
+                        .slots_addr = request->slots_addr,
+                        .slots_rkey = request->slots_rkey,
+                        .address = request->mine };
+    request->sent = true;
+    send_record(tp->cm, connection, tp, &record);
 }
 
-static void send_dials(pgasi_verbs_tp_t *tp, connection_t *connection)
+static void send_requests(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
-    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next)
-        if (dial->peer == connection->peer && !dial->sent)
-            send_dial(tp, connection, dial);
+    for (pgasi_verbs_connect_t *request = tp->cm->requests; request != NULL;
+         request = request->next)
+        if (request->peer == connection->peer && !request->sent)
+            send_request(tp, connection, request);
 }
 
 /* Dials that were sent on a lost connection are sent again on the next one. */
-static void take_back_dials(const pgasi_verbs_tp_t *tp, int peer)
+static void take_back_requests(const pgasi_verbs_tp_t *tp, int peer)
 {
-    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next)
-        dial->sent = dial->sent && dial->peer != peer;
+    for (pgasi_verbs_connect_t *request = tp->cm->requests; request != NULL;
+         request = request->next)
+        request->sent = request->sent && request->peer != peer;
 }
 
 /* Closes the socket; the rest is freed by sweep. */
-static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
+static void close_connection(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
-    const connection_t *chosen = connection->peer >= 0 ? wire->of_peer[connection->peer] : NULL;
+    pgasi_verbs_cm_t *cm = tp->cm;
+    const connection_t *chosen = connection->peer >= 0 ? cm->of_peer[connection->peer] : NULL;
     bool mine = chosen == connection, was_open = connection->state == OPEN;
     /* A dead peer loses all of its connections. The end of another connection, such as a repeated
      * hello, proves nothing. */
     bool died = was_open && !connection->left && (mine || !chosen || chosen->state != OPEN);
-    wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
+    cm->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
     if (connection->fd >= 0)
         close(connection->fd);
     connection->fd = -1;
     connection->state = CLOSED;
     if (mine)
-        wire->of_peer[connection->peer] = NULL;
+        cm->of_peer[connection->peer] = NULL;
     bool lost = died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
     if (connection->peer >= 0 && (died || mine) && !lost && !connection->again)
-        answer_all(tp, connection->peer, PGAS_ERR_PEER);
+        complete_all(tp, connection->peer, PGAS_ERR_PEER);
     if (was_open && connection->left)
         __atomic_fetch_or(&tp->dead[connection->peer], PGASI_VERBS_LEFT, __ATOMIC_RELEASE);
     if (lost) {
-        take_back_dials(tp, connection->peer);
+        take_back_requests(tp, connection->peer);
         pgasi_verbs_lost_add(tp, connection->peer, true, "its connection has ended");
     }
 }
 
-static void sweep(pgasi_verbs_wire_t *wire)
+static void sweep(pgasi_verbs_cm_t *cm)
 {
-    for (connection_t **at = &wire->connections; *at != NULL;) {
+    for (connection_t **at = &cm->connections; *at != NULL;) {
         connection_t *connection = *at;
         if (connection->state == CLOSED) {
             *at = connection->next;
@@ -385,7 +390,7 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
             errno == EINPROGRESS) {
             connection->fd = fd;
             connection->limit_ns = pgasi_now_ns() + CONNECT_NS;
-            watch(tp->wire, connection, EPOLL_CTL_ADD);
+            watch(tp->cm, connection, EPOLL_CTL_ADD);
             return;
         }
         close(fd);
@@ -397,22 +402,22 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
                     connection->peer, strerror(error),
                     is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
     }
-    hang_up(tp, connection);
+    close_connection(tp, connection);
 }
 
 /* @param again  in place of a connection that was lost */
 static void begin_connect(pgasi_verbs_tp_t *tp, int peer, bool again)
 {
-    connection_t *connection = add_connection(tp->wire, -1, peer);
+    connection_t *connection = add_connection(tp->cm, -1, peer);
     if (!connection) {
-        answer_all(tp, peer, PGAS_ERR_NO_MEMORY);
+        complete_all(tp, peer, PGAS_ERR_NO_MEMORY);
         return;
     }
     connection->host = 0;
     connection->again = again;
     connection->state = CONNECTING;
-    tp->wire->of_peer[peer] = connection;
-    tp->wire->n_connecting++;
+    tp->cm->of_peer[peer] = connection;
+    tp->cm->n_connecting++;
     errno = EADDRNOTAVAIL; /* if there is none to try */
     try_next(tp, connection);
 }
@@ -430,43 +435,44 @@ static void retry(pgasi_verbs_tp_t *tp, connection_t *connection)
 
 static void become_open(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
-    const connection_t *chosen = tp->wire->of_peer[connection->peer];
-    tp->wire->n_connecting -= connection->state == GREETED;
+    const connection_t *chosen = tp->cm->of_peer[connection->peer];
+    tp->cm->n_connecting -= connection->state == GREETED;
     connection->state = OPEN;
     /* perhaps only one of the ranks can reach the other */
     if (!chosen || (chosen->again && chosen->state != OPEN))
-        tp->wire->of_peer[connection->peer] = connection;
-    if (tp->wire->leaving)
-        say(tp->wire, connection, tp, &(record_t){ .kind = LEAVE });
-    if (tp->wire->of_peer[connection->peer] == connection)
-        send_dials(tp, connection);
+        tp->cm->of_peer[connection->peer] = connection;
+    if (tp->cm->leaving)
+        send_record(tp->cm, connection, tp, &(record_t){ .kind = LEAVE });
+    if (tp->cm->of_peer[connection->peer] == connection)
+        send_requests(tp, connection);
 }
 
 static void on_hello(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
 {
     if (connection->state != UNKNOWN || record->secret != tp->address.secret ||
         record->rank >= (uint32_t)tp->opts.n_ranks) {
-        pgasi_warn_once(&tp->wire->warned_stranger, "verbs",
+        pgasi_warn_once(&tp->cm->warned_stranger, "verbs",
                         "refused a connection of somebody who is not of this job");
-        hang_up(tp, connection);
+        close_connection(tp, connection);
         return;
     }
     connection->peer = (int)record->rank;
-    say(tp->wire, connection, tp, &(record_t){ .kind = WELCOME });
+    send_record(tp->cm, connection, tp, &(record_t){ .kind = WELCOME });
     become_open(tp, connection);
 }
 
-static void on_answer(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
+static void on_connect_reply(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
 {
-    pgasi_verbs_dial_t *dial = tp->wire->dials;
-    while (dial && (dial->ticket != record->ticket || dial->peer != connection->peer))
-        dial = dial->next;
-    if (dial) {
-        dial->inbound = record->inbound;
-        dial->theirs = record->address;
-        answer_dial(tp, dial, (pgas_status_t)record->status);
+    pgasi_verbs_connect_t *request = tp->cm->requests;
+    while (request && (request->ticket != record->ticket || request->peer != connection->peer))
+        request = request->next;
+    if (request) {
+        request->inbound = record->inbound;
+        request->theirs = record->address;
+        complete_request(tp, request, (pgas_status_t)record->status);
     } else if (record->status == PGAS_OK) { /* whoever asked has gone */
-        say(tp->wire, connection, tp, &(record_t){ .kind = BYE, .inbound = record->inbound });
+        send_record(tp->cm, connection, tp,
+                    &(record_t){ .kind = DISCONNECT, .inbound = record->inbound });
     }
 }
 
@@ -486,12 +492,12 @@ static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const reco
             return false;
         become_open(tp, connection);
         return true;
-    case DIAL:
-    case BYE:
-        add_job(tp->wire, connection->id, connection->peer, record);
+    case CONNECT_REQUEST:
+    case DISCONNECT:
+        add_job(tp->cm, connection->id, connection->peer, record);
         return true;
-    case ANSWER:
-        on_answer(tp, connection, record);
+    case CONNECT_REPLY:
+        on_connect_reply(tp, connection, record);
         return true;
     case LEAVE:
         connection->left = true;
@@ -501,7 +507,7 @@ static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const reco
     }
 }
 
-static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
+static void read_in(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
     while (connection->fd >= 0) {
         ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
@@ -520,7 +526,7 @@ static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
             errno = n < 0 ? errno : n == 0 ? ECONNRESET : EPROTO;
             retry(tp, connection);
         } else {
-            hang_up(tp, connection);
+            close_connection(tp, connection);
         }
         return;
     }
@@ -544,34 +550,34 @@ static void on_event(pgasi_verbs_tp_t *tp, connection_t *connection, uint32_t ev
         pgasi_verbs_tp_address_t address;
         pgasi_verbs_address_of(tp, connection->peer, &address);
         connection->state = GREETED;
-        say(tp->wire, connection, tp, &(record_t){ .kind = HELLO, .secret = address.secret });
+        send_record(tp->cm, connection, tp, &(record_t){ .kind = HELLO, .secret = address.secret });
         return;
     }
     if ((events & EPOLLOUT) != 0)
-        push(tp->wire, connection);
+        write_out(tp->cm, connection);
     if ((events & ~(uint32_t)EPOLLOUT) != 0)
-        pull(tp, connection);
+        read_in(tp, connection);
 }
 
 /* Hangs up on those who have not said who they are for so long. @return whether there were some */
-static bool forget_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
+static bool drop_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
 {
     uint64_t now = pgasi_now_ns();
     bool some = false;
-    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+    for (connection_t *at = tp->cm->connections; at != NULL; at = at->next) {
         if (at->state == UNKNOWN && now > at->limit_ns - STRANGER_NS + ns) {
-            pgasi_warn_once(&tp->wire->warned_stranger, "verbs",
+            pgasi_warn_once(&tp->cm->warned_stranger, "verbs",
                             "hung up on somebody who did not say who he is");
-            hang_up(tp, at);
+            close_connection(tp, at);
             some = true;
         }
     }
     return some;
 }
 
-static bool has_strangers(const pgasi_verbs_wire_t *wire)
+static bool has_strangers(const pgasi_verbs_cm_t *cm)
 {
-    const connection_t *at = wire->connections;
+    const connection_t *at = cm->connections;
     while (at && at->state != UNKNOWN)
         at = at->next;
     return at;
@@ -579,63 +585,62 @@ static bool has_strangers(const pgasi_verbs_wire_t *wire)
 
 /* No descriptors are left, and none will soon be: who connects hears that at once, instead of
  * waiting. @return whether somebody did */
-static bool turn_away(pgasi_verbs_wire_t *wire, int listener)
+static bool turn_away(pgasi_verbs_cm_t *cm, int listener)
 {
-    if (wire->spare_fd < 0)
+    if (cm->spare_fd < 0)
         return false;
-    close(wire->spare_fd);
+    close(cm->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) {
         close(fd);
-        pgasi_warn_once(&wire->warned_full, "verbs",
+        pgasi_warn_once(&cm->warned_full, "verbs",
                         "no descriptors are left to let other ranks connect; see ulimit -n");
     }
-    wire->spare_fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    cm->spare_fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     return fd >= 0;
 }
 
 static bool make_room(pgasi_verbs_tp_t *tp, int listener)
 {
-    return forget_strangers(tp, RUSH_NS) ||
-           (!has_strangers(tp->wire) && turn_away(tp->wire, listener));
+    return drop_strangers(tp, RUSH_NS) || (!has_strangers(tp->cm) && turn_away(tp->cm, listener));
 }
 
-static void listen_for(const pgasi_verbs_wire_t *wire, uint32_t events)
+static void listen_for(const pgasi_verbs_cm_t *cm, uint32_t events)
 {
-    for (int i = 0; i < wire->n_listeners; i++) {
+    for (int i = 0; i < cm->n_listeners; i++) {
         struct epoll_event event = { .events = events, .data.ptr = NULL };
-        epoll_ctl(wire->epoll_fd, EPOLL_CTL_MOD, wire->listeners[i], &event);
+        epoll_ctl(cm->epoll_fd, EPOLL_CTL_MOD, cm->listeners[i], &event);
     }
 }
 
-void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp)
+void pgasi_verbs_cm_run_later(pgasi_verbs_tp_t *tp)
 {
     const struct itimerspec once = { .it_value.tv_nsec = PAUSE_NS };
-    timerfd_settime(tp->wire->timer_fd, 0, &once, NULL);
+    timerfd_settime(tp->cm->timer_fd, 0, &once, NULL);
 }
 
 /* Connections that cannot be accepted keep a listener readable, so a thread that waits for it would
  * never sleep. */
-static void pause_listening(const pgasi_verbs_wire_t *wire)
+static void pause_listening(const pgasi_verbs_cm_t *cm)
 {
     const struct itimerspec once = { .it_value.tv_nsec = PAUSE_NS };
-    if (timerfd_settime(wire->timer_fd, 0, &once, NULL) == 0)
-        listen_for(wire, 0);
+    if (timerfd_settime(cm->timer_fd, 0, &once, NULL) == 0)
+        listen_for(cm, 0);
 }
 
 static void accept_all(pgasi_verbs_tp_t *tp, int listener)
 {
-    forget_strangers(tp, STRANGER_NS);
+    drop_strangers(tp, STRANGER_NS);
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         bool full = fd < 0 && is_full(errno);
         if (full && make_room(tp, listener))
             continue;
         if (full)
-            pause_listening(tp->wire);
+            pause_listening(tp->cm);
         if (fd < 0)
             break;
-        connection_t *connection = add_connection(tp->wire, fd, -1);
+        connection_t *connection = add_connection(tp->cm, fd, -1);
         if (!connection) {
             close(fd);
             break;
@@ -643,28 +648,28 @@ static void accept_all(pgasi_verbs_tp_t *tp, int listener)
         set_options(fd);
         connection->state = UNKNOWN;
         connection->limit_ns = pgasi_now_ns() + STRANGER_NS;
-        watch(tp->wire, connection, EPOLL_CTL_ADD);
+        watch(tp->cm, connection, EPOLL_CTL_ADD);
     }
 }
 
-static void on_wire_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event)
+static void on_cm_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
+    pgasi_verbs_cm_t *cm = tp->cm;
     uint64_t n;
-    if (event->data.ptr == &wire->timer_fd) {
-        ssize_t got = read(wire->timer_fd, &n, sizeof n);
+    if (event->data.ptr == &cm->timer_fd) {
+        ssize_t got = read(cm->timer_fd, &n, sizeof n);
         (void)got;
-        listen_for(wire, EPOLLIN);
+        listen_for(cm, EPOLLIN);
         return;
     }
-    for (int i = 0; i < wire->n_listeners; i++)
-        accept_all(tp, wire->listeners[i]);
+    for (int i = 0; i < cm->n_listeners; i++)
+        accept_all(tp, cm->listeners[i]);
 }
 
-static void look_at_limits(pgasi_verbs_tp_t *tp)
+static void check_limits(pgasi_verbs_tp_t *tp)
 {
     uint64_t now = pgasi_now_ns();
-    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+    for (connection_t *at = tp->cm->connections; at != NULL; at = at->next) {
         if (at->state == CONNECTING && now > at->limit_ns) {
             errno = ETIMEDOUT;
             retry(tp, at);
@@ -674,44 +679,44 @@ static void look_at_limits(pgasi_verbs_tp_t *tp)
 
 /* ---- jobs of context 0 ---- */
 
-static connection_t *find_connection(const pgasi_verbs_wire_t *wire, uint64_t id)
+static connection_t *find_connection(const pgasi_verbs_cm_t *cm, uint64_t id)
 {
-    connection_t *at = wire->connections;
+    connection_t *at = cm->connections;
     while (at && at->id != id)
         at = at->next;
     return at && at->state == OPEN ? at : NULL;
 }
 
-static job_t *take_job(pgasi_verbs_wire_t *wire)
+static job_t *take_job(pgasi_verbs_cm_t *cm)
 {
-    pthread_mutex_lock(&wire->lock);
-    job_t *job = wire->jobs;
+    pthread_mutex_lock(&cm->lock);
+    job_t *job = cm->jobs;
     if (job) {
-        wire->jobs = job->next;
-        wire->last_job = !wire->jobs ? &wire->jobs : wire->last_job;
-        __atomic_store_n(&wire->n_jobs, wire->n_jobs - 1, __ATOMIC_RELEASE);
+        cm->jobs = job->next;
+        cm->last_job = !cm->jobs ? &cm->jobs : cm->last_job;
+        __atomic_store_n(&cm->n_jobs, cm->n_jobs - 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&wire->lock);
+    pthread_mutex_unlock(&cm->lock);
     return job;
 }
 
 static void do_job(pgasi_verbs_ctx_t *ctx, const job_t *job)
 {
     const record_t *asked = &job->record;
-    if (asked->kind != DIAL) {
+    if (asked->kind != CONNECT_REQUEST) {
         pgasi_verbs_dismiss(ctx, job->peer,
-                            asked->kind == BYE ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
+                            asked->kind == DISCONNECT ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
         return;
     }
-    record_t record = { .kind = ANSWER, .ticket = asked->ticket };
+    record_t record = { .kind = CONNECT_REPLY, .ticket = asked->ticket };
     record.status = (int16_t)pgasi_verbs_accept(ctx, job->peer, (int)asked->ctx, &asked->address,
                                                 asked->slots_addr, asked->slots_rkey,
                                                 &record.address, &record.inbound);
-    pthread_mutex_lock(&ctx->tp->wire->lock);
-    connection_t *connection = find_connection(ctx->tp->wire, job->connection);
+    pthread_mutex_lock(&ctx->tp->cm->lock);
+    connection_t *connection = find_connection(ctx->tp->cm, job->connection);
     if (connection)
-        say(ctx->tp->wire, connection, ctx->tp, &record);
-    pthread_mutex_unlock(&ctx->tp->wire->lock);
+        send_record(ctx->tp->cm, connection, ctx->tp, &record);
+    pthread_mutex_unlock(&ctx->tp->cm->lock);
     if (!connection && record.status == PGAS_OK) /* the peer asks again on another one */
         pgasi_verbs_dismiss(ctx, job->peer, record.inbound);
 }
@@ -719,7 +724,7 @@ static void do_job(pgasi_verbs_ctx_t *ctx, const job_t *job)
 static int do_jobs(pgasi_verbs_ctx_t *ctx)
 {
     int n = 0;
-    for (job_t *job; (job = take_job(ctx->tp->wire)) != NULL; n++) {
+    for (job_t *job; (job = take_job(ctx->tp->cm)) != NULL; n++) {
         do_job(ctx, job);
         free(job);
     }
@@ -728,128 +733,128 @@ static int do_jobs(pgasi_verbs_ctx_t *ctx)
 
 /* ---- for contexts ---- */
 
-int pgasi_verbs_wire_fd(const pgasi_verbs_tp_t *tp)
+int pgasi_verbs_cm_fd(const pgasi_verbs_tp_t *tp)
 {
-    return tp->wire->epoll_fd;
+    return tp->cm->epoll_fd;
 }
 
-bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp)
+bool pgasi_verbs_cm_has_jobs(const pgasi_verbs_tp_t *tp)
 {
-    return __atomic_load_n(&tp->wire->n_jobs, __ATOMIC_ACQUIRE) > 0;
+    return __atomic_load_n(&tp->cm->n_jobs, __ATOMIC_ACQUIRE) > 0;
 }
 
 /* The peer may have opened a connection before this rank saw the end of the former one. */
 static bool take_open_one(pgasi_verbs_tp_t *tp, int peer)
 {
-    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+    for (connection_t *at = tp->cm->connections; at != NULL; at = at->next) {
         if (at->peer == peer && at->state == OPEN && !at->left) {
-            tp->wire->of_peer[peer] = at;
-            send_dials(tp, at);
+            tp->cm->of_peer[peer] = at;
+            send_requests(tp, at);
             return true;
         }
     }
     return false;
 }
 
-bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer)
+bool pgasi_verbs_cm_reconnect(pgasi_verbs_tp_t *tp, int peer)
 {
-    pthread_mutex_lock(&tp->wire->lock);
-    if (!tp->wire->of_peer[peer] && !take_open_one(tp, peer))
+    pthread_mutex_lock(&tp->cm->lock);
+    if (!tp->cm->of_peer[peer] && !take_open_one(tp, peer))
         begin_connect(tp, peer, true);
-    const connection_t *connection = tp->wire->of_peer[peer];
+    const connection_t *connection = tp->cm->of_peer[peer];
     bool open = connection && connection->state == OPEN;
-    pthread_mutex_unlock(&tp->wire->lock);
+    pthread_mutex_unlock(&tp->cm->lock);
     return open;
 }
 
-void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer)
+void pgasi_verbs_cm_dismiss(pgasi_verbs_tp_t *tp, int peer)
 {
-    pthread_mutex_lock(&tp->wire->lock);
-    add_job(tp->wire, 0, peer, NULL);
-    pthread_mutex_unlock(&tp->wire->lock);
+    pthread_mutex_lock(&tp->cm->lock);
+    add_job(tp->cm, 0, peer, NULL);
+    pthread_mutex_unlock(&tp->cm->lock);
 }
 
-int pgasi_verbs_wire_run(pgasi_verbs_ctx_t *ctx)
+int pgasi_verbs_cm_run(pgasi_verbs_ctx_t *ctx)
 {
     pgasi_verbs_tp_t *tp = ctx->tp;
-    pgasi_verbs_wire_t *wire = tp->wire;
+    pgasi_verbs_cm_t *cm = tp->cm;
     struct epoll_event events[EVENTS];
-    if (pthread_mutex_trylock(&wire->lock) != 0)
+    if (pthread_mutex_trylock(&cm->lock) != 0)
         return 0;
-    int n = epoll_wait(wire->epoll_fd, events, EVENTS, 0);
+    int n = epoll_wait(cm->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < n; i++)
-        if (!events[i].data.ptr || events[i].data.ptr == &wire->timer_fd)
-            on_wire_event(tp, &events[i]);
+        if (!events[i].data.ptr || events[i].data.ptr == &cm->timer_fd)
+            on_cm_event(tp, &events[i]);
         else
             on_event(tp, events[i].data.ptr, events[i].events);
-    if (wire->n_connecting > 0)
-        look_at_limits(tp);
-    sweep(wire);
-    pthread_mutex_unlock(&wire->lock);
+    if (cm->n_connecting > 0)
+        check_limits(tp);
+    sweep(cm);
+    pthread_mutex_unlock(&cm->lock);
     pgasi_verbs_lost_run(tp);
     if (ctx->index == 0 && ctx->receiver)
         n += do_jobs(ctx);
-    else if (pgasi_verbs_wire_waits(tp))
+    else if (pgasi_verbs_cm_has_jobs(tp))
         wake_service(tp);
     return PGASI_MAX(n, 0);
 }
 
-void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
+void pgasi_verbs_cm_connect(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
-    pthread_mutex_lock(&wire->lock);
-    dial->ticket = ++wire->n_tickets;
-    dial->next = wire->dials;
-    wire->dials = dial;
-    connection_t *connection = wire->of_peer[dial->peer];
+    pgasi_verbs_cm_t *cm = tp->cm;
+    pthread_mutex_lock(&cm->lock);
+    request->ticket = ++cm->n_tickets;
+    request->next = cm->requests;
+    cm->requests = request;
+    connection_t *connection = cm->of_peer[request->peer];
     if (!connection)
-        begin_connect(tp, dial->peer, false);
+        begin_connect(tp, request->peer, false);
     else if (connection->left)
-        answer_dial(tp, dial, PGAS_ERR_PEER);
+        complete_request(tp, request, PGAS_ERR_PEER);
     else if (connection->state == OPEN)
-        send_dial(tp, connection, dial);
-    pthread_mutex_unlock(&wire->lock);
+        send_request(tp, connection, request);
+    pthread_mutex_unlock(&cm->lock);
 }
 
-void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
+void pgasi_verbs_cm_cancel(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request)
 {
-    pthread_mutex_lock(&tp->wire->lock);
-    if (!dial->answered) {
-        answer_dial(tp, dial, PGAS_ERR_PEER);
-    } else if (dial->status == PGAS_OK && tp->wire->of_peer[dial->peer] &&
-               tp->wire->of_peer[dial->peer]->state == OPEN) {
-        say(tp->wire, tp->wire->of_peer[dial->peer], tp,
-            &(record_t){ .kind = BYE, .inbound = dial->inbound });
+    pthread_mutex_lock(&tp->cm->lock);
+    if (!request->completed) {
+        complete_request(tp, request, PGAS_ERR_PEER);
+    } else if (request->status == PGAS_OK && tp->cm->of_peer[request->peer] &&
+               tp->cm->of_peer[request->peer]->state == OPEN) {
+        send_record(tp->cm, tp->cm->of_peer[request->peer], tp,
+                    &(record_t){ .kind = DISCONNECT, .inbound = request->inbound });
     }
-    pthread_mutex_unlock(&tp->wire->lock);
+    pthread_mutex_unlock(&tp->cm->lock);
 }
 
-void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp)
+void pgasi_verbs_cm_await_replies(pgasi_verbs_tp_t *tp)
 {
-    pthread_mutex_lock(&tp->wire->lock);
-    pthread_mutex_unlock(&tp->wire->lock);
+    pthread_mutex_lock(&tp->cm->lock);
+    pthread_mutex_unlock(&tp->cm->lock);
 }
 
-void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound)
+void pgasi_verbs_cm_disconnect(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound)
 {
-    pthread_mutex_lock(&tp->wire->lock);
-    connection_t *connection = tp->wire->of_peer[peer];
+    pthread_mutex_lock(&tp->cm->lock);
+    connection_t *connection = tp->cm->of_peer[peer];
     if (connection && connection->state == OPEN)
-        say(tp->wire, connection, tp, &(record_t){ .kind = BYE, .inbound = inbound });
-    pthread_mutex_unlock(&tp->wire->lock);
+        send_record(tp->cm, connection, tp, &(record_t){ .kind = DISCONNECT, .inbound = inbound });
+    pthread_mutex_unlock(&tp->cm->lock);
 }
 
-void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp)
+void pgasi_verbs_cm_leave(pgasi_verbs_tp_t *tp)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
-    pthread_mutex_lock(&wire->lock);
-    if (!wire->leaving) {
-        wire->leaving = true;
-        for (connection_t *at = wire->connections; at != NULL; at = at->next)
+    pgasi_verbs_cm_t *cm = tp->cm;
+    pthread_mutex_lock(&cm->lock);
+    if (!cm->leaving) {
+        cm->leaving = true;
+        for (connection_t *at = cm->connections; at != NULL; at = at->next)
             if (at->state == OPEN)
-                say(wire, at, tp, &(record_t){ .kind = LEAVE });
+                send_record(cm, at, tp, &(record_t){ .kind = LEAVE });
     }
-    pthread_mutex_unlock(&wire->lock);
+    pthread_mutex_unlock(&cm->lock);
 }
 
 /* ---- opening and closing ---- */
@@ -877,7 +882,7 @@ static int listen_at(const uint8_t host[16], uint16_t *port_p)
 
 /* Listens at each of our addresses, and drops those that cannot be bound (interfaces that come or
  * go). */
-static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
+static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_cm_t *cm)
 {
     pgasi_verbs_tp_address_t *address = &tp->address;
     int n = 0;
@@ -885,85 +890,85 @@ static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
         int fd = listen_at(address->hosts[i], &address->ports[n]);
         if (fd >= 0) {
             memmove(address->hosts[n], address->hosts[i], sizeof address->hosts[0]);
-            wire->listeners[n++] = fd;
+            cm->listeners[n++] = fd;
         }
     }
-    wire->n_listeners = address->n_hosts = (uint8_t)n;
+    cm->n_listeners = address->n_hosts = (uint8_t)n;
 }
 
-static void close_descriptors(const pgasi_verbs_wire_t *wire)
+static void close_descriptors(const pgasi_verbs_cm_t *cm)
 {
-    for (int i = 0; i < wire->n_listeners; i++)
-        close(wire->listeners[i]);
-    if (wire->epoll_fd >= 0)
-        close(wire->epoll_fd);
-    if (wire->spare_fd >= 0) /* else it could not be had again */
-        close(wire->spare_fd);
-    if (wire->timer_fd >= 0)
-        close(wire->timer_fd);
+    for (int i = 0; i < cm->n_listeners; i++)
+        close(cm->listeners[i]);
+    if (cm->epoll_fd >= 0)
+        close(cm->epoll_fd);
+    if (cm->spare_fd >= 0) /* else it could not be had again */
+        close(cm->spare_fd);
+    if (cm->timer_fd >= 0)
+        close(cm->timer_fd);
 }
 
 /* @return whether it listens somewhere, and all that needs it is there; errno */
-static bool open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
+static bool open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_cm_t *cm)
 {
     errno = EADDRNOTAVAIL;
-    wire->epoll_fd = wire->spare_fd = wire->timer_fd = -1;
-    listen_everywhere(tp, wire);
-    if (wire->n_listeners == 0)
+    cm->epoll_fd = cm->spare_fd = cm->timer_fd = -1;
+    listen_everywhere(tp, cm);
+    if (cm->n_listeners == 0)
         return false;
-    wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    wire->spare_fd = fcntl(wire->listeners[0], F_DUPFD_CLOEXEC, 0);
-    wire->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    struct epoll_event timer = { .events = EPOLLIN, .data.ptr = &wire->timer_fd };
-    bool good = wire->epoll_fd >= 0 && wire->spare_fd >= 0 && wire->timer_fd >= 0 &&
-                epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->timer_fd, &timer) == 0;
-    for (int i = 0; i < wire->n_listeners && good; i++) {
+    cm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    cm->spare_fd = fcntl(cm->listeners[0], F_DUPFD_CLOEXEC, 0);
+    cm->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    struct epoll_event timer = { .events = EPOLLIN, .data.ptr = &cm->timer_fd };
+    bool good = cm->epoll_fd >= 0 && cm->spare_fd >= 0 && cm->timer_fd >= 0 &&
+                epoll_ctl(cm->epoll_fd, EPOLL_CTL_ADD, cm->timer_fd, &timer) == 0;
+    for (int i = 0; i < cm->n_listeners && good; i++) {
         struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
-        good = epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listeners[i], &event) == 0;
+        good = epoll_ctl(cm->epoll_fd, EPOLL_CTL_ADD, cm->listeners[i], &event) == 0;
     }
     return good;
 }
 
-pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
+pgas_status_t pgasi_verbs_cm_open(pgasi_verbs_tp_t *tp)
 {
     pgas_status_t status = find_hosts(tp);
-    pgasi_verbs_wire_t *wire = status == PGAS_OK ? calloc(1, sizeof *wire) : NULL;
-    if (!wire)
+    pgasi_verbs_cm_t *cm = status == PGAS_OK ? calloc(1, sizeof *cm) : NULL;
+    if (!cm)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!open_descriptors(tp, wire) || table == MAP_FAILED) {
+    if (!open_descriptors(tp, cm) || table == MAP_FAILED) {
         int error = errno;
         PGASI_ERROR("verbs", "cannot listen for other ranks: %s%s", strerror(error),
                     is_full(error) ? "; see ulimit -n" : "");
         if (table != MAP_FAILED)
             munmap(table, table_bytes(tp));
-        close_descriptors(wire);
-        free(wire);
+        close_descriptors(cm);
+        free(cm);
         return PGAS_ERR_IO;
     }
-    wire->of_peer = table;
-    wire->last_job = &wire->jobs;
-    pthread_mutex_init(&wire->lock, NULL);
-    tp->wire = wire;
+    cm->of_peer = table;
+    cm->last_job = &cm->jobs;
+    pthread_mutex_init(&cm->lock, NULL);
+    tp->cm = cm;
     return PGAS_OK;
 }
 
-void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
+void pgasi_verbs_cm_close(pgasi_verbs_tp_t *tp)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
-    for (connection_t *at = wire->connections; at != NULL; at = at->next)
+    pgasi_verbs_cm_t *cm = tp->cm;
+    for (connection_t *at = cm->connections; at != NULL; at = at->next)
         if (at->state != CLOSED)
-            hang_up(tp, at);
-    sweep(wire);
-    while (wire->jobs) {
-        job_t *job = wire->jobs;
-        wire->jobs = job->next;
+            close_connection(tp, at);
+    sweep(cm);
+    while (cm->jobs) {
+        job_t *job = cm->jobs;
+        cm->jobs = job->next;
         free(job);
     }
-    close_descriptors(wire);
-    munmap(wire->of_peer, table_bytes(tp));
-    pthread_mutex_destroy(&wire->lock);
-    free(wire);
-    tp->wire = NULL;
+    close_descriptors(cm);
+    munmap(cm->of_peer, table_bytes(tp));
+    pthread_mutex_destroy(&cm->lock);
+    free(cm);
+    tp->cm = NULL;
 }
