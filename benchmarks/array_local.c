@@ -253,9 +253,12 @@ static void close_case(void)
 static void make_lists(void)
 {
     bool by_list = !(now.arg & (PINNED | SPAN));
-    now.n_list = by_list          ? N_LIST
-                 : now.arg & SPAN ? (chunk_elems < now.n ? chunk_elems : now.n)
-                                  : now.n;
+    if (by_list)
+        now.n_list = N_LIST;
+    else if (now.arg & SPAN && chunk_elems < now.n)
+        now.n_list = chunk_elems;
+    else
+        now.n_list = now.n;
     now.here = by_list ? work_draw_uniform(now.n_list, 0, now.n, bench_seed(0))
                        : bench_table(now.n_list * sizeof(uint64_t));
     now.index = bench_table(now.n_list * sizeof(uint64_t));
@@ -403,8 +406,7 @@ int main(int argc, char **argv)
                                       .min_bytes = 32 << 10,
                                       .max_bytes = 16 << 20,
                                       .sizes = sizes,
-                                      .cases = cases,
-                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      BENCH_CASES(cases),
                                       .figures = work_figures,
                                       .finish = finish,
                                       .options = options };

@@ -206,6 +206,13 @@ static void close_case(void)
     now.what = -1;
 }
 
+static uint64_t elems_of_rank(int what)
+{
+    if (what == MIX)
+        return MIX_ELEMS;
+    return what == BEYOND_READ ? BEYOND_LINES * WORK_CHUNK * BEYOND : n_chosen;
+}
+
 static void open_case(const bench_run_t *run)
 {
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
@@ -214,10 +221,8 @@ static void open_case(const bench_run_t *run)
         return;
     close_case();
     now.what = run->arg;
-    n = now.n =
-        (uint64_t)run->n_ranks * (run->arg == MIX           ? MIX_ELEMS
-                                  : run->arg == BEYOND_READ ? BEYOND_LINES * WORK_CHUNK * BEYOND
-                                                            : n_chosen);
+    now.n = (uint64_t)run->n_ranks * elems_of_rank(run->arg);
+    n = now.n;
     if (run->arg == BEYOND_READ)
         opts.cache_bytes = BEYOND_LINES * WORK_CHUNK * sizeof(uint64_t);
     if (run->arg == MIX) /* all of it, between the watermarks */
@@ -352,8 +357,7 @@ int main(int argc, char **argv)
                                       .label = "Figure",
                                       .min_bytes = 8,
                                       .max_bytes = 8,
-                                      .cases = cases,
-                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      BENCH_CASES(cases),
                                       .figures = work_figures,
                                       .finish = finish,
                                       .options = options };

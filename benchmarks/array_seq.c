@@ -274,8 +274,12 @@ static void check_element(const walker_t *walker, int n_walkers, uint64_t i, uin
         all += n;
         known |= n > 0 && n == more;
     }
-    if (what_of(now.arg) == WRITE ? !known && (all > 0 || more != 0)
-                                  : more != (what_of(now.arg) == OPERATE ? all : 0))
+    bool wrong = more != 0;
+    if (what_of(now.arg) == WRITE)
+        wrong = !known && (all > 0 || more != 0);
+    else if (what_of(now.arg) == OPERATE)
+        wrong = more != all;
+    if (wrong)
         bench_die("element %llu is %llu more than at the begin, after %llu visits",
                   (unsigned long long)i, (unsigned long long)more, (unsigned long long)all);
 }
@@ -537,8 +541,7 @@ int main(int argc, char **argv)
                                       .label = "Rate",
                                       .min_bytes = WORK_CHUNK * sizeof(uint64_t),
                                       .max_bytes = WORK_CHUNK * sizeof(uint64_t),
-                                      .cases = cases,
-                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      BENCH_CASES(cases),
                                       .threads = true,
                                       .paper_iters = PAPER_ELEMS,
                                       .paper_iters_of = paper_iters,

@@ -283,12 +283,6 @@ void work_watched(const bench_run_t *run, const pgas_array_t *array, uint64_t n,
         kept.value[NOTES + i][slot] = kept.note[i].value;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int work_figures(const bench_case_t *c, bench_figure_t *figure)
 {
     static const bench_figure_t figures[NOTES] = {
@@ -309,7 +303,7 @@ int work_figures(const bench_case_t *c, bench_figure_t *figure)
         *f = i < NOTES ? figures[i]
                        : (bench_figure_t){ .name = kept.note[i - NOTES].name,
                                            .unit = kept.note[i - NOTES].unit };
-        qsort(kept.value[i], (size_t)n, sizeof(double), compare_doubles);
+        bench_sort(kept.value[i], (size_t)n);
         f->min = kept.value[i][0];
         f->median = kept.value[i][n / 2];
         f->max = kept.value[i][n - 1];

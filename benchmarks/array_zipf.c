@@ -204,12 +204,6 @@ static double locks(const bench_run_t *run)
 
 /* ---- latency ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* From one look at the clock to the next. */
 static double latency(const bench_run_t *run, int side)
 {
@@ -227,7 +221,7 @@ static double latency(const bench_run_t *run, int side)
         sample[n++] = (double)(is - last);
         last = is;
     } while (n < SAMPLES && (double)(last - begin) < run->round_ms * 1e6);
-    qsort(sample, n, sizeof sample[0], compare_doubles);
+    bench_sort(sample, n);
     work_note(0, "p99", "ns", sample[n * 99 / 100]);
     work_note(1, "p999", "ns", sample[n * 999 / 1000]);
     work_watched(run, now.array[side], n, (double)(last - begin));
@@ -342,8 +336,7 @@ int main(int argc, char **argv)
         .label = "Figure",
         .min_bytes = 8,
         .max_bytes = 8,
-        .cases = cases,
-        .n_cases = (int)(sizeof cases / sizeof cases[0]),
+        BENCH_CASES(cases),
         .figures = work_figures,
         .finish = finish,
         .options = options

@@ -119,8 +119,7 @@ static const bench_program_t program = { .name = "pgas_atomic",
                                          .label = "Latency",
                                          .min_bytes = 8,
                                          .max_bytes = 8,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .setup = setup,
                                          .teardown = teardown };
 

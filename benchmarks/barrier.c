@@ -65,8 +65,7 @@ static const bench_program_t program = { .name = "pgas_barrier",
                                          .doc = "latency of the barrier, cost of waiting",
                                          .ranks = BENCH_ANY,
                                          .label = "Barrier",
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0] };
+                                         BENCH_CASES(cases) };
 
 int main(int argc, char **argv)
 {

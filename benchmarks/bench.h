@@ -151,6 +151,9 @@ typedef struct {
     const char *(*about)(void);    /* and what stands below the title */
 } bench_program_t;
 
+/** The table of cases, for the initializer of a program. */
+#define BENCH_CASES(table) .cases = (table), .n_cases = (int)(sizeof(table) / sizeof *(table))
+
 /** The main of a benchmark. 0: all cases ran; 2: bad usage; 1: something failed. */
 int bench_main(const bench_program_t *program, int argc, char **argv);
 
@@ -252,8 +255,19 @@ static inline size_t bench_walk(uint64_t i, size_t bytes)
 static inline uint64_t bench_slots(size_t bytes)
 {
     uint64_t n = BENCH_WINDOW_BYTES / bytes;
-    return n < 1 ? 1 : n > BENCH_WINDOW_OPS ? BENCH_WINDOW_OPS : n;
+    if (n < 1)
+        return 1;
+    return n > BENCH_WINDOW_OPS ? BENCH_WINDOW_OPS : n;
 }
+
+/** Random elements of a table with run->arg elements on each rank: index and rank in one word. They
+ *  are drawn before the clock runs, as in bale. */
+#define BENCH_RANK_BITS 20
+#define BENCH_RANK_MASK ((1u << BENCH_RANK_BITS) - 1)
+void bench_draw_places(uint64_t *place, size_t n, const bench_run_t *run);
+
+/** Sorts in rising order. */
+void bench_sort(double *values, size_t n);
 
 /** Expands CALL with a constant for the usual message sizes, so that copies are inlined as in a
  *  program that knows its message; any other size takes the variable. */

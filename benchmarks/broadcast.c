@@ -103,8 +103,7 @@ static const bench_program_t program = {
     .label = "To the last",
     .min_bytes = 8,
     .max_bytes = ARGS_MAX,
-    .cases = cases,
-    .n_cases = sizeof cases / sizeof cases[0],
+    BENCH_CASES(cases),
     .prepare = prepare,
     .sizes = sizes
 };

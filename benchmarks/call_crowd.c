@@ -74,8 +74,7 @@ static const bench_program_t program = { .name = "pgas_call_crowd",
                                          .label = "Round trip",
                                          .min_bytes = 8,
                                          .max_bytes = 8,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .prepare = prepare,
                                          .setup = setup };
 

@@ -107,10 +107,13 @@ static inline __attribute__((always_inline)) int send_calls(const bench_run_t *r
 static int send_by_size(const bench_run_t *run, style_t style, pgas_handler_t handler)
 {
     int bad = 0;
-#define SENDS(SIZE)                                              \
-    bad = style == SEND   ? send_calls(run, SEND, handler, SIZE) \
-          : style == TRAD ? send_calls(run, TRAD, handler, SIZE) \
-                          : send_calls(run, OVFL, handler, SIZE)
+#define SENDS(SIZE)                                 \
+    if (style == SEND)                              \
+        bad = send_calls(run, SEND, handler, SIZE); \
+    else if (style == TRAD)                         \
+        bad = send_calls(run, TRAD, handler, SIZE); \
+    else                                            \
+        bad = send_calls(run, OVFL, handler, SIZE)
     BENCH_BY_SIZE(run->bytes, SENDS);
     return bad;
 }
@@ -198,8 +201,7 @@ static const bench_program_t program = { .name = "pgas_call_rate",
                                          .label = "Rate",
                                          .min_bytes = 8,
                                          .max_bytes = 4096,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .prepare = prepare,
                                          .setup = setup,
                                          .teardown = teardown };

@@ -77,8 +77,7 @@ static const bench_program_t program = { .name = "pgas_collectives",
                                          .label = "Avg latency",
                                          .min_bytes = 4,
                                          .max_bytes = 1u << 20,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .setup = setup,
                                          .teardown = teardown };
 

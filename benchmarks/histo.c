@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTERS_MAX 1000000
-#define UPDATES      (1 << 20) /* drawn; longer rounds start again */
-#define RANK_BITS    20
-#define RANK_MASK    ((1u << RANK_BITS) - 1)
-#define AHEAD        32 /* updates whose counters are on their way from memory */
+#define COUNTERS_MAX    1000000
+#define UPDATES         (1 << 20) /* drawn; longer rounds start again */
+#define BENCH_RANK_BITS 20
+#define AHEAD           32 /* updates whose counters are on their way from memory */
 
 static pgas_handler_t add_one, add_some;
 static pgas_agg_t *agg;
@@ -88,17 +87,13 @@ static uint64_t collect(void)
     return total;
 }
 
-/* As bale does it, what to update is drawn before the clock runs: index and rank in one word. */
+/* What was drawn for a table of this length serves all rounds. */
 static void draw(const bench_run_t *run)
 {
     static int drawn_for;
-    uint64_t state = bench_seed(run->rank), n_here = (uint64_t)run->arg;
     if (drawn_for == run->arg)
         return;
-    for (int i = 0; i < UPDATES; i++) {
-        uint64_t global = bench_random_below(&state, n_here * (uint64_t)run->n_ranks);
-        update[i] = (global % n_here) << RANK_BITS | global / n_here;
-    }
+    bench_draw_places(update, UPDATES, run);
     drawn_for = run->arg;
 }
 
@@ -111,8 +106,8 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     begin = bench_now();
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
-        uint64_t word = update[i % UPDATES], index = word >> RANK_BITS;
-        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), handler, &index, sizeof index);
+        uint64_t word = update[i % UPDATES], index = word >> BENCH_RANK_BITS;
+        bad |= pgas_agg_call(agg, (int)(word & BENCH_RANK_MASK), handler, &index, sizeof index);
     }
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
@@ -151,8 +146,7 @@ static const bench_program_t program = { .name = "pgas_histo",
                                          .label = "Rate per rank",
                                          .min_bytes = 8,
                                          .max_bytes = 8,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .prepare = prepare,
                                          .setup = setup,
                                          .teardown = teardown };

@@ -13,9 +13,7 @@
 
 #define TABLE_MAX 1000000
 #define READS     (1 << 20) /* drawn; longer rounds read them again */
-#define RANK_BITS 20
-#define RANK_MASK ((1u << RANK_BITS) - 1)
-#define AHEAD     16 /* requests whose elements are on their way from memory */
+#define AHEAD     16        /* requests whose elements are on their way from memory */
 
 typedef struct {
     uint64_t index;
@@ -140,17 +138,13 @@ static void teardown(void)
     free(want);
 }
 
-/* As bale does it, what to read is drawn before the clock runs: index and rank in one word. */
+/* What was drawn for a table of this length serves all rounds. */
 static void draw(const bench_run_t *run)
 {
     static int drawn_for;
-    uint64_t state = bench_seed(run->rank), n_here = (uint64_t)run->arg;
     if (drawn_for == run->arg)
         return;
-    for (int i = 0; i < READS; i++) {
-        uint64_t global = bench_random_below(&state, n_here * (uint64_t)run->n_ranks);
-        want[i] = (global % n_here) << RANK_BITS | global / n_here;
-    }
+    bench_draw_places(want, READS, run);
     drawn_for = run->arg;
 }
 
@@ -158,7 +152,7 @@ static void draw(const bench_run_t *run)
 static void check_reads(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t right = element(want[i] & RANK_MASK, want[i] >> RANK_BITS);
+        uint64_t right = element(want[i] & BENCH_RANK_MASK, want[i] >> BENCH_RANK_BITS);
         if (got[i] != right)
             bench_die("read %llu gave %llu, not %llu", (unsigned long long)i,
                       (unsigned long long)got[i], (unsigned long long)right);
@@ -178,9 +172,9 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
         bench_check(pgas_barrier(NULL), "pgas_barrier");
         begin = bench_now();
         for (uint64_t i = 0; i < n; i++) {
-            request_t request = { want[i] >> RANK_BITS, i };
-            bad |=
-                pgas_agg_call(agg, (int)(want[i] & RANK_MASK), handler, &request, sizeof request);
+            request_t request = { want[i] >> BENCH_RANK_BITS, i };
+            bad |= pgas_agg_call(agg, (int)(want[i] & BENCH_RANK_MASK), handler, &request,
+                                 sizeof request);
         }
         bad |= pgas_quiesce();
         elapsed += bench_since(begin);
@@ -219,8 +213,7 @@ static const bench_program_t program = { .name = "pgas_indexgather",
                                          .label = "Rate per rank",
                                          .min_bytes = 8,
                                          .max_bytes = 8,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .prepare = prepare,
                                          .setup = setup,
                                          .teardown = teardown };

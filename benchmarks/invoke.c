@@ -180,12 +180,17 @@ static inline __attribute__((always_inline)) int invoke_all(const bench_run_t *r
 static int invoke_by_size(const bench_run_t *run, int way, pgas_agg_t *agg)
 {
     int bad = 0;
-#define INVOKE(SIZE)                                         \
-    bad = way == SEND    ? invoke_all(run, SEND, agg, SIZE)  \
-          : way == WRITE ? invoke_all(run, WRITE, agg, SIZE) \
-          : way == TRAD  ? invoke_all(run, TRAD, agg, SIZE)  \
-          : way == OVFL  ? invoke_all(run, OVFL, agg, SIZE)  \
-                         : invoke_all(run, BATCH, agg, SIZE)
+#define INVOKE(SIZE)                             \
+    if (way == SEND)                             \
+        bad = invoke_all(run, SEND, agg, SIZE);  \
+    else if (way == WRITE)                       \
+        bad = invoke_all(run, WRITE, agg, SIZE); \
+    else if (way == TRAD)                        \
+        bad = invoke_all(run, TRAD, agg, SIZE);  \
+    else if (way == OVFL)                        \
+        bad = invoke_all(run, OVFL, agg, SIZE);  \
+    else                                         \
+        bad = invoke_all(run, BATCH, agg, SIZE)
     BENCH_BY_SIZE(run->bytes, INVOKE);
     return bad;
 }

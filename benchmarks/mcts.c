@@ -48,7 +48,9 @@ static struct {
 
 static int playouts_of(int arg)
 {
-    return arg & ONE ? 1 : arg & CHOSEN ? chosen_playouts : 16;
+    if (arg & ONE)
+        return 1;
+    return arg & CHOSEN ? chosen_playouts : 16;
 }
 
 static int threads_of(const bench_run_t *run)
@@ -91,12 +93,6 @@ static void keep_figures(const bench_run_t *run, pgas_mcts_t *mcts, double ns)
     kept.value[IMBALANCE][slot] = stats.imbalance;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int list_figures(const bench_case_t *c, bench_figure_t *figure)
 {
     static const bench_figure_t figures[N_FIGURES] = {
@@ -108,15 +104,17 @@ static int list_figures(const bench_case_t *c, bench_figure_t *figure)
         [SHARED] = { .name = "shared", .unit = "% of simulations" },
         [IMBALANCE] = { .name = "imbalance", .unit = "busiest thread over mean" }
     };
-    int n = c->metric != BENCH_RATE_MS ? 0 : kept.n < KEPT ? (int)kept.n : KEPT;
-    for (int i = 0; n > 0 && i < N_FIGURES; i++) {
+    int n = kept.n < KEPT ? (int)kept.n : KEPT;
+    if (n == 0 || c->metric != BENCH_RATE_MS)
+        return 0;
+    for (int i = 0; i < N_FIGURES; i++) {
         figure[i] = figures[i];
-        qsort(kept.value[i], (size_t)n, sizeof(double), compare_doubles);
+        bench_sort(kept.value[i], (size_t)n);
         figure[i].min = kept.value[i][0];
         figure[i].median = kept.value[i][n / 2];
         figure[i].max = kept.value[i][n - 1];
     }
-    return n > 0 ? N_FIGURES : 0;
+    return N_FIGURES;
 }
 
 /* ---- loops ---- */
@@ -411,8 +409,7 @@ int main(int argc, char **argv)
                                       .doc = "tree search of Hex from the empty board",
                                       .ranks = BENCH_ANY,
                                       .label = "Rate",
-                                      .cases = cases,
-                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      BENCH_CASES(cases),
                                       .prepare = prepare,
                                       .threads = true,
                                       .figures = list_figures,

@@ -25,12 +25,7 @@ static const bench_program_t program = { .name = "pgas_put_bw",
                                          .doc = "bandwidth of puts",
                                          .ranks = BENCH_PAIR,
                                          .label = "Bandwidth",
-                                         .min_bytes = 1,
-                                         .max_bytes = 4u << 20,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
-                                         .setup = rma_setup,
-                                         .teardown = rma_teardown };
+                                         RMA_PROGRAM(4u << 20) };
 
 int main(int argc, char **argv)
 {

@@ -17,12 +17,7 @@ static const bench_program_t program = { .name = "pgas_put_rate",
                                          .doc = "rate of small puts",
                                          .ranks = BENCH_PAIRS,
                                          .label = "Rate",
-                                         .min_bytes = 1,
-                                         .max_bytes = 4096,
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
-                                         .setup = rma_setup,
-                                         .teardown = rma_teardown };
+                                         RMA_PROGRAM(4096) };
 
 int main(int argc, char **argv)
 {

@@ -174,9 +174,11 @@ double ref_mpi_get_window(const bench_run_t *run)
  * such a window. */
 double ref_mpi_atomic(const bench_run_t *run)
 {
-    MPI_Op op = run->arg == BENCH_SWAP64  ? MPI_REPLACE
-                : run->arg == BENCH_XOR64 ? MPI_BXOR
-                                          : MPI_SUM;
+    MPI_Op op = MPI_SUM;
+    if (run->arg == BENCH_SWAP64)
+        op = MPI_REPLACE;
+    else if (run->arg == BENCH_XOR64)
+        op = MPI_BXOR;
     MPI_Datatype type = bench_amo_bytes(run->arg) == 4 ? MPI_UINT32_T : MPI_UINT64_T;
     uint64_t one = 1, old = 0, begin;
     need_window();

@@ -151,7 +151,18 @@ static const loops_t loads = { { load_8, load_16, load_32, load_64, load_bulk } 
 
 static loop_fn_t pick(const loops_t *loops, size_t bytes)
 {
-    return loops->by_size[bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : bytes == 8 ? 3 : 4];
+    switch (bytes) {
+    case 1:
+        return loops->by_size[0];
+    case 2:
+        return loops->by_size[1];
+    case 4:
+        return loops->by_size[2];
+    case 8:
+        return loops->by_size[3];
+    default:
+        return loops->by_size[4];
+    }
 }
 
 static double timed(const bench_run_t *run, loop_fn_t loop)

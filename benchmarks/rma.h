@@ -9,6 +9,11 @@
 void rma_setup(void);
 void rma_teardown(void);
 
+/** What the programs of these loops have in common, for their initializers. */
+#define RMA_PROGRAM(LARGEST)                                                        \
+    .min_bytes = 1, .max_bytes = (LARGEST), BENCH_CASES(cases), .setup = rma_setup, \
+    .teardown = rma_teardown
+
 /** Complete at the peer each: 1, 2, 4 and 8 bytes by the typed operations, larger ones by pgas_put
  *  and pgas_get. */
 double rma_put(const bench_run_t *run);

@@ -110,8 +110,7 @@ static const bench_program_t program = { .name = "pgas_startup",
                                          .doc = "time of init and finalize, memory of a rank",
                                          .ranks = BENCH_ANY,
                                          .label = "Startup",
-                                         .cases = cases,
-                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         BENCH_CASES(cases),
                                          .prepare = prepare,
                                          .setup = setup };
 

@@ -46,10 +46,13 @@ static pgas_status_t probe_chains(const bench_run_t *run)
 /* Of our loop. References may have run beside it, each way counts for itself. */
 static int count_completions(const bench_case_t *c, bench_figure_t *figure)
 {
-    verbs_way_t way = c->ours == run_auto       ? VERBS_AUTO
-                      : c->ours == run_manual   ? VERBS_MANUAL
-                      : c->ours == run_signaled ? VERBS_SIGNALED
-                                                : VERBS_LIMIT;
+    verbs_way_t way = VERBS_LIMIT;
+    if (c->ours == run_auto)
+        way = VERBS_AUTO;
+    else if (c->ours == run_manual)
+        way = VERBS_MANUAL;
+    else if (c->ours == run_signaled)
+        way = VERBS_SIGNALED;
     double n = verbs_completions(way);
     *figure = (bench_figure_t){ "completions", "per 32 messages", false, n, n, n };
     return 1;
