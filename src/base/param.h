@@ -89,6 +89,10 @@ int pgasi_param_find(const char *name);
 pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed,
                                       const char *text, void *field_p, char *why, size_t why_bytes);
 
+/** Writes a value of a type as text that parses to the same value. @return text */
+char *pgasi_param_format_value(pgasi_param_type_t type, const char *allowed, const void *field,
+                               char text[PGASI_PARAM_TEXT_BYTES]);
+
 /** Parse a text for a named parameter (with or without PGAS_) into its field of *out. Pure.
  *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (no such name); PGAS_ERR_INVALID; why then holds name, text
  *          and what is allowed, and *out is unchanged. */

@@ -275,7 +275,7 @@ static void lists_are_set(void)
 {
     set_defaults();
     is_int(pgasi_param_set_list(&params, origins,
-                                "  HEAP_SIZE=2M\tPGAS_CTXS=2\r\nFAULT=delay=3,again=2 ",
+                                "  HEAP_SIZE=2M\tPGAS_LANES=2\r\nFAULT=delay=3,again=2 ",
                                 PGASI_PARAM_FROM_INIT, why, sizeof why),
            PGAS_OK, "a list of three");
     ok(params.heap_size == 2 << 20 && params.ctxs == 2 &&
