@@ -185,7 +185,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         status = pgasi_inboxes_start();
     if (status != PGAS_OK)
         goto stop_ctxs;
-    status = pgasi_segments_start();
+    status = pgasi_mem_start();
     if (status != PGAS_OK)
         goto stop_inboxes;
     status = pgasi_region_start();
@@ -202,7 +202,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     outboxes_stop();
     pgasi_handlers_stop();
     pgasi_region_stop();
-    pgasi_segments_stop();
+    pgasi_mem_stop();
 stop_inboxes:
     pgasi_inboxes_stop();
 stop_ctxs:
@@ -266,7 +266,7 @@ static pgas_status_t stop_all(void)
     outboxes_stop();
     pgasi_handlers_stop();
     pgasi_region_stop();
-    pgasi_segments_stop();
+    pgasi_mem_stop();
     pgasi_inboxes_stop();
     pgasi_ctxs_stop();
     call_stop();

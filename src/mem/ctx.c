@@ -149,6 +149,15 @@ bool pgasi_ctx_try_lock(pgasi_ctx_t *ctx)
     return false;
 }
 
+void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w)
+{
+    if (pgasi_ctx_progress(ctx) > 0)
+        return;
+    pgasi_ctx_unlock(ctx);
+    pgasi_wait_step(w);
+    pgasi_ctx_lock(ctx);
+}
+
 pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;

@@ -145,6 +145,11 @@ static inline void pgasi_ctx_unlock(pgasi_ctx_t *ctx)
         pgasi_ctxs_watch();
 }
 
+/** The transport has no room. Peers may have to act first, and they may wait for this rank. So one
+ *  step of the wait serves them, and the lock of a shared context is released meanwhile. Context
+ *  locked, before and after. */
+void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w);
+
 /** Waits until nothing of the context is in flight. A transport may never tell the end of what was
  *  under way to a rank that died: once one has, the wait ends after two seconds with
  *  PGAS_ERR_PEER. */

@@ -27,7 +27,24 @@ static inline pgasi_req_t *pgasi_req(pgas_req_t *req)
     return (pgasi_req_t *)(void *)req;
 }
 
-void pgasi_req_begin(pgasi_req_t *req);
+/** One part has completed; runs inside progress of its context. */
+void pgasi_req_part_done(pgasi_tp_comp_t *comp, pgas_status_t status);
+
+static inline void pgasi_req_begin(pgasi_req_t *req)
+{
+    req->comp.fn = pgasi_req_part_done;
+    req->pending = 0;
+    req->status = PGAS_OK;
+    req->peer = 0;
+    req->ctx = pgasi_self.ctx ? pgasi_self.ctx->index : 0;
+    req->number = 0;
+}
+
+/** @return the number of parts that are not locally complete */
+static inline int32_t pgasi_req_pending(const pgasi_req_t *req)
+{
+    return __atomic_load_n(&req->pending, __ATOMIC_ACQUIRE);
+}
 
 /** An operation through the transport: one part of req. Waits while the transport says AGAIN. */
 typedef enum { PGASI_RMA_PUT, PGASI_RMA_GET, PGASI_RMA_AMO } pgasi_rma_kind_t;

@@ -1,4 +1,4 @@
-/* Segments and the table (rank, GiB) -> address.
+/* The heaps of the node, and the table (rank, GiB) -> address.
  *
  * The heap comes from the transport where peers of the same host are reached through it (fake
  * nodes: the transport then works directly on it, tens of ns instead of a request to the owner),
@@ -6,18 +6,15 @@
  * is read-only memory except while a segment comes or goes. */
 #include "mem/segment.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/bitmap.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/param.h"
 #include "boot/boot.h"
-#include "boot/hooks.h"
 #include "mem/regmem.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
@@ -30,37 +27,32 @@ int pgasi_n_segments;
 size_t pgasi_heap_page_bytes;
 bool pgasi_heap_from_transport;
 size_t pgasi_heap_tail_bytes;
-static pgas_segtab_t *table;
-static size_t table_bytes;
-static void **heap_of; /* [node_size] the node's heaps as mapped here */
-/* [node_size] that map them, if they come from the transport */
-static pgasi_tp_key_t **heap_keys;
-static pgasi_shm_t heap_shm; /* if it comes from memfd */
-static uint64_t next_slot;   /* for attached memory */
-static uint64_t attached_bytes, attached_high;
-/* Slots that are attached, or were and peers may keep the key: a key reaches the old memory for as
- * long as it lives. */
-static uint64_t slots_taken[PGASI_SLOTS_PER_RANK / 64];
-static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pgas_segtab_t *table;
+    size_t table_bytes;
+    void **of;             /* [node_size] the node's heaps as mapped here */
+    pgasi_tp_key_t **keys; /* [node_size] that map them, if they come from the transport */
+    pgasi_shm_t shm;       /* if they come from memfd */
+} heaps;
 
 /* ---- the table ---- */
 
 static pgas_status_t table_create(void)
 {
     uint64_t n = (uint64_t)pgasi_boot.n_ranks * PGASI_SLOTS_PER_RANK;
-    table_bytes = sizeof *table + n * sizeof table->entry[0];
-    table = pgasi_lazy_alloc(table_bytes);
-    if (!table)
+    heaps.table_bytes = sizeof *heaps.table + n * sizeof heaps.table->entry[0];
+    heaps.table = pgasi_lazy_alloc(heaps.table_bytes);
+    if (!heaps.table)
         return PGAS_ERR_NO_MEMORY;
-    table->n_entries = n;
+    heaps.table->n_entries = n;
     return PGAS_OK;
 }
 
 static void table_destroy(void)
 {
     pgas_segtab = &empty_table;
-    pgasi_lazy_free(table, table_bytes);
-    table = NULL;
+    pgasi_lazy_free(heaps.table, heaps.table_bytes);
+    heaps.table = NULL;
 }
 
 /* Protects or unprotects the pages that hold the entries of (rank, offset ..). */
@@ -72,13 +64,12 @@ static void table_protect(pgas_segtab_entry_t *first, uint64_t n, int protection
     mprotect((void *)from, to - from, protection);
 }
 
-/* Enters (or, with address NULL, removes) a segment. */
-static void table_set(int rank, uint64_t offset, uint64_t bytes, char *address)
+void pgasi_segtab_set(int rank, uint64_t offset, uint64_t bytes, char *address)
 {
     uint64_t first =
         ((uint64_t)rank << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT)) + (offset >> PGAS_SEGTAB_SHIFT);
     uint64_t n = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
-    pgas_segtab_entry_t *entry = table->entry;
+    pgas_segtab_entry_t *entry = heaps.table->entry;
     table_protect(entry + first, n, PROT_READ | PROT_WRITE);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t behind = bytes - i * PGASI_SLOT_BYTES;
@@ -116,13 +107,13 @@ static pgas_status_t heap_from_transport(size_t bytes)
     for (int i = 0; i < pgasi_boot.node_size && status == PGAS_OK; i++) {
         int rank = pgasi_boot.node_members[i];
         if (rank == pgasi_boot.rank) {
-            heap_of[i] = address;
+            heaps.of[i] = address;
             continue;
         }
         status = pgasi_tp->ops->key_unpack(pgasi_ctxs[0]->tp, rank, all[rank].key,
-                                           all[rank].key_bytes, &heap_keys[i]);
+                                           all[rank].key_bytes, &heaps.keys[i]);
         if (status == PGAS_OK)
-            status = pgasi_tp->ops->key_map(heap_keys[i], all[rank].address, &heap_of[i]);
+            status = pgasi_tp->ops->key_map(heaps.keys[i], all[rank].address, &heaps.of[i]);
     }
     free(all);
     status = pgasi_boot_agree(status);
@@ -134,9 +125,9 @@ static pgas_status_t heap_from_transport(size_t bytes)
 static void release_heap_keys(void)
 {
     for (int i = 0; i < pgasi_boot.node_size; i++) {
-        if (heap_keys[i])
-            heap_keys[i]->ops->key_release(heap_keys[i]);
-        heap_keys[i] = NULL;
+        if (heaps.keys[i])
+            heaps.keys[i]->ops->key_release(heaps.keys[i]);
+        heaps.keys[i] = NULL;
     }
 }
 
@@ -206,11 +197,11 @@ static pgas_status_t heap_create(size_t heap_bytes)
         if (heap->mem)
             pgasi_tp->ops->mem_release(pgasi_tp, heap->mem);
         heap->mem = NULL;
-        status = pgasi_shm_create_each(bytes, true, &heap_shm, heap_of);
+        status = pgasi_shm_create_each(bytes, true, &heaps.shm, heaps.of);
         if (status != PGAS_OK)
             return status;
-        heap->address = heap_shm.base;
-        pgasi_heap_page_bytes = heap_shm.page_bytes;
+        heap->address = heaps.shm.base;
+        pgasi_heap_page_bytes = heaps.shm.page_bytes;
         if (pgasi_tp)
             status = pgasi_tp->ops->mem_register(pgasi_tp, heap->address, bytes, &heap->mem);
         status = pgasi_boot_agree(status);
@@ -219,7 +210,8 @@ static pgas_status_t heap_create(size_t heap_bytes)
         heap->offset = PGASI_HEAP_OFFSET;
         heap->bytes = heap_bytes;
         for (int i = 0; i < pgasi_boot.node_size; i++)
-            table_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, heap_bytes, heap_of[i]);
+            pgasi_segtab_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, heap_bytes,
+                             heaps.of[i]);
     }
     return status;
 }
@@ -230,66 +222,56 @@ static void heap_destroy(void)
     release_heap_keys();
     if (heap->mem)
         pgasi_tp->ops->mem_release(pgasi_tp, heap->mem);
-    if (heap_shm.base)
-        pgasi_shm_release_each(&heap_shm, heap_of);
-    memset(&heap_shm, 0, sizeof heap_shm);
+    if (heaps.shm.base)
+        pgasi_shm_release_each(&heaps.shm, heaps.of);
+    memset(&heaps.shm, 0, sizeof heaps.shm);
     memset(heap, 0, sizeof *heap);
     pgasi_heap_from_transport = false;
+}
+
+static void free_arrays(void)
+{
+    table_destroy();
+    free(pgasi_segments);
+    free(heaps.of);
+    free(heaps.keys);
+    pgasi_segments = NULL;
+    heaps.of = NULL;
+    heaps.keys = NULL;
 }
 
 pgas_status_t pgasi_segments_start(void)
 {
     size_t bytes = PGASI_ALIGN_UP(pgasi_param.heap_size, (size_t)sysconf(_SC_PAGESIZE));
     pgasi_n_segments = 1 + pgasi_param.segments;
-    next_slot = 0;
-    attached_bytes = attached_high = 0;
-    memset(slots_taken, 0, sizeof slots_taken);
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
-    heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
-    heap_keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
-    pgas_status_t status =
-        pgasi_segments && heap_of && heap_keys ? table_create() : PGAS_ERR_NO_MEMORY;
-    if (pgasi_boot_agree(status) != PGAS_OK) {
-        status = PGAS_ERR_NO_MEMORY;
-        goto free_arrays;
-    }
+    heaps.of = calloc((size_t)pgasi_boot.node_size, sizeof *heaps.of);
+    heaps.keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
+    bool have_all = pgasi_segments && heaps.of && heaps.keys && table_create() == PGAS_OK;
+    pgas_status_t status = pgasi_boot_agree(have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK)
+        goto free_all;
     status = heap_create(bytes);
-    if (status == PGAS_OK)
-        status = pgasi_boot_agree(pgasi_heap_start(bytes));
     if (status != PGAS_OK)
         goto destroy_heap;
-    pgas_segtab = table;
+    pgas_segtab = heaps.table;
     return PGAS_OK;
 
 destroy_heap:
     heap_destroy();
-    table_destroy();
-free_arrays:
-    free(pgasi_segments);
-    free(heap_of);
-    free(heap_keys);
-    pgasi_segments = NULL;
-    heap_of = NULL;
-    heap_keys = NULL;
+free_all:
+    free_arrays();
     return status;
 }
 
 void pgasi_segments_stop(void)
 {
     pgas_segtab = &empty_table;
-    pgasi_regmem_stop();
-    pgasi_heap_stop();
     for (int i = 1; i < pgasi_n_segments; i++)
         if (pgasi_segments[i].mem)
             pgasi_tp->ops->mem_release(pgasi_tp, pgasi_segments[i].mem);
     heap_destroy();
-    table_destroy();
-    free(pgasi_segments);
-    free(heap_of);
-    free(heap_keys);
-    pgasi_segments = NULL;
-    heap_of = NULL;
-    heap_keys = NULL;
+    free_arrays();
 }
 
 /* ---- looking up ---- */
@@ -322,7 +304,7 @@ pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_
         if (inside > heap_bytes || bytes > heap_bytes - inside)
             return PGAS_ERR_RANGE;
         *where_p = local >= 0 ? PGASI_WHERE_HERE : PGASI_WHERE_FAR;
-        *address_p = local >= 0 ? (char *)heap_of[local] + inside : NULL;
+        *address_p = local >= 0 ? (char *)heaps.of[local] + inside : NULL;
         return PGAS_OK;
     }
     if (rank == pgasi_boot.rank) {
@@ -356,255 +338,5 @@ char *pgasi_heap_tail(void)
 
 char *pgasi_heap_tail_at(int node_rank)
 {
-    return (char *)heap_of[node_rank] + pgasi_segments[0].bytes;
-}
-
-/* ---- keys ---- */
-
-/* Under the lock, so that what is described is attached, and detach knows that it was told. */
-pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
-{
-    pgas_status_t status = PGAS_ERR_RANGE;
-    pthread_mutex_lock(&attach_lock);
-    pgasi_segment_t *s = pgasi_segment_find(offset, 1);
-    if (s && s->mem) {
-        size_t key_bytes = PGASI_TP_KEY_MAX;
-        status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);
-        wire_p->offset = s->offset;
-        wire_p->bytes = s->bytes;
-        wire_p->address = (uint64_t)(uintptr_t)s->address;
-        wire_p->key_bytes = (uint32_t)key_bytes;
-        s->told = true;
-    }
-    pthread_mutex_unlock(&attach_lock);
-    return status;
-}
-
-static pgasi_peer_key_t *find_key(const pgasi_ctx_t *ctx, int rank, uint64_t offset)
-{
-    pgasi_peer_key_t *entry = ctx->peer[rank].keys;
-    while (entry && !(offset >= entry->offset && offset - entry->offset < entry->bytes))
-        entry = entry->next;
-    return entry;
-}
-
-/* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes
- * over shared memory. */
-static void open_heap(pgasi_ctx_t *ctx, int rank, const pgasi_peer_key_t *entry)
-{
-    pgasi_ctx_peer_t *peer = &ctx->peer[rank];
-    void *heap;
-    if (!entry->key->direct ||
-        entry->key->ops->key_map(entry->key, entry->address, &heap) != PGAS_OK)
-        return;
-    peer->heap = heap;
-    ctx->has_direct = true;
-    /* looked at without a shared context's lock */
-    __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE);
-}
-
-pgas_status_t pgasi_key_learn(pgasi_ctx_t *ctx, int rank, const pgasi_segment_wire_t *wire)
-{
-    if (find_key(ctx, rank, wire->offset))
-        return PGAS_OK;
-    pgasi_peer_key_t *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        return PGAS_ERR_NO_MEMORY;
-    entry->offset = wire->offset;
-    entry->bytes = wire->bytes;
-    entry->address = wire->address;
-    pgas_status_t status =
-        ctx->tp->ops->key_unpack(ctx->tp, rank, wire->key, wire->key_bytes, &entry->key);
-    if (status != PGAS_OK) {
-        free(entry);
-        return status;
-    }
-    pgasi_peer_key_t **tail = &ctx->peer[rank].keys;
-    while (*tail && wire->offset != PGASI_HEAP_OFFSET)
-        tail = &(*tail)->next;
-    entry->next = *tail;
-    *tail = entry;
-    if (wire->offset == PGASI_HEAP_OFFSET)
-        open_heap(ctx, rank, entry);
-    return PGAS_OK;
-}
-
-pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_t **key_p,
-                                 uint64_t *address_p, char **mapped_p)
-{
-    const pgasi_ctx_peer_t *peer = &ctx->peer[rank];
-    const pgasi_peer_key_t *entry = find_key(ctx, rank, PGASI_HEAP_OFFSET);
-    if (!entry)
-        return PGAS_ERR_NOT_FOUND;
-    *key_p = entry->key;
-    *address_p = entry->address + entry->bytes;
-    *mapped_p = peer->heap_bytes ? peer->heap + entry->bytes : NULL;
-    return PGAS_OK;
-}
-
-/* The request goes through the same context, so a shared context is given up meanwhile; another
- * thread may be faster. */
-static pgas_status_t key_fetch(pgasi_ctx_t *ctx, int rank, uint64_t offset,
-                               pgasi_peer_key_t **entry_p)
-{
-    pgasi_segment_wire_t wire;
-    pgasi_ctx_unlock(ctx);
-    pgas_status_t status = pgasi_hooks.segment_ask(rank, offset, &wire);
-    pgasi_ctx_lock(ctx);
-    if (status == PGAS_OK)
-        status = pgasi_key_learn(ctx, rank, &wire);
-    if (status != PGAS_OK)
-        return status;
-    *entry_p = find_key(ctx, rank, offset);
-    return *entry_p ? PGAS_OK : PGAS_ERR_RANGE;
-}
-
-pgas_status_t pgasi_key_get(pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_t bytes,
-                            pgasi_tp_key_t **key_p, uint64_t *address_p)
-{
-    pgasi_peer_key_t *entry = find_key(ctx, rank, offset);
-    if (PGAS_UNLIKELY(!entry)) {
-        pgas_status_t status = key_fetch(ctx, rank, offset, &entry);
-        if (status != PGAS_OK)
-            return status;
-    }
-    uint64_t inside = offset - entry->offset;
-    if (PGAS_UNLIKELY(inside > entry->bytes || bytes > entry->bytes - inside))
-        return PGAS_ERR_RANGE;
-    *key_p = entry->key;
-    *address_p = entry->address + inside;
-    return PGAS_OK;
-}
-
-/* ---- attached memory ---- */
-
-#define ATTACH_ALIGN 8 /* of the largest word */
-
-static uint64_t slots_of(uint64_t inside, uint64_t bytes)
-{
-    return PGASI_DIV_UP(inside + bytes, PGASI_SLOT_BYTES);
-}
-
-/* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
-static uint64_t find_slots_from(uint64_t slot, uint64_t need)
-{
-    while (slot + need <= PGASI_SLOTS_PER_RANK) {
-        slot = pgasi_bitmap_find_clear(slots_taken, PGASI_SLOTS_PER_RANK, slot);
-        uint64_t end = pgasi_bitmap_find_set(slots_taken, PGASI_SLOTS_PER_RANK, slot);
-        if (end - slot >= need)
-            return slot;
-        slot = end;
-    }
-    return 0;
-}
-
-/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long
- * is rather refused. */
-static uint64_t find_slots(uint64_t need)
-{
-    uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
-    uint64_t slot = find_slots_from(PGASI_MAX(first, next_slot), need);
-    return slot ? slot : find_slots_from(first, need);
-}
-
-static void mark_slots(uint64_t slot, uint64_t n, bool taken)
-{
-    for (uint64_t i = slot; i < slot + n; i++)
-        if (taken)
-            pgasi_bitmap_set(slots_taken, i);
-        else
-            pgasi_bitmap_clear(slots_taken, i);
-}
-
-static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)
-{
-    pgasi_segment_t *s = NULL;
-    for (int i = 1; i < pgasi_n_segments && !s; i++)
-        if (!pgasi_segments[i].bytes)
-            s = &pgasi_segments[i];
-    if (!s) {
-        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes,
-                    pgasi_param.segments);
-        return PGAS_ERR_LIMIT;
-    }
-    /* Pointer and address are aligned alike, since operations on words look at the pointer. */
-    uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes),
-             slot = find_slots(n_slots);
-    if (!slot) {
-        PGASI_ERROR("mem",
-                    "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer "
-                    "may remember; "
-                    "attach once and detach late",
-                    bytes, (unsigned long long)n_slots);
-        return PGAS_ERR_LIMIT;
-    }
-    if (pgasi_tp) {
-        pgas_status_t status = pgasi_tp->ops->mem_register(pgasi_tp, address, bytes, &s->mem);
-        if (status != PGAS_OK)
-            return status;
-    }
-    s->offset = slot * PGASI_SLOT_BYTES + inside;
-    s->address = address;
-    s->told = false;
-    mark_slots(slot, n_slots, true);
-    next_slot = slot + n_slots;
-    attached_bytes += bytes;
-    attached_high = PGASI_MAX(attached_high, attached_bytes);
-    /* the table knows no bytes that do not belong to a GiB's beginning; without it all is
-     * checked */
-    if (!inside)
-        table_set(pgasi_boot.rank, s->offset, bytes, address);
-    __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
-    *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p)
-{
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK)
-        return status;
-    if (!address || !bytes || !ptr_p || bytes > PGAS_OFFSET_MAX)
-        return PGAS_ERR_INVALID;
-    pthread_mutex_lock(&attach_lock);
-    status = attach_locked(address, bytes, ptr_p);
-    pthread_mutex_unlock(&attach_lock);
-    return status;
-}
-
-pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
-{
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK)
-        return status;
-    if (pgas_gptr_rank(ptr) != pgasi_boot.rank)
-        return PGAS_ERR_INVALID;
-    status = PGAS_ERR_INVALID;
-    pthread_mutex_lock(&attach_lock);
-    for (int i = 1; i < pgasi_n_segments; i++) {
-        pgasi_segment_t *s = &pgasi_segments[i];
-        if (s->bytes && s->offset == pgas_gptr_offset(ptr)) {
-            if (s->offset % PGASI_SLOT_BYTES == 0)
-                table_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
-            if (s->mem)
-                pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
-            if (!s->told)
-                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT,
-                           slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
-            attached_bytes -= s->bytes;
-            memset(s, 0, sizeof *s);
-            status = PGAS_OK;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&attach_lock);
-    return status;
-}
-
-void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p)
-{
-    pthread_mutex_lock(&attach_lock);
-    *bytes_p = attached_bytes;
-    *high_p = attached_high;
-    pthread_mutex_unlock(&attach_lock);
+    return (char *)heaps.of[node_rank] + pgasi_segments[0].bytes;
 }

@@ -40,9 +40,17 @@ char *pgasi_heap_tail_at(int node_rank);
 pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_t **key_p,
                                  uint64_t *address_p, char **mapped_p);
 
+/** Start and stop of all below. Collective. */
+pgas_status_t pgasi_mem_start(void);
+void pgasi_mem_stop(void);
 /** Allocates, maps and registers the heap; fills the table. Collective. */
 pgas_status_t pgasi_segments_start(void);
 void pgasi_segments_stop(void);
+
+/** Enters a segment into the table, or removes it (address NULL). */
+void pgasi_segtab_set(int rank, uint64_t offset, uint64_t bytes, char *address);
+/** No memory is attached. */
+void pgasi_attach_start(void);
 
 /** Where a global pointer leads for the calling rank. */
 typedef enum {

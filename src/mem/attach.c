@@ -1,0 +1,178 @@
+/* Memory that the program attaches: it becomes a segment, which peers reach by its key. */
+#include "mem/segment.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/bitmap.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "mem/thread.h"
+#include "pgas/mem.h"
+
+#define ATTACH_ALIGN 8 /* of the largest word */
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t next_slot;
+    uint64_t bytes, high;
+    /* Slots that are attached, or were attached while a peer got their key: a key reaches the old
+     * memory for as long as it exists. */
+    uint64_t slots_taken[PGASI_SLOTS_PER_RANK / 64];
+} attached = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void pgasi_attach_start(void)
+{
+    attached.next_slot = 0;
+    attached.bytes = attached.high = 0;
+    memset(attached.slots_taken, 0, sizeof attached.slots_taken);
+}
+
+static uint64_t slots_of(uint64_t inside, uint64_t bytes)
+{
+    return PGASI_DIV_UP(inside + bytes, PGASI_SLOT_BYTES);
+}
+
+/* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
+static uint64_t find_slots_from(uint64_t slot, uint64_t need)
+{
+    while (slot + need <= PGASI_SLOTS_PER_RANK) {
+        slot = pgasi_bitmap_find_clear(attached.slots_taken, PGASI_SLOTS_PER_RANK, slot);
+        uint64_t end = pgasi_bitmap_find_set(attached.slots_taken, PGASI_SLOTS_PER_RANK, slot);
+        if (end - slot >= need)
+            return slot;
+        slot = end;
+    }
+    return 0;
+}
+
+/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long
+ * is rather refused. */
+static uint64_t find_slots(uint64_t need)
+{
+    uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
+    uint64_t slot = find_slots_from(PGASI_MAX(first, attached.next_slot), need);
+    return slot ? slot : find_slots_from(first, need);
+}
+
+static void mark_slots(uint64_t slot, uint64_t n, bool taken)
+{
+    for (uint64_t i = slot; i < slot + n; i++)
+        if (taken)
+            pgasi_bitmap_set(attached.slots_taken, i);
+        else
+            pgasi_bitmap_clear(attached.slots_taken, i);
+}
+
+static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgasi_segment_t *s = NULL;
+    for (int i = 1; i < pgasi_n_segments && !s; i++)
+        if (!pgasi_segments[i].bytes)
+            s = &pgasi_segments[i];
+    if (!s) {
+        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes,
+                    pgasi_param.segments);
+        return PGAS_ERR_LIMIT;
+    }
+    /* Pointer and address are aligned alike, since operations on words look at the pointer. */
+    uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes),
+             slot = find_slots(n_slots);
+    if (!slot) {
+        PGASI_ERROR("mem",
+                    "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer "
+                    "may remember; "
+                    "attach once and detach late",
+                    bytes, (unsigned long long)n_slots);
+        return PGAS_ERR_LIMIT;
+    }
+    if (pgasi_tp) {
+        pgas_status_t status = pgasi_tp->ops->mem_register(pgasi_tp, address, bytes, &s->mem);
+        if (status != PGAS_OK)
+            return status;
+    }
+    s->offset = slot * PGASI_SLOT_BYTES + inside;
+    s->address = address;
+    s->told = false;
+    mark_slots(slot, n_slots, true);
+    attached.next_slot = slot + n_slots;
+    attached.bytes += bytes;
+    attached.high = PGASI_MAX(attached.high, attached.bytes);
+    /* the table knows no bytes that do not belong to a GiB's beginning; without it all is
+     * checked */
+    if (!inside)
+        pgasi_segtab_set(pgasi_boot.rank, s->offset, bytes, address);
+    __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
+    *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!address || !bytes || !ptr_p || bytes > PGAS_OFFSET_MAX)
+        return PGAS_ERR_INVALID;
+    pthread_mutex_lock(&attached.lock);
+    status = attach_locked(address, bytes, ptr_p);
+    pthread_mutex_unlock(&attached.lock);
+    return status;
+}
+
+pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (pgas_gptr_rank(ptr) != pgasi_boot.rank)
+        return PGAS_ERR_INVALID;
+    status = PGAS_ERR_INVALID;
+    pthread_mutex_lock(&attached.lock);
+    for (int i = 1; i < pgasi_n_segments; i++) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        if (s->bytes && s->offset == pgas_gptr_offset(ptr)) {
+            if (s->offset % PGASI_SLOT_BYTES == 0)
+                pgasi_segtab_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
+            if (s->mem)
+                pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
+            if (!s->told)
+                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT,
+                           slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
+            attached.bytes -= s->bytes;
+            memset(s, 0, sizeof *s);
+            status = PGAS_OK;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&attached.lock);
+    return status;
+}
+
+void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p)
+{
+    pthread_mutex_lock(&attached.lock);
+    *bytes_p = attached.bytes;
+    *high_p = attached.high;
+    pthread_mutex_unlock(&attached.lock);
+}
+
+/* Under the lock, so that what is described is attached, and detach knows that it was told. */
+pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
+{
+    pgas_status_t status = PGAS_ERR_RANGE;
+    pthread_mutex_lock(&attached.lock);
+    pgasi_segment_t *s = pgasi_segment_find(offset, 1);
+    if (s && s->mem) {
+        size_t key_bytes = PGASI_TP_KEY_MAX;
+        status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);
+        wire_p->offset = s->offset;
+        wire_p->bytes = s->bytes;
+        wire_p->address = (uint64_t)(uintptr_t)s->address;
+        wire_p->key_bytes = (uint32_t)key_bytes;
+        s->told = true;
+    }
+    pthread_mutex_unlock(&attached.lock);
+    return status;
+}

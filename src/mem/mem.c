@@ -1,0 +1,25 @@
+/* Start and stop of global memory: the heaps and their table, the allocator in the own heap, attached
+ * memory and registered memory. */
+#include "mem/segment.h"
+
+#include "boot/boot.h"
+#include "mem/regmem.h"
+
+pgas_status_t pgasi_mem_start(void)
+{
+    pgasi_attach_start();
+    pgas_status_t status = pgasi_segments_start();
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_boot_agree(pgasi_heap_start(pgasi_segments[0].bytes));
+    if (status != PGAS_OK)
+        pgasi_segments_stop();
+    return status;
+}
+
+void pgasi_mem_stop(void)
+{
+    pgasi_regmem_stop();
+    pgasi_heap_stop();
+    pgasi_segments_stop();
+}
