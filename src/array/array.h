@@ -21,6 +21,7 @@
 #include "base/param.h"
 #include "pgas/array.h"
 #include "pgas/gptr.h"
+#include "msg/serve.h"
 
 struct pgasi_array;
 

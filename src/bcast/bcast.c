@@ -18,12 +18,14 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "call/notify.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "bcast/tree.h"
@@ -271,7 +273,8 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
         child_answered(e, pgas_thread_rank(source), ack.error);
 }
 
-void pgasi_bcast_peer_died(int rank)
+/* Ends with PGAS_ERR_PEER what broadcasts still expect from a dead rank. */
+static void end_for_dead(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* what follows may send, as handlers do */
     size_t n = entries ? (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX : 0;
@@ -423,13 +426,13 @@ static void on_thread(const void *args, size_t bytes, pgas_thread_t source, void
         shared_run_ended(f.shared, run_now(f.handler, args, bytes, f.source, &f.shared->run));
 }
 
-/* It left before. */
-static void on_thread_left(const void *args, size_t bytes, pgas_thread_t source, void *context)
+/* The thread left before the call ran. */
+static bool on_thread_left(const void *args, size_t bytes, pgas_thread_t source)
 {
-    (void)context;
     for_thread_t f;
     if (read_for_thread(&f, args, bytes, source))
         shared_run_ended(f.shared, PGAS_ERR_PEER);
+    return true;
 }
 
 static void tell_thread(int slot, const for_thread_t *f, const void *args, size_t bytes)
@@ -640,6 +643,7 @@ pgas_status_t pgasi_bcast_start(void)
     entries = pgasi_lazy_alloc(n * sizeof *entries);
     places_taken = 0;
     pgasi_bcast_stats = (pgasi_bcast_stats_t){ 0, 0 };
+    pgasi_hooks.death_settled[PGASI_LAYER_BCAST] = end_for_dead;
     pgasi_handler_set_internal(PGASI_DESC_BCAST, on_bcast);
     pgasi_handler_set_internal(PGASI_DESC_BCAST_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_DESC_BCAST_THREAD, on_thread);

@@ -67,8 +67,6 @@ static inline uint64_t pgasi_bcast_table_bytes(uint64_t n_ranks)
 
 pgas_status_t pgasi_bcast_start(void);
 void pgasi_bcast_stop(void);
-/** What dead ranks owe to broadcasts ends with PGAS_ERR_PEER. Not in a handler, no lock held. */
-void pgasi_bcast_peer_died(int rank);
 
 /** Messages that this rank has sent to others for broadcasts: down the tree, and acknowledgements
  *  up. */

@@ -6,12 +6,11 @@ __thread pgasi_thread_hooks_t pgasi_thread_hooks;
 
 void pgasi_hooks_want_poll(pgasi_layer_t layer, bool wants)
 {
-    if (pgasi_hooks_poll_is_wanted(layer) == wants)
-        return;
     uint32_t bit = UINT32_C(1) << layer;
+    /* Another thread may be about to clear the bit, so setting it is always a store of its own. */
     if (wants)
-        __atomic_fetch_or(&pgasi_hooks.poll_wanted, bit, __ATOMIC_RELAXED);
-    else
+        __atomic_fetch_or(&pgasi_hooks.poll_wanted, bit, __ATOMIC_RELEASE);
+    else if (pgasi_hooks_poll_is_wanted(layer))
         __atomic_fetch_and(&pgasi_hooks.poll_wanted, ~bit, __ATOMIC_RELAXED);
 }
 

@@ -25,10 +25,12 @@
  *  |                  | node and not mapped                      |              |                 |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
  *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/   |
- *  | poll             | call/progress.c: a round of progress,    | any, holds   | array/array.c   |
- *  |                  | if the layer wants it                    | receive lock |                 |
- *  | death_settled    | call/progress.c: a rank died, and what   | any, without | array/lock.c    |
- *  |                  | call/ waited for from it has ended       | locks        |                 |
+ *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/pull.c,    |
+ *  |                  | if the layer wants it                    | receive lock | array/array.c   |
+ *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/parcel.c,  |
+ *  |                  | call/ waited for from it has ended       | locks        | bcast/bcast.c,  |
+ *  |                  |                                          |              | object/lock.c,  |
+ *  |                  |                                          |              | array/lock.c    |
  *  | on_block         | boot/wait.c: a wait of this thread       | that thread  | call/task.c     |
  *  |                  | begins, and ends                         |              |                 |
  *  | work             | boot/wait.c: progress found nothing      | that thread  | call/call.c     |

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
@@ -525,17 +526,20 @@ static void on_ready(const void *args, size_t bytes, pgas_thread_t source, void 
         pgasi_parcel_finish(p);
 }
 
-bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source)
+static bool refuse_piece(const void *args, size_t bytes, pgas_thread_t source)
 {
-    pgasi_parcel_t *p =
-        handler == PGASI_DESC_PARCEL_READY ? pgasi_pull_ready(args, bytes, source) : NULL;
-    if (handler == PGASI_DESC_PARCEL)
-        piece_arrived(args, bytes, source, true);
-    if (p) {
-        p->status = PGAS_ERR_PEER;
-        pgasi_parcel_finish(p);
-    }
-    return p || handler == PGASI_DESC_PARCEL;
+    piece_arrived(args, bytes, source, true);
+    return true;
+}
+
+static bool refuse_ready(const void *args, size_t bytes, pgas_thread_t source)
+{
+    pgasi_parcel_t *p = pgasi_pull_ready(args, bytes, source);
+    if (!p)
+        return false;
+    p->status = PGAS_ERR_PEER;
+    pgasi_parcel_finish(p);
+    return true;
 }
 
 /* ---- what handlers see ---- */
@@ -613,7 +617,8 @@ static void drop_partials(int rank)
     }
 }
 
-void pgasi_parcels_peer_died(int rank)
+/* Forgets what a dead rank had begun to send, or asked for. */
+static void forget_dead(int rank)
 {
     drop_partials(rank);
     pgasi_inbox_lock();
@@ -629,6 +634,9 @@ pgas_status_t pgasi_parcels_start(void)
     copies_held = 0;
     pgasi_handler_set_internal(PGASI_DESC_PARCEL, on_parcel);
     pgasi_handler_set_internal(PGASI_DESC_PARCEL_READY, on_ready);
+    pgasi_handler_set_refused(PGASI_DESC_PARCEL, refuse_piece);
+    pgasi_handler_set_refused(PGASI_DESC_PARCEL_READY, refuse_ready);
+    pgasi_hooks.death_settled[PGASI_LAYER_BULK] = forget_dead;
     pgasi_pulls_start();
     return PGAS_OK;
 }

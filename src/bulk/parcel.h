@@ -133,9 +133,6 @@ void pgasi_parcels_stop(void);
 /** Runs the call, here or on a handler thread, or tells its counter why not; then the parcel is
  *  gone. In the context of handlers. */
 void pgasi_parcel_finish(pgasi_parcel_t *p);
-/** A descriptor for parcels at a port that no thread answers to any more: its call is not run, who
- *  waits hears PGAS_ERR_PEER. False if it is another descriptor. */
-bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source);
 void pgasi_parcel_destroy(pgasi_parcel_t *p);
 /** The one whose handler the thread runs, or NULL. */
 const pgasi_parcel_t *pgasi_parcel_running(void);
@@ -144,8 +141,6 @@ static inline bool pgasi_parcel_in_inbox(void)
 {
     return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
 }
-/** What a rank that died had begun to send, or asked for, is forgotten. Takes the inbox lock. */
-void pgasi_parcels_peer_died(int rank);
 
 /* pull.c */
 /** A complete parcel with buffers to be read; any port's thread. */
@@ -155,19 +150,11 @@ void pgasi_pull_begin(pgasi_parcel_t *p);
 void pgasi_pulls_released(void);
 /** Takes the parcel whose buffers have been read; NULL if it is not known. */
 pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
-/** Goes on with pulls whose data have come, and runs their calls. Inbox lock held. Returns
- *  events. */
-int pgasi_pulls_progress(void);
-/** True if that has something to do. */
-bool pgasi_pulls_wait(void);
 /** The most bytes of pulled buffers that this rank held at one time. */
 uint64_t pgasi_pulls_high(void);
 void pgasi_pulls_peer_died(int rank); /* inbox lock held */
 void pgasi_pulls_start(void);
 void pgasi_pulls_stop(void);
-/** For quiescence: calls whose buffers are being read, and bytes told to ports, and those calls
- *  that ended; the latter is read first. */
-extern uint64_t pgasi_pulls_begun, pgasi_pulls_ended;
 /** Copies between this rank's memory and private memory of another of the node; false if that is
  *  not to be had. */
 bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
@@ -175,7 +162,8 @@ bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool wr
  *  stores; NULL if nowhere. */
 void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
 
-/** Asks for a round of pgasi_pulls_progress. */
+/** Asks for a round of progress: it goes on with pulls and replies, and runs calls whose data have
+ *  arrived. */
 void pgasi_pulls_call(void);
 /** Makes a segment known to context 0 by the key that came with a parcel, if ptr and bytes lie in
  *  it. */
@@ -183,10 +171,8 @@ bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t 
                         uint64_t bytes);
 
 /* reply.c */
-/** pgas_reply for a reply larger than PGAS_CALL_MAX, to the call that the thread is running. */
-pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes);
 /** Goes on with replies that are being put; true if the transport wants to be asked again. Part of
- *  pgasi_pulls_progress. */
+ *  a round of pulls. */
 bool pgasi_replies_progress(void);
 void pgasi_replies_peer_died(int rank); /* inbox lock held */
 void pgasi_replies_stop(void);

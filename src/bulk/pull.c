@@ -22,20 +22,20 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
 #include "msg/descriptor.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/rma.h"
 
 #define ASK_BYTES  ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
 #define ASKING_MAX 8                    /* calls whose buffers come in pieces at one time */
-
-uint64_t pgasi_pulls_begun, pgasi_pulls_ended;
 
 static pgasi_parcel_t *pending, **pending_end = &pending;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,17 +45,11 @@ static uint64_t pulls_held;                      /* bytes of buffers read or bei
 static uint64_t held_high;
 static uint64_t last_number; /* of a parcel */
 static int n_asking;
-static int ready; /* pgasi_pulls_progress has something to do */
 static bool vm_refused;
 
 void pgasi_pulls_call(void)
 {
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-}
-
-bool pgasi_pulls_wait(void)
-{
-    return __atomic_load_n(&ready, __ATOMIC_RELAXED);
+    pgasi_hooks_want_poll(PGASI_LAYER_BULK, true);
 }
 
 uint64_t pgasi_pulls_high(void)
@@ -424,7 +418,7 @@ static void hand_to_port(pgasi_parcel_t *p)
     if (p->status == PGAS_OK)
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
     /* which the port counts as consumed */
-    __atomic_fetch_add(&pgasi_pulls_begun, sizeof desc, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pgasi_quiesce.begun, sizeof desc, __ATOMIC_RELEASE);
     pthread_mutex_lock(&lock);
     p->next = read_for_ports;
     read_for_ports = p;
@@ -467,7 +461,7 @@ static void finish(pgasi_parcel_t **at)
     } else {
         hand_to_port(p);
     }
-    __atomic_store_n(&pgasi_pulls_ended, pgasi_pulls_ended + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
 
 /* One pass; true if another may find more to do, which is so when memory has become free. */
@@ -523,7 +517,7 @@ static int progress_in_handlers(void)
 {
     int n = 0;
     bool retry = false;
-    __atomic_store_n(&ready, 0, __ATOMIC_RELAXED);
+    pgasi_hooks_want_poll(PGASI_LAYER_BULK, false);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     take_up();
     while (pass(&n, &retry)) {
@@ -534,7 +528,7 @@ static int progress_in_handlers(void)
     return n + retry; /* a service thread does not sleep over what must be tried again */
 }
 
-int pgasi_pulls_progress(void)
+static int progress(void)
 {
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     int n = progress_in_handlers();
@@ -550,7 +544,7 @@ void pgasi_pulls_released(void)
 
 void pgasi_pull_begin(pgasi_parcel_t *p)
 {
-    __atomic_fetch_add(&pgasi_pulls_begun, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pgasi_quiesce.begun, 1, __ATOMIC_RELEASE);
     if (pgasi_parcel_in_inbox()) {
         append(p);
         progress_in_handlers();
@@ -579,9 +573,10 @@ void pgasi_pulls_start(void)
     pending = come = read_for_ports = NULL;
     pending_end = &pending;
     come_end = &come;
-    pulls_held = held_high = pgasi_pulls_begun = pgasi_pulls_ended = 0;
-    n_asking = ready = 0;
+    pulls_held = held_high = 0;
+    n_asking = 0;
     vm_refused = false;
+    pgasi_hooks.poll[PGASI_LAYER_BULK] = progress;
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
 }
 

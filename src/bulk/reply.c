@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "base/checks.h"
+#include "base/param.h"
 #include "boot/boot.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
 #include "msg/descriptor.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -95,7 +97,7 @@ static void end_push(push_t *p)
     else if (!p->dropped)
         send_pieces(p->rank, p->token, p->data, p->bytes);
     free(p);
-    __atomic_store_n(&pgasi_pulls_ended, pgasi_pulls_ended + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
 
 bool pgasi_replies_progress(void)
@@ -136,7 +138,7 @@ static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, 
                    .bytes = bytes };
     memcpy(p->data, data, bytes);
     pushes = p;
-    __atomic_fetch_add(&pgasi_pulls_begun, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pgasi_quiesce.begun, 1, __ATOMIC_RELEASE);
     if (take_steps(p) || !p->waits)
         pgasi_pulls_call();
     return true;
@@ -164,7 +166,7 @@ static bool put_reply(const pgasi_parcel_head_t *h, int rank, const void *data, 
 }
 
 /* The wire has less room for the size than the head of the parcel. */
-pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes)
+static pgas_status_t reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes)
 {
     int rank = pgas_thread_rank(call->source);
     uint32_t token = pgasi_wire_token(call->wire);
@@ -181,6 +183,52 @@ pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint
     bool pushed = asked && pgasi_parcel_in_inbox() && begin_push(asked, rank, data, bytes);
     return pushed ? PGAS_OK : send_pieces(rank, token, data, bytes);
 }
+
+pgas_status_t pgas_reply(const void *data, size_t bytes)
+{
+    pgasi_call_t *c = pgasi_call_at_hand();
+    if ((!c && !pgasi_self.in_handler && !pgasi_self.in_task) || (c && c->replied))
+        return PGAS_ERR_CONTEXT;
+    if (!c || !pgasi_wire_wants_reply(c->wire))
+        return PGAS_OK;
+    if (bytes && !data)
+        return PGAS_ERR_INVALID;
+    if (pgasi_wire_reply_bytes(c->wire) <= pgasi_param.call_max)
+        return bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : pgasi_reply(data, bytes);
+    c->replied = true;
+    pgasi_call_t copy = *c; /* waiting for room may run others */
+    return reply_large(&copy, data, bytes);
+}
+
+/* ---- asking for a reply of any size ---- */
+
+static pgas_status_t ask(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                         void *reply, size_t reply_bytes, pgas_sync_t *sync)
+{
+    return reply_bytes > pgasi_param.call_max
+               ? pgasi_parcel_return(rank, handler, args, bytes, reply, reply_bytes, sync)
+               : pgasi_ask_nb(rank, handler, args, bytes, reply, reply_bytes, sync);
+}
+
+pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                               void *reply, size_t reply_bytes, pgas_sync_t *executed)
+{
+    static char nothing;
+    pgas_sync_t own = { 1, PGAS_OK, 0 };
+    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
+    if (status == PGAS_OK && !reply && reply_bytes)
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && !executed)
+        status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && executed && !pgasi_sync_is_live(executed))
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK)
+        status = ask(rank, handler, args, bytes, reply ? reply : &nothing, reply_bytes,
+                     executed ? executed : &own);
+    return status == PGAS_OK && !executed ? pgas_sync_wait(&own, -1) : status;
+}
+
+/* ---- ends ---- */
 
 void pgasi_replies_peer_died(int rank)
 {

@@ -13,6 +13,7 @@
 #include "call/progress.h"
 #include "msg/descriptor.h"
 #include "call/route.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

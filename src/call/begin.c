@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "boot/boot.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

@@ -9,12 +9,14 @@
 #include "boot/wait.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "call/call.h"
 #include "call/progress.h"
 #include "call/task.h"
 #include "mem/thread.h"
 #include "pgas/coll.h"
 #include "pgas/rma.h"
+
+pgasi_quiesce_t pgasi_quiesce;
 
 /* then quiescence tells for whom it waits, if that may be for ever */
 #define PATIENCE_NS UINT64_C(1000000000)
@@ -65,10 +67,10 @@ static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
     static uint64_t mine[2], sums[2]; /* MPI may write there after a collective that was given up */
     mine[0] = counted(work ? &work->ended : NULL);
     /* before tasks: what ended may have become one */
-    mine[0] += __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE);
+    mine[0] += __atomic_load_n(&pgasi_quiesce.ended, __ATOMIC_ACQUIRE);
     mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
     mine[1] = pgasi_tasks_pending();
-    mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_pulls_begun, __ATOMIC_ACQUIRE);
+    mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_quiesce.begun, __ATOMIC_ACQUIRE);
     mine[1] += counted(work ? &work->made : NULL);
     pgas_status_t status = pgas_allreduce(NULL, mine, sums, 2, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK)

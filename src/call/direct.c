@@ -9,13 +9,11 @@
 #include <string.h>
 
 #include "boot/boot.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 
 #define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
-
-pgas_call_run_t pgas_call_run;
-__thread pgas_call_path_t pgas_call_path;
 
 /* ---- the long way ---- */
 
@@ -54,11 +52,6 @@ static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_han
 }
 
 /* ---- the short ways ---- */
-
-void pgasi_outbox_peer_died(void)
-{
-    __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);
-}
 
 static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uint64_t epoch)
 {

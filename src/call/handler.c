@@ -5,11 +5,6 @@
  * only to find the culprit), sort them and give numbers behind those already given. So numbers do
  * not depend on addresses, link order or the order of registration. */
 
-/* Where the loop over the calls of a batch happens to lie makes a tenth of their rate. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-#pragma GCC optimize("align-loops=64")
-#endif
-
 #include "call/handler.h"
 
 #include <stdlib.h>
@@ -19,7 +14,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
-#include "bulk/parcel.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/thread.h"
@@ -33,16 +27,8 @@ typedef struct {
     pgas_handler_t number; /* 0: not agreed yet */
 } registration_t;
 
-pgasi_handler_entry_t pgasi_handlers[PGAS_HANDLERS_MAX + 1];
-uint32_t pgasi_n_handlers;
-uint64_t pgasi_n_dropped;
-
 /* as registered, also of those that may wait */
 static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
-static pgas_handler_fn_t internal[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
-static pgas_handler_batch_fn_t internal_batch[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
-/* NULL: nobody wants to know */
-static pgas_handler_fn_t refused[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
 
@@ -213,46 +199,7 @@ void pgasi_handlers_stop(void)
     pgasi_n_handlers = 0;
 }
 
-void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn)
-{
-    internal[id - PGASI_DESC_FIRST_INTERNAL] = fn;
-}
-
-void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn)
-{
-    internal_batch[id - PGASI_DESC_FIRST_INTERNAL] = fn;
-}
-
-void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn)
-{
-    refused[id - PGASI_DESC_FIRST_INTERNAL] = fn;
-}
-
 /* ---- running ---- */
-
-static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args,
-                                                         size_t bytes, pgas_thread_t source)
-{
-    if (number >= PGASI_DESC_FIRST_INTERNAL && number < PGASI_DESC_END_INTERNAL &&
-        internal[number - PGASI_DESC_FIRST_INTERNAL]) {
-        internal[number - PGASI_DESC_FIRST_INTERNAL](args, bytes, source, NULL);
-        return PGAS_OK;
-    }
-    if (pgasi_first_dropped())
-        PGASI_ERROR("call", "rank %d called handler %u, which does not exist here: dropped",
-                    pgas_thread_rank(source), number);
-    return PGAS_ERR_NOT_FOUND;
-}
-
-static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
-                                pgas_thread_t source)
-{
-    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers))
-        return run_other(number, args, bytes, source);
-    pgasi_handler_entry_t *e = &pgasi_handlers[number];
-    e->fn(args, bytes, source, e->context);
-    return PGAS_OK;
-}
 
 /* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as
  * context. */
@@ -296,25 +243,19 @@ static void on_spawn(const void *args, size_t bytes, pgas_thread_t source, void 
     spawn(args, bytes, source, 0);
 }
 
-void pgasi_spawn_set_handler(void)
-{
-    pgasi_handler_set_internal(PGASI_DESC_SPAWN, on_spawn);
-}
-
 /* Answers when it has run, on another thread. */
-static bool run_later(uint64_t header, const char *desc, pgas_thread_t source, uint64_t wire)
+static bool run_later(uint32_t number, const void *args, size_t bytes, pgas_thread_t source,
+                      uint64_t wire)
 {
-    uint32_t number = pgasi_desc_handler(header);
-    size_t bytes = pgasi_desc_bytes(header);
     if (number == PGASI_DESC_SPAWN) {
-        spawn(desc + 16, bytes, source, wire);
+        spawn(args, bytes, source, wire);
         return true;
     }
     if (!pgasi_handler_blocks(number))
         return false;
     wire = pgasi_call_arrived(source, number, wire);
     pgasi_task_call_t call = { &waiting_entries[number], source, number, false, wire };
-    pgasi_task_call(&call, desc + 16, bytes);
+    pgasi_task_call(&call, args, bytes);
     return true;
 }
 
@@ -322,7 +263,7 @@ pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t b
                                      pgas_thread_t source)
 {
     if (number - 1u >= pgasi_n_handlers)
-        return run_other(number, args, bytes, source);
+        return pgasi_dispatch(number, args, bytes, source);
     const pgasi_handler_entry_t *e = &waiting_entries[number];
     e->fn(args, bytes, source, e->context);
     return PGAS_OK;
@@ -335,163 +276,26 @@ pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t by
                                               : PGAS_ERR_NOT_FOUND;
 }
 
-static __attribute__((noinline)) void run_with_token(uint64_t header, const char *desc,
-                                                     pgas_thread_t source)
-{
-    uint64_t wire;
-    memcpy(&wire, desc + 8, sizeof wire);
-    if (run_later(header, desc, source, wire))
-        return;
-    pgasi_call_t before = pgasi_call_begin(source, pgasi_desc_handler(header), wire);
-    pgas_status_t status =
-        run(pgasi_desc_handler(header), desc + 16, pgasi_desc_bytes(header), source);
-    pgasi_call_end(before, status);
-}
+/* ---- calls whose end somebody waits for ---- */
 
-static __attribute__((noinline, cold)) void report_malformed(int source_rank)
-{
-    if (pgasi_first_dropped())
-        PGASI_ERROR("call", "malformed message from rank %d: dropped", source_rank);
-}
-
-static __attribute__((noinline)) void run_others(uint32_t number, const char *args, size_t bytes,
-                                                 size_t stride, size_t n, pgas_thread_t source)
-{
-    uint32_t i = number - PGASI_DESC_FIRST_INTERNAL;
-    if (i < PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL && internal_batch[i]) {
-        internal_batch[i](args, bytes, stride, n, source, NULL);
-        return;
-    }
-    for (; n > 0; n--, args += stride)
-        run_other(number, args, bytes, source);
-}
-
-/* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it
- * falls across two. */
-static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args,
-                                                            size_t bytes, size_t stride, size_t n,
-                                                            pgas_thread_t source, void *context)
-{
-    do {
-        fn(args, bytes, source, context);
-        args += stride;
-    } while (--n > 0);
-}
-
-/* Calls of one kind. */
-static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride,
-                             size_t n, pgas_thread_t source)
-{
-    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers)) {
-        run_others(number, args, bytes, stride, n, source);
-        return;
-    }
-    pgasi_handler_entry_t e = pgasi_handlers[number];
-    if (e.batch && n > 1) {
-        e.batch(args, bytes, stride, n, source, e.context);
-        return;
-    }
-    run_each(e.fn, args, bytes, stride, n, source, e.context);
-}
-
-void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
-                       pgas_thread_t source)
-{
-    run_calls(number, args, bytes, stride, n, source);
-}
-
-/* The calls of one header. */
-static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
-{
-    run_calls(pgasi_desc_handler(header), args, pgasi_desc_bytes(header), pgasi_desc_stride(header),
-              1 + (size_t)pgasi_desc_more(header), source);
-}
-
-/* The header at `at`, checked; 0: malformed. */
-static inline uint64_t header_at(const char *at, const char *end, int source_rank)
-{
-    uint64_t header = *(const uint64_t *)(const void *)at;
-    if (PGAS_LIKELY(header & PGASI_DESC_PHASES && pgasi_desc_room(header) <= (size_t)(end - at)))
-        return header;
-    report_malformed(source_rank);
-    return 0;
-}
-
-uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank)
-{
-    const char *at = descs, *end = descs + bytes;
-    const uint32_t source_bits = (uint32_t)source_rank << PGAS_SLOT_BITS;
-    uint64_t n = 0;
-    while (end - at >= 8) {
-        uint64_t header = header_at(at, end, source_rank);
-        if (PGAS_UNLIKELY(!header))
-            break;
-        pgas_thread_t source = source_bits | (pgas_thread_t)pgasi_desc_slot(header);
-        if (PGAS_UNLIKELY(header & PGASI_DESC_TOKEN))
-            run_with_token(header, at, source);
-        else
-            run_all(header, at + 8, source);
-        at += pgasi_desc_room(header);
-        n += 1 + (uint64_t)pgasi_desc_more(header);
-    }
-    return n;
-}
-
-void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank)
-{
-    char *at = descs, *end = descs + bytes;
-    while (end - at >= 8) {
-        uint64_t header = *(const uint64_t *)(const void *)at, wire;
-        size_t room = pgasi_desc_room(header);
-        if (room > (size_t)(end - at))
-            break;
-        if (header & PGASI_DESC_TOKEN) {
-            memcpy(&wire, at + 8, sizeof wire);
-            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_desc_slot(header)),
-                                      pgasi_desc_handler(header), wire);
-            memcpy(at + 8, &wire, sizeof wire);
-        }
-        at += room;
-    }
-}
-
-/* Calls of the library's own whose end somebody waits for all the same; false if they are none. */
-static bool tell_refused(uint64_t header, const char *args, pgas_thread_t source)
+static void run_with_token(uint64_t header, const void *args, pgas_thread_t source, uint64_t wire)
 {
     uint32_t number = pgasi_desc_handler(header);
-    size_t bytes = pgasi_desc_bytes(header), stride = pgasi_desc_stride(header);
-    bool ours = number >= PGASI_DESC_FIRST_INTERNAL && number < PGASI_DESC_END_INTERNAL,
-         told = false;
-    pgas_handler_fn_t fn = ours ? refused[number - PGASI_DESC_FIRST_INTERNAL] : NULL;
-    for (uint32_t i = 0; ours && i <= pgasi_desc_more(header); i++, args += stride) {
-        if (fn)
-            fn(args, bytes, source, NULL);
-        told = fn || pgasi_parcel_refuse(number, args, bytes, source);
-    }
-    return told;
+    size_t bytes = pgasi_desc_bytes(header);
+    if (run_later(number, args, bytes, source, wire))
+        return;
+    pgasi_call_t before = pgasi_call_begin(source, number, wire);
+    pgasi_call_end(before, pgasi_dispatch(number, args, bytes, source));
 }
 
-uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank)
+static void refuse_with_token(pgas_thread_t source, uint32_t number, uint64_t wire)
 {
-    const char *at = descs, *end = descs + bytes;
-    uint64_t n = 0;
-    while (end - at >= 8) {
-        uint64_t header = header_at(at, end, source_rank), wire;
-        if (!header)
-            break;
-        pgas_thread_t source = pgas_thread_make(source_rank, pgasi_desc_slot(header));
-        bool token = header & PGASI_DESC_TOKEN;
-        memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
-        if (token && wire) { /* 0: whoever asked has heard that it arrived */
-            pgasi_call_end(pgasi_call_begin(source, pgasi_desc_handler(header),
-                                            wire & ~PGASI_WIRE_ARRIVED),
-                           PGAS_ERR_PEER);
-        } else if (!tell_refused(header, at + (token ? 16 : 8), source) && pgasi_first_dropped()) {
-            PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped",
-                        source_rank, pgasi_desc_handler(header));
-        }
-        at += pgasi_desc_room(header);
-        n += 1 + (uint64_t)pgasi_desc_more(header);
-    }
-    return n;
+    pgasi_call_end(pgasi_call_begin(source, number, wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
+}
+
+void pgasi_handlers_start(void)
+{
+    static const pgasi_token_ops_t ops = { run_with_token, refuse_with_token, pgasi_call_arrived };
+    pgasi_dispatch_set_tokens(&ops);
+    pgasi_handler_set_internal(PGASI_DESC_SPAWN, on_spawn);
 }

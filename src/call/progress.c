@@ -26,11 +26,8 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "bcast/bcast.h"
 #include "msg/inbox.h"
-#include "object/lock.h"
 #include "msg/outbox.h"
-#include "bulk/parcel.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -92,26 +89,8 @@ static __attribute__((noinline)) void settle_deaths(void)
         if (!pgasi_boot_is_dead(r))
             continue;
         pgasi_sync_peer_died(r);
-        pgasi_parcels_peer_died(r);
-        pgasi_bcast_peer_died(r);
-        pgasi_locks_peer_died(r);
         pgasi_hooks_death_settled(r);
     }
-}
-
-pgasi_path_state_t pgasi_serve_begin(void)
-{
-    pgasi_inbox_lock();
-    return pgasi_handlers_enter(true);
-}
-
-void pgasi_serve_end(pgasi_path_state_t before)
-{
-    pgasi_handlers_leave(before);
-    pgasi_outbox_t *ob = pgasi_ctxs[PGASI_CTX_SERVICE]->outbox;
-    if (ob)
-        pgasi_outbox_publish_all(ob, PGASI_PUBLISH_DRAINED);
-    pgasi_inbox_unlock();
 }
 
 /* ---- how often to look at the transport ---- */
@@ -236,8 +215,6 @@ static int serve(uint64_t n, bool look)
         n += (uint64_t)pgasi_ctxs_help();
     if (look && ctx->tp)
         n += (uint64_t)look_at_transport(ctx->tp);
-    if (PGAS_UNLIKELY(pgasi_pulls_wait()))
-        n += (uint64_t)pgasi_pulls_progress();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED)))
         n += (uint64_t)pgasi_hooks_poll();
     if (ctx->outbox) {
@@ -263,7 +240,7 @@ static int serve_if_free(void)
 static bool service_has_work(void)
 {
     const pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    return pgasi_pulls_wait() || __atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED) ||
+    return __atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED) ||
            held_back(__atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE));
 }
 

@@ -17,21 +17,6 @@ void pgasi_progress_before_sleep(void);
  *  again for the rest. */
 void pgasi_progress_when_rung(void);
 
-/** Publishes what the calling thread has gathered and waits until all that it has issued has left,
- *  so that the thread may stay away from the library: nobody else progresses its context. Not in a
- *  handler. */
-pgas_status_t pgasi_call_complete(void);
-
-/** Around what handlers might do, elsewhere: with the inbox lock, sending through context 0. No
- *  context's lock is held, but a port's may be. */
-pgasi_path_state_t pgasi_serve_begin(void);
-void pgasi_serve_end(pgasi_path_state_t before);
-/** The thread is inside of that, or runs a handler for any thread of the rank. */
-static inline bool pgasi_is_serving(void)
-{
-    return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
-}
-
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
 

@@ -90,10 +90,18 @@ typedef struct {
 } pgasi_sync_stats_t;
 extern pgasi_sync_stats_t pgasi_sync_stats;
 
+/** The call that the thread is running right now, if somebody waits for it; else NULL. Calls that
+ *  run while it waits have their own. */
+pgasi_call_t *pgasi_call_at_hand(void);
+
 /** pgas_reply for the library's own handlers, whose answers PGAS_CALL_MAX does not bound. */
 pgas_status_t pgasi_reply(const void *data, size_t bytes);
 
-/** pgas_call_return for the library's own handlers too; waits. */
+/** pgas_call_return for replies of at most PGAS_CALL_MAX bytes, of any handler. sync, which the
+ *  caller keeps alive, is lowered by one when the reply is there. */
+pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
+                           size_t reply_bytes, pgas_sync_t *sync);
+/** The same, and waits for the reply. */
 pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                         size_t reply_bytes);
 

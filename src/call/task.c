@@ -18,6 +18,7 @@
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/outbox.h"
+#include "call/call.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

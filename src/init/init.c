@@ -11,6 +11,7 @@
 #include "boot/wait.h"
 #include "init/account.h"
 #include "call/agg.h"
+#include "call/call.h"
 #include "call/consumer.h"
 #include "bcast/bcast.h"
 #include "object/delegate.h"
@@ -85,7 +86,7 @@ static pgas_status_t call_start(void)
     pgasi_sync_set_handlers();
     pgasi_delegate_start();
     pgasi_owner_start();
-    pgasi_spawn_set_handler();
+    pgasi_handlers_start();
     pgasi_agg_start();
     pgasi_hooks.message_arrived = pgasi_far_arrived;
     pgasi_hooks.peer_lost = pgasi_peer_lost;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include "base/checks.h"
 #include "base/param.h"
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "msg/descriptor.h"

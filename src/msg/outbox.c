@@ -17,6 +17,9 @@
 #define BUFFERS_MAX PGASI_OUTBOX_BUFFERS
 PGASI_STATIC_ASSERT(BUFFERS_MAX == 64, "one bit each in slots_taken");
 
+pgas_call_run_t pgas_call_run;
+__thread pgas_call_path_t pgas_call_path;
+
 /* ---- making and ending ---- */
 
 /* A batch must fit a chunk, whose rest may be lost, and a message. */
@@ -339,6 +342,11 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
         call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_ANSWER, true);
     pgasi_out_check_lost(rank, status);
     return status;
+}
+
+void pgasi_outbox_peer_died(void)
+{
+    __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);
 }
 
 /* ---- limits, sizes and sums ---- */

@@ -65,13 +65,8 @@ static inline void pgasi_handlers_leave(pgasi_path_state_t before)
     pgas_call_path.epoch = before.epoch;
     pgas_call_path.context = before.context;
 }
-/** Drops the call that the thread has begun, if it has one: it leaves, or its handler has ended. */
-void pgasi_call_forget(void);
 /** Makes the tail exact of a window in which the calling thread made inline calls. */
 void pgasi_call_settle(pgas_call_window_t *window);
-/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a context
- *  and outbox of its own. */
-void pgasi_call_path_open(void);
 
 /** The outbox of a context, made on first use; destroyed with the context's calls. */
 pgas_status_t pgasi_outbox_of(pgasi_ctx_t *ctx, pgasi_outbox_t **outbox_p);

@@ -16,7 +16,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "msg/far_channel.h"
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "msg/descriptor.h"
@@ -283,6 +283,12 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *
         drop(source);
 }
 
+static bool on_note_for_left(const void *args, size_t bytes, pgas_thread_t thread)
+{
+    on_note(args, bytes, thread, NULL);
+    return true;
+}
+
 /* ---- start and stop ---- */
 
 /* Peers of this host may map the region: then they also wake its rank by the bell in it. */
@@ -306,8 +312,8 @@ pgas_status_t pgasi_region_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_region.n_chunks) + 1;
     pgasi_handler_set_internal(PGASI_DESC_CHANNEL, on_note);
-    /* of a thread that has left: it refuses what comes then */
-    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_note);
+    /* A channel of a thread that has left may be joined: its calls are refused then. */
+    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_note_for_left);
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
     channel_of = pgasi_lazy_alloc((pgasi_region.n_chunks + 1) * sizeof *channel_of);

@@ -21,6 +21,7 @@
 #include "object/named.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

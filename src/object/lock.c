@@ -13,11 +13,13 @@
 #include "base/checks.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "object/named.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 
@@ -330,7 +332,8 @@ pgas_status_t pgas_lock_release(pgas_lock_t lock)
 
 /* ---- deaths, start and stop ---- */
 
-void pgasi_locks_peer_died(int rank)
+/* Takes a dead rank out of all queues. Locks that it held go to the next waiter. */
+static void forget_dead(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
     pthread_mutex_lock(&locks.lock);
@@ -362,6 +365,7 @@ static void release_lock(void *thing)
 pgas_status_t pgasi_locks_start(void)
 {
     waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
+    pgasi_hooks.death_settled[PGASI_LAYER_OBJECT] = forget_dead;
     pgasi_handler_set_internal(PGASI_DESC_LOCK, on_lock);
     return waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }

@@ -11,6 +11,7 @@
  */
 #include "array/array.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "t/spmd/array_crew.h"
 
 static int me, n_ranks;

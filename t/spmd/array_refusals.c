@@ -96,7 +96,7 @@ static void out_of_range(void)
 static void null_pointers(void)
 {
     uint64_t value = 1;
-    pgas_array_pin_t pin = { .hold = NULL };
+    pgas_array_pin_t pin = { .grant = NULL };
     pgas_array_walk_t w;
     GAVE(pgas_array_create(NULL, 8, N, NULL, NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_destroy(NULL), PGAS_ERR_INVALID);

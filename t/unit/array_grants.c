@@ -11,6 +11,7 @@
 #include "array/slots.h"
 #include "boot/boot.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 

@@ -10,6 +10,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "mem/thread.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"

@@ -12,6 +12,7 @@
 #include "msg/inbox.h"
 #include "call/notify.h"
 #include "call/progress.h"
+#include "msg/serve.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "t/tap.h"
