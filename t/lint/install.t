@@ -60,7 +60,7 @@ is "$(sed -n 's/^#define PGAS_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$TOP/include
 succeeds "a user's program builds with pkg-config" build_program user
 succeeds "also where no other .pc file is to be found" env PKG_CONFIG_LIBDIR="$libdir/pkgconfig" PKG_CONFIG_PATH= \
     pkg-config --cflags pgas
-# Without LD_LIBRARY_PATH: as README says, by a path in the program, or by the loader's cache.
+# Without LD_LIBRARY_PATH: as docs/install.md says, by a path in the program, or by the loader's cache.
 former=${LD_LIBRARY_PATH:-}
 unset LD_LIBRARY_PATH
 $CC -o "$scratch/rpath" "$scratch/user.c" $(pc --cflags --libs pgas) -Wl,-rpath,"$libdir"

@@ -2,7 +2,7 @@
 # what: pgas_info prints once, under a launcher too, tells bytes per rank with --job, lists what was set for UCX without a
 #       warning, names unknown variables, fits into 80 columns, explains one variable, and fails when its output is lost
 # log: PGAS_HEEP_SIZE is not a known variable
-# source: README.md
+# source: docs/configuration.md
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # what: pgas_info --job lists the sockets of the ranks that accept connections. In a job of one host those that the library opened
 #       are bound to loopback, or to the interface that was named, and never to all addresses
-# source: README.md
+# source: docs/hosts.md
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -2,7 +2,7 @@
 # what: under the launcher, where standard error is a pipe, progress is shown as lines; an interrupted job ends with one line
 #       that names the progress reached
 # needs: no-sanitizers
-# source: README
+# source: docs/configuration.md
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -5,7 +5,7 @@
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=1M PGAS_SERVICE_THREADS=0
- *   source: include/pgas, README
+ *   source: include/pgas, docs/install.md
  */
 #include "base/param.h"
 #include "boot/boot.h"

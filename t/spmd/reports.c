@@ -6,7 +6,7 @@
  *   env:    PGAS_ON_PEER_DEATH=abort | PGAS_ON_PEER_DEATH=continue
  *   log:    report: warn:
  *   turn:   waits
- *   source: README.md
+ *   source: docs/debugging.md
  */
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -4,7 +4,7 @@
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx
- *   source: README.md, settings; ucx_backend/README.md */
+ *   source: docs/configuration.md; ucx_backend/README.md */
 #include "t/spmd/job.h"
 
 static void on_all_ranks(void)
