@@ -3,10 +3,11 @@
  * Runs of elements within a chunk are one access of the grant, so an element costs a load and a
  * store. Gather and scatter give all accesses of a batch to the protocol before they wait for the
  * first. */
-#include "array/array.h"
+#include "array/access.h"
 
 #include <string.h>
 
+#include "array/protocol.h"
 #include "array/slots.h"
 #include "base/checks.h"
 #include "call/progress.h"

@@ -1,29 +1,30 @@
-/* The cache's side of the protocol: lines of this rank for chunks of other nodes.
+/* The cache's side of the protocol: carries out what the table says for cache lines of this rank.
  *
- * A thread that misses either has its access carried out by the home, or fetches the chunk: fetches
- * pay off when a chunk is used again, so the first access to a chunk goes to the home and is
- * remembered, and the second fetches it; walks in order, pins, and arrays that fit into the cache
- * fetch at once. So a random walk over an array much larger than the cache costs round trips of
- * some bytes, not of chunks, and is coherent all the same, since the home knows of every access.
- *
- * Eviction: below the low watermark a hand goes round over the lines up to the high one. A line
- * used since it last came by loses its entries only, so that the next use shows; one that was not
- * is evicted. All that are chosen at one time share a barrier. */
-#include "array/array.h"
+ * policy.c decides which chunks are fetched. Eviction: below the low watermark a hand goes round
+ * over the lines, up to the high watermark. If a line was used since the hand last passed it, its
+ * mapping entries are withdrawn, so that the next use shows. Otherwise the line is evicted. All
+ * lines that are chosen at one time share a barrier. */
+#include "array/cache.h"
 
 #include <string.h>
 
+#include "array/array.h"
+#include "array/audit.h"
 #include "array/op.h"
+#include "array/own_pins.h"
+#include "array/policy.h"
+#include "array/registry.h"
 #include "array/slots.h"
+#include "array/wire.h"
 #include "base/checks.h"
-#include "base/hash.h"
 
 #define NO_CHUNK UINT64_MAX
 
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
-static void fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x);
+static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                               pgasi_array_access_t *x);
 
-pgasi_array_site_t pgasi_array_cache_site(pgasi_array_t *a, uint32_t li)
+static pgasi_array_site_t site_of(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
     uint64_t chunk = line->grant.now.chunk;
@@ -51,11 +52,6 @@ static int home_of(const pgasi_array_t *a, uint64_t chunk)
 
 /* ---- lines come and go ---- */
 
-static uint16_t *heat_of(const pgasi_array_t *a, uint64_t chunk)
-{
-    return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
-}
-
 static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
 {
     uint32_t li = a->first_free;
@@ -64,7 +60,7 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
-    pgasi_array_grant_renew(&line->grant, chunk, *heat_of(a, chunk));
+    pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
     line->waiting = NULL;
@@ -104,7 +100,7 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     }
     uint64_t chunk = line->grant.now.chunk;
     __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
-    *heat_of(a, chunk) = line->grant.now.heat;
+    *pgasi_array_heat_of(a, chunk) = line->grant.now.heat;
     pgasi_array_grant_renew(&line->grant, NO_CHUNK, 0);
     line->next_free = a->first_free;
     a->first_free = li;
@@ -112,7 +108,9 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     while (a->want_line && a->n_free) { /* the first may find that its chunk has a line by now */
         pgasi_array_access_t *x = next_wanting(a);
         pgasi_array_location_t loc = place_of(a, x->chunk);
-        fetch_for(a, &loc, x);
+        pgas_status_t status = fetch_for(a, &loc, x);
+        if (status != PGAS_OK)
+            pgasi_array_done(x, status);
     }
 }
 
@@ -121,9 +119,9 @@ static void give_line(pgasi_array_t *a, uint32_t li)
 static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+    pgasi_array_site_t site = site_of(a, li);
     line->closed = (uint8_t)pgasi_array_grant_close(&site, line->level, recall);
-    if (line->closed == 1) {
+    if (line->closed == PGASI_ARRAY_CLOSING) {
         line->next_closing = a->closing_line;
         a->closing_line = li;
         a->n_closing++;
@@ -142,7 +140,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         uint32_t next = line->next_closing;
         if (pgasi_array_all_left(false)) {
             a->n_closing--;
-            line->closed = 0;
+            line->closed = PGASI_ARRAY_CLOSED;
             step(a, li, PGASI_E_QUIET);
         } else {
             line->next_closing = a->closing_line;
@@ -156,9 +154,9 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
 {
     uint32_t li = (uint32_t)((pgasi_array_cache_line_t *)(void *)grant - a->line);
-    if (a->line[li].closed == 2) {
+    if (a->line[li].closed == PGASI_ARRAY_PINNED) {
         close_line(a, li, true);
-        if (a->line[li].closed == 0)
+        if (a->line[li].closed == PGASI_ARRAY_CLOSED)
             step(a, li, PGASI_E_QUIET);
     }
 }
@@ -171,7 +169,7 @@ static void run(pgasi_array_t *a, uint32_t li)
     pgasi_array_cache_line_t *line = &a->line[li];
     while (line->waiting) {
         pgasi_array_access_t *x = line->waiting, *next = x->next;
-        pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+        pgasi_array_site_t site = site_of(a, li);
         pgas_status_t status = pgasi_array_grant_try(&site, x, false);
         if (status == PGAS_INPROGRESS)
             return;
@@ -194,7 +192,7 @@ static void serve(pgasi_array_t *a, uint32_t li)
     if (!is_stable(line) || !line->waiting)
         return;
     run(a, li);
-    if (line->waiting && line->closed != 2) {
+    if (line->waiting && line->closed != PGASI_ARRAY_PINNED) {
         bool upgrade =
             line->state == PGASI_C_S && pgasi_array_need(line->waiting) == PGASI_ARRAY_NEED_W;
         step(a, li, upgrade ? PGASI_E_NEED_W : PGASI_E_EVICT);
@@ -211,65 +209,6 @@ static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 }
 
 /* ---- what to do about a miss ---- */
-
-static bool carried_out_there(const pgasi_array_t *a, const pgasi_array_access_t *x)
-{
-    size_t most = PGASI_ARRAY_CALL_BYTES;
-    return x->kind != PGASI_ARRAY_PIN && pgasi_array_in_bytes(a, x) <= most &&
-           pgasi_array_out_bytes(a, x) <= most;
-}
-
-static bool operand_is_too_large(const pgasi_array_t *a, uint32_t op)
-{
-    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
-    return !def || def->operand_bytes > a->open.elem_bytes;
-}
-
-static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
-{
-    uint32_t j = 0, n = __atomic_load_n(&a->n_known_ops, __ATOMIC_ACQUIRE);
-    while (j < n && a->known_op[j] != op)
-        j++;
-    return j;
-}
-
-bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
-{
-    uint32_t j = number_of(a, op);
-    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) ||
-           (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
-}
-
-void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
-{
-    uint32_t j = number_of(a, op);
-    if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
-        return; /* never operated on in lines, which is slower */
-    if (j == a->n_known_ops) {
-        a->known_op[j] = op;
-        __atomic_store_n(&a->n_known_ops, j + 1, __ATOMIC_RELEASE);
-    }
-    __atomic_store_n(&a->knows[home], a->knows[home] | UINT64_C(1) << j, __ATOMIC_RELEASE);
-}
-
-/* The chunk was missed not long ago. */
-static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
-{
-    uint64_t *seen = &a->filter[pgasi_hash_u64(chunk) & a->filter_mask];
-    bool again = *seen == chunk + 1;
-    *seen = again ? 0 : chunk + 1;
-    return again;
-}
-
-static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool sequential)
-{
-    if (!carried_out_there(a, x))
-        return true;
-    if (x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH ||
-        (x->kind == PGASI_ARRAY_APPLY && operand_is_too_large(a, x->op)))
-        return false;
-    return sequential || a->fits || is_missed_again(a, x->chunk);
-}
 
 static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_grant_t *grant)
 {
@@ -291,13 +230,11 @@ static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access
     return true;
 }
 
-static void carry_out_there(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                            pgasi_array_access_t *x)
+static pgas_status_t carry_out_there(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                     pgasi_array_access_t *x)
 {
     pgasi_array_count(&a->info.remote_ops, 1);
-    pgas_status_t status = pgasi_array_send_op(a, a->global[loc->home], x);
-    if (status != PGAS_OK)
-        pgasi_array_done(x, status);
+    return pgasi_array_send_op(a, a->global[loc->home], x);
 }
 
 /* ---- eviction ---- */
@@ -317,7 +254,7 @@ static void evict(pgasi_array_t *a)
         if (!is_evictable(line))
             continue;
         if (__atomic_load_n(&line->grant.touched, __ATOMIC_RELAXED)) {
-            pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+            pgasi_array_site_t site = site_of(a, li);
             pgasi_array_grant_withdraw(&site);
             continue;
         }
@@ -337,43 +274,47 @@ static void keep_some_free(pgasi_array_t *a)
         evict(a);
 }
 
-static void fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x)
+/* No line is free. @return PGAS_ERR_NO_MEMORY: none could become free while x waits. */
+static pgas_status_t do_without_line(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                     pgasi_array_access_t *x)
+{
+    if (pgasi_array_fits_call(x, a->pub.elem_bytes))
+        return carry_out_there(a, loc, x);
+    if (would_wait_for_ever(a, x))
+        return PGAS_ERR_NO_MEMORY;
+    x->next = NULL;
+    *a->want_line_end = x;
+    a->want_line_end = &x->next;
+    return PGAS_OK;
+}
+
+/* @return an error: x is not accepted. */
+static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                               pgasi_array_access_t *x)
 {
     uint32_t li = find_line(a, loc->chunk);
     if (li != PGASI_ARRAY_NONE) {
         wait_at(a, li, x);
-        return;
+        return PGAS_OK;
     }
     li = take_line(a, loc->chunk);
-    if (li == PGASI_ARRAY_NONE) {
-        if (carried_out_there(a, x)) {
-            carry_out_there(a, loc, x);
-        } else if (would_wait_for_ever(a, x)) {
-            pgasi_array_done(x, PGAS_ERR_NO_MEMORY);
-        } else {
-            x->next = NULL;
-            *a->want_line_end = x;
-            a->want_line_end = &x->next;
-        }
-        return;
-    }
+    if (li == PGASI_ARRAY_NONE)
+        return do_without_line(a, loc, x);
     a->line[li].op = x->op;
     pgasi_array_count(&a->info.fetches, 1);
     wait_at(a, li, x);
     step(a, li, event_of(pgasi_array_need(x)));
+    return PGAS_OK;
 }
 
-void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                            pgasi_array_access_t *x, bool sequential)
+pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                       pgasi_array_access_t *x, bool sequential)
 {
-    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, loc->home, x->op) &&
-                   carried_out_there(a, x);
-    if (!unknown &&
-        (find_line(a, loc->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
-        fetch_for(a, loc, x);
-    else
-        carry_out_there(a, loc, x);
+    bool has_line = find_line(a, loc->chunk) != PGASI_ARRAY_NONE;
+    bool fetch = pgasi_array_should_fetch(a, loc, x, has_line, sequential);
+    pgas_status_t status = fetch ? fetch_for(a, loc, x) : carry_out_there(a, loc, x);
     keep_some_free(a);
+    return status;
 }
 
 void pgasi_array_cache_look(pgasi_array_t *a)
@@ -384,7 +325,7 @@ void pgasi_array_cache_look(pgasi_array_t *a)
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n,
                                 pgasi_array_need_t need, uint32_t op)
 {
-    if (need == PGASI_ARRAY_NEED_O && operand_is_too_large(a, op))
+    if (need == PGASI_ARRAY_NEED_O && pgasi_array_is_too_large_for_line(a, op))
         return;
     pgasi_array_run_begin();
     for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_blocks;
@@ -412,7 +353,7 @@ static void open_operate(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
     const pgas_array_op_def_t *def = pgasi_array_op_find(line->op);
-    pgasi_array_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->open.mask + 1);
+    pgasi_array_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->pub.mask + 1);
     pgasi_array_grant_open(&line->grant, PGASI_ARRAY_OPERATES, line->op);
 }
 
@@ -421,14 +362,14 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     pgasi_array_cache_line_t *line = &a->line[li];
     pgasi_array_location_t loc = place_of(a, line->grant.now.chunk);
     const char *data = a->line_data + (uint64_t)li * a->stride;
-    uint64_t end = (loc.first & a->open.mask) + loc.n;
+    uint64_t end = (loc.first & a->pub.mask) + loc.n;
     int home = a->global[loc.home];
     if (event == PGASI_E_WB_O) {
         pgasi_array_send_contribution(a, home, loc.chunk, line->op, data,
                                       end * pgasi_array_op_find(line->op)->operand_bytes);
         return;
     }
-    pgasi_array_send_elements(a, home, loc.chunk, event, data, end * a->open.elem_bytes);
+    pgasi_array_send_elements(a, home, loc.chunk, event, data, end * a->pub.elem_bytes);
 }
 
 static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
@@ -499,7 +440,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     for (uint64_t left = s->actions; left; left &= left - 1)
         act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
     PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
-    if (asked && line->closed == 0)
+    if (asked && line->closed == PGASI_ARRAY_CLOSED)
         step(a, li, PGASI_E_QUIET);
     else if (!freed)
         serve(a, li);
@@ -560,7 +501,7 @@ static void remove_from(pgasi_array_access_t **list, pgasi_array_access_t ***end
     }
 }
 
-void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x)
+void pgasi_array_cache_forget(pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     remove_from(&a->want_line, &a->want_line_end, x);
     for (uint32_t li = 0; li < a->n_lines; li++)

@@ -1,23 +1,26 @@
 /* The home's side of the protocol: carries out what the table says for directory entries.
  *
- * Requests stand in a queue for each chunk, in the order in which they came; the first is looked at
- * when the chunk is in a stable state, and the next when it is done. What a step asks the threads
- * of this node to do (to leave) may end at once, or later: in rounds of progress for those that are
- * inside (one barrier for all chunks that are closing), at unpin for pins. */
-#include "array/array.h"
+ * Each chunk has a queue of requests in the order of arrival. The first is looked at when the chunk
+ * is in a stable state, and the next when the first is done. A step may ask the threads of this
+ * node to leave the chunk. That may end at once, or later: in rounds of progress for threads that
+ * are inside (one barrier serves all chunks that are closing), at unpin for pins. */
+#include "array/home.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/op.h"
+#include "array/array.h"
+#include "array/audit.h"
+#include "array/contribution.h"
+#include "array/registry.h"
 #include "array/slots.h"
+#include "array/wire.h"
 #include "base/checks.h"
-#include "boot/wait.h"
 
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
 static void dispatch(pgasi_array_t *a, uint64_t index);
 
-/* ---- whom it concerns ---- */
+/* ---- members ---- */
 
 static bool is_exact(const pgasi_array_t *a)
 {
@@ -56,7 +59,7 @@ static void close_home(pgasi_array_t *a, uint64_t index)
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_site_t site = site_of(a, index);
     dir->closed = (uint8_t)pgasi_array_grant_close(&site, dir->level, true);
-    if (dir->closed == 1) {
+    if (dir->closed == PGASI_ARRAY_CLOSING) {
         dir->next_closing = a->closing_dir;
         a->closing_dir = (uint32_t)index;
         a->n_closing++;
@@ -81,7 +84,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
         uint32_t next = dir->next_closing;
         if (pgasi_array_all_left(true)) {
             a->n_closing--;
-            dir->closed = 0;
+            dir->closed = PGASI_ARRAY_CLOSED;
             step(a, index, PGASI_E_QUIET, -1);
         } else {
             dir->next_closing = a->closing_dir;
@@ -94,9 +97,9 @@ void pgasi_array_home_poll(pgasi_array_t *a)
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    if (dir->closed == 2) {
+    if (dir->closed == PGASI_ARRAY_PINNED) {
         close_home(a, index);
-        if (dir->closed == 0)
+        if (dir->closed == PGASI_ARRAY_CLOSED)
             step(a, index, PGASI_E_QUIET, -1);
     } else {
         dispatch(a, index);
@@ -153,7 +156,7 @@ static void pop(pgasi_array_t *a, pgasi_array_dir_t *dir)
     a->spare = r;
 }
 
-pgasi_array_request_t *pgasi_array_new_request(pgasi_array_t *a, size_t bytes)
+pgasi_array_request_t *pgasi_array_home_new_request(pgasi_array_t *a, size_t bytes)
 {
     pgasi_array_request_t *r = bytes ? NULL : a->spare;
     if (r) {
@@ -180,20 +183,12 @@ void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_requ
         dispatch(a, index);
 }
 
-pgasi_array_event_t pgasi_array_event_of_access(const pgasi_array_access_t *x)
+pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
 {
-    pgasi_array_need_t need = pgasi_array_need(x);
-    return need == PGASI_ARRAY_NEED_R   ? PGASI_E_OP_R
-           : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W
-                                        : PGASI_E_OP_A;
-}
-
-pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
-{
-    pgasi_array_request_t *r = pgasi_array_new_request(a, 0);
+    pgasi_array_request_t *r = pgasi_array_home_new_request(a, 0);
     if (!r)
         return PGAS_ERR_NO_MEMORY;
-    r->event = (uint8_t)pgasi_array_event_of_access(x);
+    r->event = (uint8_t)pgasi_array_op_event(x);
     r->source = a->rank;
     r->op = x->op;
     r->own = x;
@@ -213,7 +208,7 @@ static bool execute(pgasi_array_t *a, uint64_t index)
         pgasi_array_done(r->own, status);
     } else if (r->source != a->rank) {
         uint64_t small[PGASI_ARRAY_VALUE_MAX / 8];
-        size_t bytes = pgasi_array_out_bytes(a, &r->x);
+        size_t bytes = pgasi_array_out_bytes(&r->x, a->pub.elem_bytes);
         void *out = bytes <= sizeof small ? small : malloc(bytes);
         r->x.out = out;
         r->x.status = out ? pgasi_array_grant_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
@@ -238,105 +233,13 @@ void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset
         memcpy(a->peer[a->rank].data + index * a->stride + offset, data, bytes);
 }
 
-#define SPARE_KEPT 64 /* buffers that are not given back */
-
-static pgasi_array_contribution_t *new_kept(pgasi_array_t *a, uint64_t index, int source,
-                                            uint32_t op)
-{
-    pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_contribution_t *k = a->spare_contributions;
-    if (k) {
-        a->spare_contributions = k->next;
-        a->n_spare_contributions--;
-    } else {
-        k = malloc(sizeof *k + a->stride);
-    }
-    if (!k)
-        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].grants[index].now.chunk,
-                           dir->state, 0);
-    *k = (pgasi_array_contribution_t){
-        .next = dir->kept, .op = op, .source = source, .operands = k->room
-    };
-    dir->kept = k;
-    return k;
-}
-
-static void free_kept(pgasi_array_t *a, pgasi_array_contribution_t *k)
-{
-    if (a->n_spare_contributions == SPARE_KEPT) {
-        free(k);
-        return;
-    }
-    k->next = a->spare_contributions;
-    a->spare_contributions = k;
-    a->n_spare_contributions++;
-}
-
-/* There is at most one, because a cache gets the chunk again only after the merge. */
-static pgasi_array_contribution_t *coming_from(const pgasi_array_dir_t *dir, int source)
-{
-    pgasi_array_contribution_t *k = dir->kept;
-    while (k && k->source != source)
-        k = k->next;
-    return k;
-}
-
-void pgasi_array_home_contribution_piece(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
-                                         uint64_t offset, const void *data, size_t bytes)
-{
-    pgasi_array_contribution_t *k = coming_from(&a->dir[index], source);
-    if (!k)
-        k = new_kept(a, index, source, op);
-    if (offset <= a->stride && bytes <= a->stride - offset)
-        memcpy(k->room + offset, data, bytes);
-}
-
-/* As a rule they are merged before the message has been looked at, without a copy; but operators of
- * the program may rely on alignment. */
 void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
                                    const void *data, size_t bytes)
 {
-    if (bytes > a->stride)
+    if (!pgasi_array_contribution_new(a, index, source, op, data, bytes))
         return;
-    pgasi_array_contribution_t *k = new_kept(a, index, source, op);
-    bool aligned = (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 ||
-                   op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
-    k->operands = aligned ? data : memcpy(k->room, data, bytes);
     step(a, index, PGASI_E_WB_O, source);
-    for (k = a->dir[index].kept; k; k = k->next) {
-        if (k->operands != data)
-            continue;
-        memcpy(k->room, data, bytes);
-        k->operands = k->room;
-    }
-}
-
-/* Of those whose answer has come: others are not all here. */
-static void merge(pgasi_array_t *a, uint64_t index)
-{
-    pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_location_t loc = pgasi_array_locate_index(&a->map, a->rank, index);
-    uint64_t k0 = loc.first & a->open.mask;
-    char *data = a->peer[a->rank].data + index * a->stride + k0 * a->open.elem_bytes;
-    for (pgasi_array_contribution_t **at = &dir->kept, *k; (k = *at);) {
-        if (!k->whole) {
-            at = &k->next;
-            continue;
-        }
-        const pgas_array_op_def_t *def = pgasi_array_op_find(k->op);
-        if (!def)
-            pgasi_array_broken(a, "unknown operator for", loc.chunk, dir->state, 0);
-        pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, loc.n);
-        *at = k->next;
-        free_kept(a, k);
-    }
-}
-
-static void keep(const pgasi_array_dir_t *dir, int source)
-{
-    pgasi_array_contribution_t *k = coming_from(dir, source);
-    if (k)
-        k->whole = true;
+    pgasi_array_contributions_settle(&a->dir[index], data, bytes);
 }
 
 /* ---- the table ---- */
@@ -356,10 +259,10 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         quiesce(a, index, PGASI_ARRAY_NO_WRITES);
         break;
     case PGASI_A_KEEP:
-        keep(dir, source);
+        pgasi_array_contribution_is_whole(dir, source);
         break;
     case PGASI_A_MERGE:
-        merge(a, index);
+        pgasi_array_contributions_merge(a, index);
         break;
     case PGASI_A_DROP:
         dir->members &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0);
@@ -443,7 +346,7 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
             /* it stays the first; the state that it has led to is stable */
             left &= ~(UINT64_C(1) << PGASI_A_NEXT);
     }
-    if (asked && dir->closed == 0)
+    if (asked && dir->closed == PGASI_ARRAY_CLOSED)
         step(a, index, PGASI_E_QUIET, -1);
     else if (pgasi_array_is_transit(dir->state) && dir->pending == 0)
         step(a, index, PGASI_E_ALL_IN, -1);
@@ -473,21 +376,11 @@ void pgasi_array_home_start(pgasi_array_t *a)
 
 void pgasi_array_home_stop(pgasi_array_t *a)
 {
-    for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
+    for (uint64_t j = 0; a->dir && j < a->n_home; j++)
         while (a->dir[j].first)
             pop(a, &a->dir[j]);
-        while (a->dir[j].kept) {
-            pgasi_array_contribution_t *k = a->dir[j].kept;
-            a->dir[j].kept = k->next;
-            free_kept(a, k);
-        }
-    }
+    pgasi_array_contributions_free(a);
     free(a->dir);
-    while (a->spare_contributions) {
-        pgasi_array_contribution_t *k = a->spare_contributions;
-        a->spare_contributions = k->next;
-        free(k);
-    }
     while (a->spare) {
         pgasi_array_request_t *r = a->spare;
         a->spare = r->next;
@@ -495,11 +388,19 @@ void pgasi_array_home_stop(pgasi_array_t *a)
     }
 }
 
-void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x)
+void pgasi_array_home_forget(pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     for (uint64_t j = 0; j < a->n_home; j++) {
         for (pgasi_array_request_t *r = a->dir[j].first; r; r = r->next)
             if (r->own == x)
                 r->own = NULL;
     }
+}
+
+bool pgasi_array_home_is_quiet(const pgasi_array_t *a)
+{
+    for (uint64_t j = 0; j < a->n_home; j++)
+        if (pgasi_array_is_transit(a->dir[j].state) || a->dir[j].first)
+            return false;
+    return true;
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "array/lock_queue.h"
+#include "array/registry.h"
 #include "base/checks.h"
 #include "base/hash.h"
 #include "base/log.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/array.h"
+#include "array/registry.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"

@@ -63,7 +63,7 @@ enum {
     PGASI_DESC_LOCK,         /* asks for a lock, gives it back, grants it */
     PGASI_DESC_DELEGATE,     /* operations on an object */
     PGASI_DESC_CHANNEL,      /* about a channel between nodes: pgasi_note_t */
-    PGASI_DESC_ARRAY,        /* of the coherent array, see array/wire.c */
+    PGASI_DESC_ARRAY,        /* of the coherent array, see array/wire.h */
     PGASI_DESC_ARRAY_LOCK,   /* as LOCK, of an element */
     PGASI_DESC_END_INTERNAL,
     PGASI_DESC_BATCH = 0xFFFE,

@@ -17,7 +17,7 @@
  *   ARRAY_STEPS: of a thread in
  *           a phase)
  */
-#include "array/array.h"
+#include "array/audit.h"
 #include "t/random.h"
 #include "t/spmd/array_model.h"
 

@@ -10,6 +10,7 @@
  *   source: pgas/array.h
  */
 #include "array/array.h"
+#include "array/protocol.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "t/spmd/array_crew.h"

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include "array/array.h"
+#include "array/own_pins.h"
 #include "array/slots.h"
 #include "boot/boot.h"
 #include "call/progress.h"
@@ -113,32 +114,32 @@ static void pins_keep_away(void)
 {
     pgasi_array_site_t at = site();
     open_fresh();
-    bool good =
-        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
+    bool good = pins(PGAS_ARRAY_PIN_READ) &&
+                pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) != PGASI_ARRAY_PINNED;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ), "a pin to read lets writing be taken away");
     open_fresh();
-    good =
-        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = pins(PGAS_ARRAY_PIN_READ) &&
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
     ok(good && unpin_recalls(PGAS_ARRAY_PIN_READ), "and keeps reading, until it ends");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_WRITE) &&
-           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
     ok(good && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "a pin to write keeps writing, until it ends");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) &&
-           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
-    good = good && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
+    good = good && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "of two wishes the greater one waits for all pins");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) &&
-           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE),
        "the last of equal pins is the end");
     open_fresh();
     pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
-    good =
-        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = pins(PGAS_ARRAY_PIN_READ) &&
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
     good = good && pgasi_array_grant_try(&at, &other, false) == PGAS_INPROGRESS &&
            pins(PGAS_ARRAY_PIN_READ);
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),

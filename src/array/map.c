@@ -1,5 +1,5 @@
-/* Where elements lie. Pure arithmetic but for a binary search among the offsets. */
-#include "array/array.h"
+/* Where elements are. Pure arithmetic, but for a binary search among the offsets. */
+#include "array/map.h"
 
 #include "base/checks.h"
 

@@ -1,0 +1,27 @@
+/** What threads do with elements: by the grant, and by the protocol where the grant does not permit
+ *  it. */
+#ifndef PGASI_ARRAY_ACCESS_H
+#define PGASI_ARRAY_ACCESS_H
+
+#include "array/array.h"
+
+/** The grant through which this rank reaches a chunk now; false: there is none, since the chunk is
+ *  not at home on the node and has no cache line. */
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                      pgasi_array_site_t *site_p);
+
+/** Carries an access out, waiting as needed. x->chunk is set. */
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                             pgasi_array_access_t *x);
+/** The same for many, whose waits overlap: x[j] at loc[j]. @return the first error. */
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                 pgasi_array_access_t *x, size_t n);
+
+/** The checks of every public function. Leaves the access that an inline function began. */
+pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i);
+/** @return PGAS_ERR_NOT_FOUND: there is no such operator here.
+ *          PGAS_ERR_MISMATCH: it is for elements of another size. */
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
+                                   const pgas_array_op_def_t **def_p);
+
+#endif

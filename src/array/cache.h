@@ -1,0 +1,51 @@
+/** The cache's side of the protocol: cache lines of this rank for chunks of other nodes. All
+ *  functions: serving. */
+#ifndef PGASI_ARRAY_CACHE_H
+#define PGASI_ARRAY_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "array/grant.h"
+#include "array/map.h"
+
+typedef struct pgasi_array pgasi_array_t;
+
+#define PGASI_ARRAY_NONE UINT32_MAX /* no cache line; the end of a list of chunks */
+
+typedef struct {
+    pgasi_array_grant_t grant;
+    uint8_t state;
+    uint8_t level, closed; /* as in a directory entry */
+    bool leaving;          /* evicted, not free yet */
+    uint32_t op;           /* asked for */
+    pgasi_array_access_t *waiting, **waiting_end;
+    uint32_t next_free, next_closing;
+} pgasi_array_cache_line_t;
+
+void pgasi_array_cache_start(pgasi_array_t *a);
+
+/** Accepts an access that found no cache line, or one that does not permit it. It completes later.
+ *  @return an error: it is not accepted. */
+pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                       pgasi_array_access_t *x, bool sequential);
+/** Asks for chunks first .. first + n - 1 ahead of their use, as far as lines are free. */
+void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first, uint64_t n,
+                                pgasi_array_need_t need, uint32_t op);
+/** The home sends GIVE, LEND, DATA_*, GRANT_* or WB_ACK. */
+void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,
+                             uint32_t line);
+/** Elements of a chunk arrive, a piece of them or all. */
+void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset,
+                                const void *data, size_t bytes);
+/** A pin ended, so that an access that waits for a line may get one; recalls of this grant's line
+ *  continue, too. */
+void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant);
+void pgasi_array_cache_look(pgasi_array_t *a);
+/** After a barrier: continues with the lines that all threads have left. */
+void pgasi_array_cache_poll(pgasi_array_t *a);
+/** No thread waits for the access any more. */
+void pgasi_array_cache_forget(pgasi_array_t *a, const pgasi_array_access_t *x);
+/** Evicts all lines that can be evicted; true once all lines are free. */
+bool pgasi_array_cache_empty(pgasi_array_t *a);
+
+#endif

@@ -1,0 +1,132 @@
+/* Contributions: what caches have combined for a chunk, kept at its home until all of it is here
+ * and the home's threads have left the chunk. */
+#include "array/contribution.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/array.h"
+#include "array/op.h"
+#include "array/registry.h"
+
+#define SPARE_MAX 64 /* buffers that are not given back */
+
+static pgasi_array_contribution_t *new_contribution(pgasi_array_t *a, uint64_t index, int source,
+                                                    uint32_t op)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_contribution_t *c = a->spare_contributions;
+    if (c) {
+        a->spare_contributions = c->next;
+        a->n_spare_contributions--;
+    } else {
+        c = malloc(sizeof *c + a->stride);
+    }
+    if (!c)
+        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].grants[index].now.chunk,
+                           dir->state, 0);
+    *c = (pgasi_array_contribution_t){
+        .next = dir->contributions, .op = op, .source = source, .values = c->room
+    };
+    dir->contributions = c;
+    return c;
+}
+
+static void free_contribution(pgasi_array_t *a, pgasi_array_contribution_t *c)
+{
+    if (a->n_spare_contributions == SPARE_MAX) {
+        free(c);
+        return;
+    }
+    c->next = a->spare_contributions;
+    a->spare_contributions = c;
+    a->n_spare_contributions++;
+}
+
+/* There is at most one, because a cache gets the chunk again only after the merge. */
+static pgasi_array_contribution_t *coming_from(const pgasi_array_dir_t *dir, int source)
+{
+    pgasi_array_contribution_t *c = dir->contributions;
+    while (c && c->source != source)
+        c = c->next;
+    return c;
+}
+
+void pgasi_array_contribution_piece(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+                                    uint64_t offset, const void *data, size_t bytes)
+{
+    pgasi_array_contribution_t *c = coming_from(&a->dir[index], source);
+    if (!c)
+        c = new_contribution(a, index, source, op);
+    if (offset <= a->stride && bytes <= a->stride - offset)
+        memcpy(c->room + offset, data, bytes);
+}
+
+/* As a rule the values are merged before the message has been handled, without a copy. But
+ * operators of the program may rely on alignment. */
+pgasi_array_contribution_t *pgasi_array_contribution_new(pgasi_array_t *a, uint64_t index,
+                                                         int source, uint32_t op, const void *data,
+                                                         size_t bytes)
+{
+    if (bytes > a->stride)
+        return NULL;
+    pgasi_array_contribution_t *c = new_contribution(a, index, source, op);
+    bool aligned = (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 ||
+                   op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
+    c->values = aligned ? data : memcpy(c->room, data, bytes);
+    return c;
+}
+
+void pgasi_array_contributions_settle(pgasi_array_dir_t *dir, const void *data, size_t bytes)
+{
+    for (pgasi_array_contribution_t *c = dir->contributions; c; c = c->next) {
+        if (c->values != data)
+            continue;
+        memcpy(c->room, data, bytes);
+        c->values = c->room;
+    }
+}
+
+void pgasi_array_contribution_is_whole(const pgasi_array_dir_t *dir, int source)
+{
+    pgasi_array_contribution_t *c = coming_from(dir, source);
+    if (c)
+        c->whole = true;
+}
+
+/* Of those whose answer has come: others are not all here. */
+void pgasi_array_contributions_merge(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_location_t loc = pgasi_array_locate_index(&a->map, a->rank, index);
+    uint64_t k0 = loc.first & a->pub.mask;
+    char *data = a->peer[a->rank].data + index * a->stride + k0 * a->pub.elem_bytes;
+    for (pgasi_array_contribution_t **at = &dir->contributions, *c; (c = *at);) {
+        if (!c->whole) {
+            at = &c->next;
+            continue;
+        }
+        const pgas_array_op_def_t *def = pgasi_array_op_find(c->op);
+        if (!def)
+            pgasi_array_broken(a, "unknown operator for", loc.chunk, dir->state, 0);
+        pgasi_array_op_merge_run(def, data, c->values + k0 * def->operand_bytes, loc.n);
+        *at = c->next;
+        free_contribution(a, c);
+    }
+}
+
+void pgasi_array_contributions_free(pgasi_array_t *a)
+{
+    for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
+        while (a->dir[j].contributions) {
+            pgasi_array_contribution_t *c = a->dir[j].contributions;
+            a->dir[j].contributions = c->next;
+            free_contribution(a, c);
+        }
+    }
+    while (a->spare_contributions) {
+        pgasi_array_contribution_t *c = a->spare_contributions;
+        a->spare_contributions = c->next;
+        free(c);
+    }
+}

@@ -1,0 +1,106 @@
+/** Access grants: what the threads of one site may do with a chunk at the moment.
+ *
+ *  A site is either the node of the chunk's home, whose ranks share one grant in shared memory, or
+ *  another rank with a cache line of the chunk. Any thread uses a grant, under the grant's lock,
+ *  without the protocol. The protocol opens grants and closes them. */
+#ifndef PGASI_ARRAY_GRANT_H
+#define PGASI_ARRAY_GRANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "array/descriptor.h"
+
+typedef enum {
+    PGASI_ARRAY_NOTHING,
+    PGASI_ARRAY_READS,
+    PGASI_ARRAY_OPERATES,
+    PGASI_ARRAY_ALL
+} pgasi_array_permit_t;
+
+/** Which mapping entries there may be. */
+typedef enum {
+    PGASI_ARRAY_OPEN,   /* of one owner, or of readers */
+    PGASI_ARRAY_SHARED, /* several threads, some write: of readers, and for atomic instructions */
+    PGASI_ARRAY_GUARDED /* none: each access takes the lock */
+} pgasi_array_mode_t;
+
+/** What is taken away from threads. */
+typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } pgasi_array_level_t;
+
+/** What the grant's lock guards. It is assigned as a whole when the grant becomes another chunk's.
+ *  Mapping entries are of one owner (DATA or OPERATE), or of all threads of some ranks (READ). They
+ *  change only with the lock held. */
+typedef struct {
+    uint8_t permits, mode;
+    uint8_t recall;    /* the level that pins keep the protocol from reaching */
+    uint8_t published; /* mapping entries may have existed since the last barrier */
+    uint32_t op;       /* OPERATES: of which operator */
+    uint32_t owner;    /* node rank * 4096 + slot + 1; 0: no thread */
+    uint16_t heat;     /* recalls that cost a barrier */
+    uint16_t budget;   /* accesses until the chunk is no longer guarded */
+    uint64_t
+        readers; /* a bit for each node rank that has READ entries; from 63 on they share one */
+    uint64_t chunk;
+} pgasi_array_grant_state_t;
+
+/** The lock, and the fields that threads read without it, are outside of `now`, because an
+ *  assignment to `now` may store intermediate values. */
+typedef struct pgasi_array_grant {
+    uint32_t lock;
+    uint32_t touched;
+    uint32_t pins_read, pins_write; /* write: operate, too */
+    pgasi_array_grant_state_t now;
+    uint64_t unused[2];
+} pgasi_array_grant_t;
+
+static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)
+{
+    return __atomic_load_n(&grant->pins_read, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&grant->pins_write, __ATOMIC_ACQUIRE);
+}
+
+/** A grant, with the addresses in this process that belong to it. */
+typedef struct {
+    struct pgasi_array *array;
+    pgasi_array_grant_t *grant;
+    char *data; /* where element 0 of the block would be */
+    uint64_t chunk;
+    bool at_home; /* the node shares it; otherwise it is a cache line of this rank */
+    bool cut;     /* it never has mapping entries */
+} pgasi_array_site_t;
+
+/** Carries the access out if the grant permits it now. by_thread: the calling thread made the
+ *  access, so mapping entries may be published for it.
+ *  @return PGAS_INPROGRESS: the grant does not permit it.
+ *          PGAS_ERR_DEADLOCK: it will not before the thread's own pin ends. */
+pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
+                                    bool by_thread);
+
+/** Whether a pin keeps an access of another node waiting. If so the end of that pin is reported. */
+bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi_array_access_t *x);
+
+/** Makes the grant another chunk's. It permits nothing and has no mapping entries. */
+void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat);
+
+void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op);
+
+typedef enum {
+    PGASI_ARRAY_CLOSED,  /* no thread is inside */
+    PGASI_ARRAY_CLOSING, /* a thread may be inside: a barrier and the slots show when it has left */
+    PGASI_ARRAY_PINNED   /* pins are in the way: closed again when they have ended */
+} pgasi_array_closed_t;
+
+/** Permits no new accesses of a level. recall: another site wants the chunk. */
+pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
+                                             pgasi_array_level_t level, bool recall);
+
+/** Withdraws this rank's mapping entries without a barrier, so that its next access goes through
+ *  the grant. */
+void pgasi_array_grant_withdraw(const pgasi_array_site_t *site);
+
+/** Ends one pin of the calling thread. *recall_p: the protocol waits for exactly that.
+ *  @return PGAS_ERR_INVALID: the thread has no such pin. */
+pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_pin_mode_t mode,
+                                      bool *recall_p);
+
+#endif

@@ -1,0 +1,74 @@
+/* What a cache does about a miss.
+ *
+ * Fetching a chunk pays off when the chunk is used again. So the home carries out the first access
+ * to a chunk, and the second access fetches it. Walks in order, pins, and arrays that fit into the
+ * cache fetch at once. A random walk over an array much larger than the cache thus costs round
+ * trips of some bytes instead of chunks, and is coherent all the same, since the home sees every
+ * access. */
+#include "array/policy.h"
+
+#include "array/op.h"
+#include "base/hash.h"
+
+uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
+}
+
+bool pgasi_array_is_too_large_for_line(const pgasi_array_t *a, uint32_t op)
+{
+    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
+    return !def || def->operand_bytes > a->pub.elem_bytes;
+}
+
+static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
+{
+    uint32_t j = 0, n = __atomic_load_n(&a->n_known_ops, __ATOMIC_ACQUIRE);
+    while (j < n && a->known_op[j] != op)
+        j++;
+    return j;
+}
+
+bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
+{
+    uint32_t j = number_of(a, op);
+    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) ||
+           (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
+}
+
+void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
+{
+    uint32_t j = number_of(a, op);
+    if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
+        return; /* never operated on in lines, which is slower */
+    if (j == a->n_known_ops) {
+        a->known_op[j] = op;
+        __atomic_store_n(&a->n_known_ops, j + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&a->knows[home], a->knows[home] | UINT64_C(1) << j, __ATOMIC_RELEASE);
+}
+
+/* The chunk was missed not long ago. */
+static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
+{
+    uint64_t *seen = &a->filter[pgasi_hash_u64(chunk) & a->filter_mask];
+    bool again = *seen == chunk + 1;
+    *seen = again ? 0 : chunk + 1;
+    return again;
+}
+
+bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                              const pgasi_array_access_t *x, bool has_line, bool sequential)
+{
+    bool applies = x->kind == PGASI_ARRAY_APPLY;
+    if (!pgasi_array_fits_call(x, a->pub.elem_bytes))
+        return true;
+    if (applies && !pgasi_array_home_knows(a, loc->home, x->op))
+        return false;
+    if (has_line)
+        return true;
+    if (x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH ||
+        (applies && pgasi_array_is_too_large_for_line(a, x->op)))
+        return false;
+    return sequential || a->fits || is_missed_again(a, x->chunk);
+}

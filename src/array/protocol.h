@@ -1,0 +1,33 @@
+/** The way of a thread into the protocol, and back. protocol.c chooses between the home's side, the
+ *  cache's side and another rank of the node. */
+#ifndef PGASI_ARRAY_PROTOCOL_H
+#define PGASI_ARRAY_PROTOCOL_H
+
+#include "array/array.h"
+
+/** Whether the calling thread may wait for the array's ranks.
+ *  @return PGAS_ERR_CONTEXT: not here.
+ *          PGAS_ERR_PEER: a rank of the team has died. */
+pgas_status_t pgasi_array_may_wait(const pgasi_array_t *a);
+
+/** Hands an access that its grant does not permit to the protocol. Serving. */
+void pgasi_array_miss(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x,
+                      bool sequential);
+/** Waits until it is done. @return its status. */
+pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x);
+
+/** Makes sure that the home of a chunk has the operator, by a question if need be. */
+pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                           pgas_array_op_t op);
+
+/** The calling thread has ended a pin. recall: the protocol waits for that. */
+void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                           pgasi_array_grant_t *grant, bool recall);
+
+/** One barrier for all chunks that are closing; continues with those that all threads have left.
+ *  Serving. */
+void pgasi_array_poll(void);
+/** The same, as a hook of rounds of progress. */
+int pgasi_array_poll_in_progress(void);
+
+#endif

@@ -1,0 +1,265 @@
+/* Messages of the array, the sending side.
+ *
+ * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
+ * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at the
+ * home when it is told that it may. The chunk does not change there before the cache has given it
+ * back, and the cache handles the request to give it back later. Elements that go home are stored
+ * there. */
+#include "array/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "msg/descriptor.h"
+#include "msg/outbox.h"
+#include "mem/segment.h"
+
+#define RUN_MAX 64
+
+static struct {
+    uint8_t *knows_heap; /* by rank: it has been told how to reach this rank's heap */
+    /* Between begin and end: messages without data to one rank, alike but for consecutive chunks
+     * and their lines, go as one, followed by a list of the lines. */
+    int depth, to;
+    uint32_t n;
+    pgasi_array_t *array;
+    pgasi_array_message_t first;
+    uint32_t line[RUN_MAX];
+} out;
+
+pgas_status_t pgasi_array_send_start(void)
+{
+    free(out.knows_heap);
+    out.knows_heap = calloc((size_t)pgasi_boot.n_ranks, 1);
+    return out.knows_heap ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+static void post(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const void *data,
+                 size_t bytes)
+{
+    pgasi_array_count(&a->info.messages, 1);
+    if (bytes)
+        pgasi_array_count(&a->info.data_bytes, bytes);
+    pgasi_outbox_answer(to, PGASI_DESC_ARRAY, m, sizeof *m, data, bytes);
+}
+
+static void send_run(void)
+{
+    uint32_t n = out.n;
+    if (!n)
+        return;
+    out.n = 0;
+    out.first.run = n > 1;
+    post(out.array, out.to, &out.first, out.line, n > 1 ? n * sizeof out.line[0] : 0);
+}
+
+void pgasi_array_run_begin(void)
+{
+    out.depth++;
+}
+
+void pgasi_array_run_end(void)
+{
+    if (--out.depth == 0)
+        send_run();
+}
+
+/* What is sent stays in order. */
+static void send(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const void *data,
+                 size_t bytes)
+{
+    send_run();
+    post(a, to, m, data, bytes);
+}
+
+static void send_to_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
+{
+    pgasi_array_message_t next = out.first;
+    next.chunk += out.n;
+    next.line = m->line;
+    bool full = out.n == RUN_MAX || out.n == (pgasi_param.call_max - sizeof *m) / sizeof m->line;
+    if (!out.n || full || to != out.to || memcmp(&next, m, sizeof next) != 0) {
+        send_run();
+        out.first = *m;
+        out.array = a;
+        out.to = to;
+    }
+    out.line[out.n++] = m->line;
+    if (!out.depth)
+        send_run();
+}
+
+/* ---- the start of a message ---- */
+
+static pgasi_array_message_t message_of(const pgasi_array_t *a, pgasi_array_message_kind_t kind,
+                                        uint64_t chunk)
+{
+    return (
+        pgasi_array_message_t){ .array = (uint16_t)a->id, .kind = (uint8_t)kind, .chunk = chunk };
+}
+
+static pgasi_array_message_t event_message(const pgasi_array_t *a, pgasi_array_message_kind_t kind,
+                                           uint64_t chunk, pgasi_array_event_t event)
+{
+    pgasi_array_message_t m = message_of(a, kind, chunk);
+    m.event = (uint8_t)event;
+    return m;
+}
+
+/* ---- memory of other ranks ---- */
+
+void pgasi_array_send_heap(pgasi_array_t *a, int to)
+{
+    pgasi_segment_wire_t wire;
+    if (out.knows_heap[to] || pgasi_boot.local_of[to] >= 0)
+        return;
+    out.knows_heap[to] = 1;
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_HEAP, 0);
+    if (pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK)
+        send(a, to, &m, &wire, sizeof wire);
+}
+
+/* The address here of bytes at an offset of a rank's heap; NULL: not mapped. */
+static char *mapped(int rank, uint64_t offset, uint64_t bytes)
+{
+    const pgasi_ctx_peer_t *peer = &pgasi_ctxs[PGASI_CTX_SERVICE]->peer[rank];
+    offset -= PGASI_HEAP_OFFSET;
+    return offset <= peer->heap_bytes && bytes <= peer->heap_bytes - offset ? peer->heap + offset
+                                                                            : NULL;
+}
+
+char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
+{
+    return mapped(a->global[loc->home], a->home_offset[loc->home] + loc->index * a->stride,
+                  a->stride);
+}
+
+/* ---- contents ---- */
+
+/* last: the event that the last piece brings along, 0: none. */
+static void send_pieces(pgasi_array_t *a, int to, pgasi_array_message_t m, const char *data,
+                        size_t bytes, pgasi_array_event_t last)
+{
+    size_t most = (pgasi_param.call_max - sizeof m) & ~(size_t)7;
+    for (size_t done = 0; done < bytes; done += most) {
+        m.offset = done;
+        m.event = (uint8_t)(bytes - done <= most ? last : 0);
+        send(a, to, &m, data + done, PGASI_MIN(bytes - done, most));
+    }
+}
+
+void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                           uint32_t line, const void *data, bool pull)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_FILL, chunk);
+    m.line = line;
+    if (!pull) {
+        send_pieces(a, to, m, data, a->stride, event);
+        return;
+    }
+    m.kind = PGASI_ARRAY_M_TO_CACHE;
+    m.event = (uint8_t)event;
+    m.pull = true;
+    send_to_run(a, to, &m);
+}
+
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                               const void *data, size_t bytes)
+{
+    pgasi_array_location_t loc;
+    pgasi_array_locate_chunk(&a->map, chunk, &loc);
+    char *there = pgasi_array_mapped_chunk(a, &loc);
+    if (there) {
+        memcpy(there, data, bytes);
+        pgasi_array_count(&a->info.data_bytes, bytes);
+        pgasi_array_send_answer(a, to, chunk, event);
+    } else {
+        send_pieces(a, to, message_of(a, PGASI_ARRAY_M_ELEMENTS, chunk), data, bytes, event);
+    }
+}
+
+void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                   const void *data, size_t bytes)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_CONTRIBUTION, chunk);
+    m.op = op;
+    if (bytes <= pgasi_param.call_max - sizeof m) {
+        m.event = PGASI_E_WB_O;
+        send(a, to, &m, data, bytes);
+        return;
+    }
+    send_pieces(a, to, m, data, bytes, 0);
+    pgasi_array_send_answer(a, to, chunk, PGASI_E_WB_O);
+}
+
+/* ---- requests, answers, events ---- */
+
+void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                              uint32_t line, uint32_t op)
+{
+    pgasi_array_location_t loc;
+    pgasi_array_locate_chunk(&a->map, chunk, &loc);
+    pgasi_array_send_heap(a, to);
+    pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_REQUEST, chunk, event);
+    m.line = line;
+    m.op = op;
+    m.pull = pgasi_array_mapped_chunk(a, &loc) != NULL;
+    send_to_run(a, to, &m);
+}
+
+void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
+{
+    pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_ANSWER, chunk, event);
+    send(a, to, &m, NULL, 0);
+}
+
+void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                            uint32_t line)
+{
+    pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, event);
+    m.line = line;
+    send_to_run(a, to, &m);
+}
+
+void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_UNPINNED, chunk);
+    send(a, to, &m, NULL, 0);
+}
+
+/* ---- accesses that the home carries out ---- */
+
+pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_OP, x->chunk);
+    m.op = x->op;
+    m.access.k = x->k;
+    m.access.n = x->n & PGASI_ARRAY_OP_N_MAX;
+    m.access.kind = x->kind & 0x3f;
+    m.access.pin = x->pin & 0xf;
+    pgas_status_t status = pgasi_array_token_open(x, &m.token);
+    if (status != PGAS_OK)
+        return status;
+    size_t bytes = pgasi_array_in_bytes(x, a->pub.elem_bytes);
+    char both[2 * PGASI_ARRAY_VALUE_MAX];
+    const void *data = x->in;
+    if (x->kind == PGASI_ARRAY_CAS) {
+        memcpy(both, x->in, bytes / 2);
+        memcpy(both + bytes / 2, x->in2, bytes / 2);
+        data = both;
+    }
+    send(a, to, &m, data, bytes);
+    return PGAS_OK;
+}
+
+void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x,
+                            const void *data, size_t bytes)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_REPLY, x->chunk);
+    m.token = x->token;
+    m.status = (int16_t)x->status;
+    send(a, to, &m, data, bytes);
+}

@@ -1,0 +1,81 @@
+/** Messages of the array: calls of one internal handler, through context 0, so that messages from
+ *  one rank to another stay in order. send.c sends them, receive.c handles them. Serving. */
+#ifndef PGASI_ARRAY_WIRE_H
+#define PGASI_ARRAY_WIRE_H
+
+#include "array/array.h"
+
+typedef enum {
+    PGASI_ARRAY_M_REQUEST,      /* to the home: a cache asks for a chunk */
+    PGASI_ARRAY_M_OP,           /* to the home: an access to carry out */
+    PGASI_ARRAY_M_REPLY,        /* of that access */
+    PGASI_ARRAY_M_ANSWER,       /* to the home: ACK, WB, WB_KEEP, WB_O */
+    PGASI_ARRAY_M_TO_CACHE,     /* an event for a cache line */
+    PGASI_ARRAY_M_ELEMENTS,     /* to the home: elements written back */
+    PGASI_ARRAY_M_CONTRIBUTION, /* to the home */
+    PGASI_ARRAY_M_FILL,         /* to a cache: elements */
+    PGASI_ARRAY_M_UNPINNED,     /* to the home: a pin ended */
+    PGASI_ARRAY_M_HEAP          /* how the receiver reaches the sender's heap */
+} pgasi_array_message_kind_t;
+
+typedef struct {
+    uint16_t array;
+    uint8_t kind, event;
+    uint32_t op;
+    uint64_t chunk;
+    union {
+        uint64_t offset; /* of a piece */
+        struct {
+            uint32_t k, n : 22, kind : 6, pin : 4;
+        } access; /* OP */
+    };
+    union {
+        uint32_t line;
+        uint32_t token; /* OP, REPLY */
+    };
+    union {
+        int16_t status; /* REPLY */
+        int16_t pull;   /* REQUEST, TO_CACHE: the cache copies the elements from the home's heap */
+    };
+    uint16_t run; /* lines of this chunk and of the next ones follow the message */
+} pgasi_array_message_t;
+#define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* what n of an access holds */
+
+pgas_status_t pgasi_array_send_start(void);
+void pgasi_array_receive_start(void);
+
+/** Requests and events for consecutive chunks that are sent between begin and end travel together.
+ *  The pairs nest. */
+void pgasi_array_run_begin(void);
+void pgasi_array_run_end(void);
+
+/** To the home. */
+void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                              uint32_t line, uint32_t op);
+void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event);
+void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk);
+/** Elements written back, with the answer WB or WB_KEEP; a contribution, with WB_O. */
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                               const void *data, size_t bytes);
+void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                   const void *data, size_t bytes);
+/** An access that the home carries out. PGAS_ERR_NO_MEMORY. */
+pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
+/** Its reply. */
+void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x,
+                            const void *out, size_t bytes);
+
+/** To a cache. */
+void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                            uint32_t line);
+/** DATA_R, DATA_W with the elements. pull: the receiver copies them from here, before it handles
+ *  any later message. */
+void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                           uint32_t line, const void *data, bool pull);
+
+/** Tells a rank how to reach this rank's heap, once. */
+void pgasi_array_send_heap(pgasi_array_t *a, int to);
+/** The address here of a chunk at its home; NULL: the home's heap is not mapped. */
+char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc);
+
+#endif
