@@ -294,7 +294,7 @@ PGAS_API void pgas_mcts_unstop(pgas_mcts_t *mcts);
  *  Done:   *info_p as it was a moment ago at the rank of the root (mode ROOT: at rank 0, of its own
  *          tree).
  *  @return PGAS_OK, PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
-PGAS_API pgas_status_t pgas_mcts_look(pgas_mcts_t *mcts, pgas_mcts_info_t *info_p);
+PGAS_API pgas_status_t pgas_mcts_info(pgas_mcts_t *mcts, pgas_mcts_info_t *info_p);
 
 /** Makes a move at the root: its child becomes the root, with all that is known below it; the rest
  *  is given back on every rank.
@@ -318,12 +318,12 @@ typedef struct {
 PGAS_API pgas_status_t pgas_mcts_children(const pgas_mcts_t *mcts, pgas_mcts_child_t *children,
                                           size_t n_max, size_t *n_p);
 
-/** The principal variation at the end of the last search, from the root: at most PGAS_MCTS_LINE_MAX
+/** The principal variation at the end of the last search, from the root: at most PGAS_MCTS_PV_MAX
  *  moves.
  *  Shape:  local; as children. @return PGAS_OK, PGAS_ERR_INVALID. */
-#define PGAS_MCTS_LINE_MAX 64
-PGAS_API pgas_status_t pgas_mcts_line(const pgas_mcts_t *mcts, pgas_mcts_move_t *moves,
-                                      size_t n_max, size_t *n_p);
+#define PGAS_MCTS_PV_MAX 64
+PGAS_API pgas_status_t pgas_mcts_pv(const pgas_mcts_t *mcts, pgas_mcts_move_t *moves, size_t n_max,
+                                    size_t *n_p);
 
 /** What was counted, over all ranks; in the last search unless it says otherwise. */
 typedef struct {

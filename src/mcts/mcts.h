@@ -282,7 +282,7 @@ struct pgas_mcts {
     pgas_mcts_info_t info;
     pgas_mcts_child_t *children;
     size_t n_children, n_line;
-    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_PV_MAX];
     pgas_mcts_stats_t stats;
     uint64_t n_phases, n_lost;     /* of this search */
     bool broken;                   /* a rank died */

@@ -537,12 +537,12 @@ void pgasi_mcts_handle_line(const void *args, size_t bytes, pgas_thread_t source
 static pgas_status_t collect_line(pgas_mcts_t *m)
 {
     pgas_status_t status = PGAS_OK;
-    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX + 1] = { 0 }; /* the last: how many */
+    pgas_mcts_move_t line[PGAS_MCTS_PV_MAX + 1] = { 0 }; /* the last: how many */
     if (m->me == 0) {
         line_t answer = { m->root, 0 };
         ask_t ask = { m->id, m->info.best, 0, 0 };
         uint32_t n = 0;
-        while (n < PGAS_MCTS_LINE_MAX && answer.child && m->info.best != PGAS_MCTS_NO_MOVE &&
+        while (n < PGAS_MCTS_PV_MAX && answer.child && m->info.best != PGAS_MCTS_NO_MOVE &&
                status == PGAS_OK) {
             ask.node = answer.child;
             status = pgas_call_return(ref_rank(ask.node), pgasi_mcts_handlers[HANDLER_LINE], &ask,
@@ -554,11 +554,11 @@ static pgas_status_t collect_line(pgas_mcts_t *m)
         }
         if (n == 0 && m->info.best != PGAS_MCTS_NO_MOVE)
             line[n++] = m->info.best; /* mode ROOT: only other ranks' roots have tried it */
-        line[PGAS_MCTS_LINE_MAX] = n;
+        line[PGAS_MCTS_PV_MAX] = n;
     }
     if (status == PGAS_OK)
         status = pgas_broadcast(NULL, line, sizeof line, 0);
-    m->n_line = status == PGAS_OK ? line[PGAS_MCTS_LINE_MAX] : 0;
+    m->n_line = status == PGAS_OK ? line[PGAS_MCTS_PV_MAX] : 0;
     memcpy(m->line, line, sizeof m->line);
     return status;
 }

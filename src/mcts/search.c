@@ -678,7 +678,7 @@ static void wait_to_look(pgas_mcts_t *m)
                      __ATOMIC_RELAXED);
 }
 
-pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
+pgas_status_t pgas_mcts_info(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
 {
     if (!pgas_initialized())
         return PGAS_ERR_NOT_INIT;
@@ -712,8 +712,7 @@ pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *childr
     return PGAS_OK;
 }
 
-pgas_status_t pgas_mcts_line(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max,
-                             size_t *n_p)
+pgas_status_t pgas_mcts_pv(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max, size_t *n_p)
 {
     if (!is_live(m) || !n_p || (n_max && !moves))
         return PGAS_ERR_INVALID;
