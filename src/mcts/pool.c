@@ -1,35 +1,41 @@
-/* Memory of nodes: blocks of some hundred bytes, taken one by one while the search runs and given
- * back together at rest. Sizes up to 4 KiB in lines of 64 bytes, above that powers of two; blocks
- * of a class are used again. What one worker takes another may give back, so at rest blocks go to
- * lists for all, from which a worker takes some at a time. */
+/* Memory of nodes. Blocks have some hundred bytes. A search takes them one by one while it runs,
+ * and gives them back together in an idle phase.
+ *
+ * Blocks up to 4 KiB are rounded up to cache lines, larger ones to powers of two. Each size is a
+ * class; blocks are reused within their class. A block may be given back by another worker than the
+ * one that took it. Therefore the idle phase puts blocks into lists that all workers share, and a
+ * worker takes up to 32 of them at a time. */
+#include "mcts/pool.h"
+
+#include <string.h>
 #include <sys/mman.h>
 
-#include "mcts/mcts.h"
+#include "base/checks.h"
 
-/* a huge page each: nodes lie scattered, and looking up small pages costs as much as they do */
+/* A slab is a huge page. Nodes are scattered over memory; with small pages, address translation
+ * costs as much as the accesses themselves. */
 #define SLAB_BYTES ((size_t)2 << 20)
-#define LINE       64
-#define FINE       64 /* classes of lines */
+#define N_FINE     64 /* classes of whole cache lines */
 #define AT_A_TIME  32
 
 typedef struct slab {
     struct slab *next;
     size_t bytes;
-    char data[] __attribute__((aligned(LINE)));
+    char data[] __attribute__((aligned(PGASI_CACHELINE)));
 } slab_t;
 
-/* Takes a share of the limit, so that the worker does not ask for each block. */
+/* Takes a whole share of the limit, so that most blocks need no atomic operation. */
 static bool has_room(pool_t *pool, int64_t bytes)
 {
-    int64_t left = __atomic_load_n(&pool->rest->room, __ATOMIC_RELAXED), more = bytes - pool->room,
-            take = 0;
+    int64_t left = __atomic_load_n(&pool->shared->room, __ATOMIC_RELAXED),
+            more = bytes - pool->room, take = 0;
     while (more > 0) {
         if (left < more) {
-            __atomic_store_n(&pool->rest->full, true, __ATOMIC_RELAXED);
+            __atomic_store_n(&pool->shared->full, true, __ATOMIC_RELAXED);
             return false;
         }
-        take = PGASI_MIN(left, PGASI_MAX(more, pool->rest->share));
-        if (__atomic_compare_exchange_n(&pool->rest->room, &left, left - take, true,
+        take = PGASI_MIN(left, PGASI_MAX(more, pool->shared->share));
+        if (__atomic_compare_exchange_n(&pool->shared->room, &left, left - take, true,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             break;
     }
@@ -39,24 +45,24 @@ static bool has_room(pool_t *pool, int64_t bytes)
 
 static int class_of(size_t bytes, size_t *room_p)
 {
-    if (bytes <= FINE * LINE) {
-        *room_p = PGASI_ALIGN_UP(PGASI_MAX(bytes, (size_t)1), LINE);
-        return (int)(*room_p / LINE) - 1;
+    if (bytes <= N_FINE * PGASI_CACHELINE) {
+        *room_p = PGASI_ALIGN_UP(PGASI_MAX(bytes, (size_t)1), PGASI_CACHELINE);
+        return (int)(*room_p / PGASI_CACHELINE) - 1;
     }
-    int bits = (int)pgasi_log2_up(bytes);
+    int bits = 64 - __builtin_clzll(bytes - 1);
     *room_p = (size_t)1 << bits;
-    return FINE + bits - 13;
+    return N_FINE + bits - 13;
 }
 
-size_t pgasi_mcts_block_bytes(size_t bytes)
+size_t pgasi_mcts_pool_block_bytes(size_t bytes)
 {
     size_t room;
     class_of(bytes, &room);
     return room;
 }
 
-/* Mapped, not allocated: the C library keeps what it gets back of this size, in as many heaps as
- * there were threads. */
+/* Maps memory instead of allocating it: the C library would keep freed blocks of this size, in one
+ * heap for each thread that there was. */
 static slab_t *map_slab(size_t bytes)
 {
     char *from =
@@ -67,7 +73,7 @@ static slab_t *map_slab(size_t bytes)
     if (before)
         munmap(from, before);
     munmap(from + before + bytes, SLAB_BYTES - before);
-    madvise(from + before, bytes, MADV_HUGEPAGE); /* if it cannot be, small ones do */
+    madvise(from + before, bytes, MADV_HUGEPAGE); /* a failure leaves small pages */
     return (slab_t *)(void *)(from + before);
 }
 
@@ -75,7 +81,7 @@ static bool add_slab(pool_t *pool, size_t least)
 {
     size_t bytes = PGASI_ALIGN_UP(sizeof(slab_t) + least, SLAB_BYTES);
     slab_t **at = &pool->spare, *slab;
-    while (*at && (*at)->bytes < bytes) /* few are larger than the least */
+    while (*at && (*at)->bytes < bytes) /* few slabs are larger than the least */
         at = &(*at)->next;
     slab = *at;
     if (slab) {
@@ -103,21 +109,21 @@ static char *carve(pool_t *pool, size_t room)
 
 static void *refill(pool_t *pool, int class)
 {
-    rest_t *rest = pool->rest;
-    if (!__atomic_load_n(&rest->free[class], __ATOMIC_RELAXED))
+    shared_pool_t *shared = pool->shared;
+    if (!__atomic_load_n(&shared->free[class], __ATOMIC_RELAXED))
         return NULL;
-    pthread_mutex_lock(&rest->lock);
-    for (int i = 0; i < AT_A_TIME && rest->free[class]; i++) {
-        void *block = rest->free[class];
-        __atomic_store_n(&rest->free[class], *(void **)block, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&shared->lock);
+    for (int i = 0; i < AT_A_TIME && shared->free[class]; i++) {
+        void *block = shared->free[class];
+        __atomic_store_n(&shared->free[class], *(void **)block, __ATOMIC_RELAXED);
         *(void **)block = pool->free[class];
         pool->free[class] = block;
     }
-    pthread_mutex_unlock(&rest->lock);
+    pthread_mutex_unlock(&shared->lock);
     return pool->free[class];
 }
 
-void *pgasi_mcts_take(pool_t *pool, size_t bytes)
+void *pgasi_mcts_pool_take(pool_t *pool, size_t bytes)
 {
     size_t room;
     int class = class_of(bytes, &room);
@@ -128,7 +134,7 @@ void *pgasi_mcts_take(pool_t *pool, size_t bytes)
         block = refill(pool, class);
     if (block) {
         pool->free[class] = *(void **)block;
-        __builtin_prefetch(pool->free[class], 1); /* its turn comes next */
+        __builtin_prefetch(pool->free[class], 1); /* the next call takes it */
     } else {
         block = carve(pool, room);
     }
@@ -149,21 +155,21 @@ static void give(pool_t *pool, void **list, void *block, size_t bytes)
     __atomic_store_n(&pool->used_bytes, pool->used_bytes - (int64_t)room, __ATOMIC_RELAXED);
 }
 
-void pgasi_mcts_give(pool_t *pool, void *block, size_t bytes)
+void pgasi_mcts_pool_give(pool_t *pool, void *block, size_t bytes)
 {
     give(pool, pool->free, block, bytes);
 }
 
-void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes)
+void pgasi_mcts_pool_give_shared(pool_t *pool, void *block, size_t bytes)
 {
-    give(pool, pool->rest->free, block, bytes);
+    give(pool, pool->shared->free, block, bytes);
 }
 
-void pgasi_mcts_rest_begin(rest_t *rest, int64_t room, int64_t share)
+void pgasi_mcts_pool_set_room(shared_pool_t *shared, int64_t room, int64_t share)
 {
-    rest->room = room;
-    rest->share = share;
-    rest->full = false;
+    shared->room = room;
+    shared->share = share;
+    shared->full = false;
 }
 
 void pgasi_mcts_pool_reset(pool_t *pool)
@@ -178,7 +184,7 @@ void pgasi_mcts_pool_reset(pool_t *pool)
     pool->fresh = pool->fresh_end = NULL;
     pool->used_bytes = pool->room = 0;
     memset(pool->free, 0, sizeof pool->free);
-    memset(pool->rest->free, 0, sizeof pool->rest->free);
+    memset(pool->shared->free, 0, sizeof pool->shared->free);
 }
 
 void pgasi_mcts_pool_fini(pool_t *pool)

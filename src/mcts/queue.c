@@ -1,80 +1,83 @@
-/* Steps, which are notes of rollouts under way and jobs, and the queues of jobs: any thread pushes,
- * one pops (after Vyukov's intrusive queue); pushing is one exchange. */
+/* Path elements and jobs, and the queues of jobs. Each worker has a queue to which any thread
+ * pushes, by one exchange, and from which the worker alone pops (Vyukov's intrusive queue). */
 #include <stdlib.h>
 
-#include "mcts/walk.h"
+#include "mcts/mcts.h"
 
-#define STEPS_OF_CHUNK 64
+#define PATHS_OF_CHUNK 64
 
-/* ---- steps ---- */
+/* ---- path elements ---- */
 
 typedef struct chunk {
     struct chunk *next;
-    step_t step[STEPS_OF_CHUNK];
+    path_t path[PATHS_OF_CHUNK];
 } chunk_t;
 
 static void add_chunk(worker_t *w)
 {
     chunk_t *chunk = malloc(sizeof *chunk);
     if (!chunk)
-        pgasi_fatal("mcts", "no memory for %d notes of rollouts under way", STEPS_OF_CHUNK);
-    chunk->next = w->step_chunks;
-    w->step_chunks = chunk;
-    for (int i = 0; i < STEPS_OF_CHUNK; i++) {
-        chunk->step[i].next = w->free_steps;
-        w->free_steps = &chunk->step[i];
+        pgasi_fatal("mcts", "no memory for %d path elements of rollouts", PATHS_OF_CHUNK);
+    chunk->next = w->path_chunks;
+    w->path_chunks = chunk;
+    for (int i = 0; i < PATHS_OF_CHUNK; i++) {
+        chunk->path[i].next = w->free_paths;
+        w->free_paths = &chunk->path[i];
     }
 }
 
-void pgasi_mcts_free_steps(worker_t *w)
+void pgasi_mcts_paths_fini(worker_t *w)
 {
     chunk_t *next;
-    for (chunk_t *chunk = w->step_chunks; chunk; chunk = next) {
+    for (chunk_t *chunk = w->path_chunks; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);
     }
-    w->step_chunks = NULL;
+    w->path_chunks = NULL;
 }
 
-/* Its own ones first, then those that others have given back. As many as there are rollouts under
- * way, times their depth. */
-step_t *pgasi_mcts_take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t up_idx, uint32_t n,
-                             uint32_t depth)
+/* First uses those that the worker itself gave back, then those that others gave back. Their number
+ * grows to that of rollouts under way, times their depth. */
+path_t *pgasi_mcts_path_take(worker_t *w, node_t *node, const rollouts_t *rollouts)
 {
-    if (!w->free_steps)
-        w->free_steps = __atomic_exchange_n(&w->foreign, NULL, __ATOMIC_ACQUIRE);
-    if (!w->free_steps)
+    if (!w->free_paths)
+        w->free_paths = __atomic_exchange_n(&w->returned, NULL, __ATOMIC_ACQUIRE);
+    if (!w->free_paths)
         add_chunk(w);
-    step_t *step = w->free_steps;
-    w->free_steps = step->next;
-    *step = (step_t){ NULL, node,           up,   0, up_idx, n, n, depth, (uint32_t)w->index,
-                      w,    STAGE_SIMULATE, false };
-    return step;
+    path_t *path = w->free_paths;
+    w->free_paths = path->next;
+    *path = (path_t){ .node = node,
+                      .rollouts = *rollouts,
+                      .left = rollouts->n,
+                      .owner = w,
+                      .maker = (uint32_t)w->index,
+                      .stage = STAGE_SIMULATE };
+    return path;
 }
 
-void pgasi_mcts_give_step(worker_t *w, step_t *step)
+void pgasi_mcts_path_give(worker_t *w, path_t *path)
 {
-    worker_t *owner = step->owner;
+    worker_t *owner = path->owner;
     if (owner == w) {
-        step->next = w->free_steps;
-        w->free_steps = step;
+        path->next = w->free_paths;
+        w->free_paths = path;
         return;
     }
-    pgasi_mcts_stack(&owner->foreign, step);
+    pgasi_mcts_stack(&owner->returned, path);
 }
 
 /* ---- queues ---- */
 
-void pgasi_mcts_push(worker_t *to, step_t *job)
+void pgasi_mcts_push(worker_t *to, path_t *job)
 {
     __atomic_store_n(&job->next, NULL, __ATOMIC_RELAXED);
-    step_t *before = __atomic_exchange_n(&to->queue_head, job, __ATOMIC_ACQ_REL);
+    path_t *before = __atomic_exchange_n(&to->queue_head, job, __ATOMIC_ACQ_REL);
     __atomic_store_n(&before->next, job, __ATOMIC_RELEASE);
 }
 
-step_t *pgasi_mcts_pop(worker_t *w)
+path_t *pgasi_mcts_pop(worker_t *w)
 {
-    step_t *tail = w->queue_tail, *next = __atomic_load_n(&tail->next, __ATOMIC_ACQUIRE);
+    path_t *tail = w->queue_tail, *next = __atomic_load_n(&tail->next, __ATOMIC_ACQUIRE);
     if (tail == &w->stub) {
         if (!next)
             return NULL;
@@ -99,7 +102,7 @@ bool pgasi_mcts_has_jobs(const worker_t *w)
            __atomic_load_n(&w->queue_head, __ATOMIC_RELAXED) != &w->stub;
 }
 
-void pgasi_mcts_keep(worker_t *w, step_t *job)
+void pgasi_mcts_keep(worker_t *w, path_t *job)
 {
     job->next = NULL;
     *w->own_end = job;
@@ -107,21 +110,20 @@ void pgasi_mcts_keep(worker_t *w, step_t *job)
     w->n_own++;
 }
 
-/* A worker that is idle, else the one to which the node belongs. */
 worker_t *pgasi_mcts_helper_for(pgas_mcts_t *m, uint32_t owner)
 {
     worker_t *to = &m->worker[owner];
-    for (int i = 0; i < m->n_threads && !__atomic_load_n(&to->wants, __ATOMIC_RELAXED); i++)
-        if (__atomic_load_n(&m->worker[i].wants, __ATOMIC_RELAXED))
+    for (int i = 0; i < m->n_threads && !__atomic_load_n(&to->is_idle, __ATOMIC_RELAXED); i++)
+        if (__atomic_load_n(&m->worker[i].is_idle, __ATOMIC_RELAXED))
             to = &m->worker[i];
     return to;
 }
 
-void pgasi_mcts_enqueue(worker_t *w, step_t *job)
+void pgasi_mcts_enqueue(worker_t *w, path_t *job)
 {
     pgas_mcts_t *m = w->mcts;
-    worker_t *to = pgasi_mcts_is_handlers(w) || w->own ? pgasi_mcts_helper_for(m, job->maker) : w;
-    if (to != w && (pgasi_mcts_is_handlers(w) || __atomic_load_n(&to->wants, __ATOMIC_RELAXED))) {
+    worker_t *to = is_handlers_worker(w) || w->own ? pgasi_mcts_helper_for(m, job->maker) : w;
+    if (to != w && (is_handlers_worker(w) || __atomic_load_n(&to->is_idle, __ATOMIC_RELAXED))) {
         __atomic_fetch_add(&m->work.made, 1, __ATOMIC_RELEASE);
         pgasi_mcts_push(to, job);
         return;

@@ -1,23 +1,26 @@
-/* The program's description of a problem: what must be there, and what its functions give, brought
- * into range. A function that breaks its word is told once; the search goes on with something
- * harmless. */
+/* The program's description of a problem: checking it, and calling its functions. What they return
+ * is brought into range. The first violation of a function is logged, later ones are not; the
+ * search goes on with a harmless value. */
 #include "mcts/mcts.h"
 
-#define PLIES_MAX 100000 /* of a playout by moves; then nobody has won */
+/* A playout by single moves that is longer ends with the value 0.5 for each player. */
+#define PLIES_MAX 100000
 
+/* Returns NULL if nothing is wrong. */
 static const char *wrong_with(const pgas_mcts_spec_t *spec)
 {
     if (!spec->moves || !spec->apply || !spec->outcome)
-        return "moves, apply and outcome are needed";
+        return "moves, apply and outcome are required";
     if (spec->n_players > 1 && !spec->turn)
-        return "turn is needed for more than one player";
+        return "turn is required for more than one player";
     if (spec->playout && spec->evaluate)
         return "playout and evaluate exclude each other";
     if (spec->state_bytes < 1 || spec->n_players < 1 || spec->moves_max < 1)
-        return "state_bytes, n_players and moves_max are at least 1";
+        return "state_bytes, n_players and moves_max must be at least 1";
     return NULL;
 }
 
+/* The field that is above its limit, or NULL. */
 static const char *beyond(const pgas_mcts_spec_t *spec)
 {
     if (spec->state_bytes > PGAS_MCTS_STATE_MAX)
@@ -32,16 +35,20 @@ static const char *beyond(const pgas_mcts_spec_t *spec)
 pgas_status_t pgasi_mcts_check_spec(const pgas_mcts_spec_t *spec)
 {
     if (!spec || spec->size < sizeof *spec) {
-        PGASI_ERROR("mcts", "no description, or one that was not begun with PGAS_MCTS_SPEC_INIT");
+        PGASI_ERROR("mcts", "the description is NULL or was not set to PGAS_MCTS_SPEC_INIT");
         return PGAS_ERR_INVALID;
     }
     const char *text = wrong_with(spec), *field = beyond(spec),
                *name = spec->name ? spec->name : "unnamed";
-    if (text)
+    if (text) {
         PGASI_ERROR("mcts", "problem %s: %s", name, text);
-    else if (field)
-        PGASI_ERROR("mcts", "problem %s: %s is above what is stated", name, field);
-    return text ? PGAS_ERR_INVALID : field ? PGAS_ERR_LIMIT : PGAS_OK;
+        return PGAS_ERR_INVALID;
+    }
+    if (field) {
+        PGASI_ERROR("mcts", "problem %s: %s is above its limit", name, field);
+        return PGAS_ERR_LIMIT;
+    }
+    return PGAS_OK;
 }
 
 static void complain(const pgas_mcts_t *m, const char *what)
@@ -56,14 +63,16 @@ int pgasi_mcts_turn(const pgas_mcts_t *m, const void *state)
     int player = m->spec.turn ? m->spec.turn(state, m->spec.arg) : 0;
     if (player >= PGAS_MCTS_CHANCE && player < m->spec.n_players)
         return player;
-    complain(m, "turn gives a player that there is not");
+    complain(m, "turn returned a player that does not exist");
     return 0;
 }
 
-/* Also NaN becomes a value. */
+/* NaN becomes 0. */
 static float bounded(float value)
 {
-    return value > 1 ? 1 : value > 0 ? value : 0;
+    if (value > 1)
+        return 1;
+    return value > 0 ? value : 0;
 }
 
 bool pgasi_mcts_outcome(const pgas_mcts_t *m, const void *state, uint32_t *values)
@@ -82,11 +91,11 @@ uint32_t pgasi_mcts_moves(worker_t *w, const void *state, bool priors)
     uint32_t n = spec->moves(state, w->moves, priors ? w->priors : NULL, spec->arg);
     if (n >= 1 && n <= spec->moves_max)
         return n;
-    complain(w->mcts, n ? "more moves than moves_max" : "no moves in a state that is not final");
+    complain(w->mcts, n ? "moves returned more than moves_max moves"
+                        : "moves returned no move of a state that is not final");
     return n ? spec->moves_max : 0;
 }
 
-/* One of n, by their probabilities. */
 uint32_t pgasi_mcts_draw(pgas_mcts_rng_t *rng, const float *chances, uint32_t n)
 {
     float x = (float)(pgas_mcts_random(rng) >> 40) * 0x1p-24f;
@@ -96,7 +105,7 @@ uint32_t pgasi_mcts_draw(pgas_mcts_rng_t *rng, const float *chances, uint32_t n)
     return i;
 }
 
-/* One game by moves, apply and outcome. */
+/* Plays one game by moves, apply and outcome. Adds its outcome to sums. */
 static void play(worker_t *w, const void *state, float *sums)
 {
     const pgas_mcts_spec_t *spec = &w->mcts->spec;
@@ -135,7 +144,6 @@ static void simulate(worker_t *w, const void *state, uint64_t *sums)
         sums[p] += (uint64_t)(bounded(sum[p] / (float)n) * (float)PGASI_MCTS_ONE + .5f);
 }
 
-/* n rollouts from a state that is not final: the mean of each one's playouts, summed up. */
 void pgasi_mcts_simulate(worker_t *w, const void *state, uint32_t n, uint64_t *sums)
 {
     memset(sums, 0, PGAS_MCTS_PLAYERS_MAX * sizeof *sums);
