@@ -7,7 +7,7 @@ make_scratch
 # offenders FOLDER: the bad lines of a tree.
 offenders() {
     (cd "$1" && find include src ./*_backend examples benchmarks tools t -name '*.[ch]' 2>/dev/null | sed 's,^\./,,' |
-        LC_ALL=C sort | xargs -r "$AWK" -f "$TOP/t/lint/includes.awk")
+        LC_ALL=C sort | xargs -r "$AWK" -f "$TOP/t/lint/floors.awk" -f "$TOP/t/lint/includes.awk")
 }
 
 # caught FILE LINE: a tree with this one line in this file is refused; allowed FILE LINE: it is not.
