@@ -5,20 +5,16 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/waiters.h"
 
 enum { N_BUCKETS_FIRST = 64 };
-
-typedef struct waiter {
-    struct waiter *next;
-    pgasi_array_lock_request_t request;
-} waiter_t;
 
 typedef struct pgasi_array_lock_entry {
     struct pgasi_array_lock_entry *next;
     uint64_t index;
     uint32_t array;
-    waiter_t *holders; /* one writer, or readers */
-    waiter_t *first, **end;
+    pgasi_waiters_t holders; /* one writer, or readers */
+    pgasi_waiters_t waiters;
 } entry_t;
 
 /* ---- the table ---- */
@@ -66,7 +62,7 @@ static entry_t *find_or_make(pgasi_array_lock_queue_t *q, const pgasi_array_lock
     entry_t **at = place_of(q, r->array, r->index);
     if (*at || !(*at = malloc(sizeof **at)))
         return *at;
-    **at = (entry_t){ NULL, r->index, r->array, NULL, NULL, &(*at)->first };
+    **at = (entry_t){ .index = r->index, .array = r->array };
     q->n++;
     return *at;
 }
@@ -74,7 +70,7 @@ static entry_t *find_or_make(pgasi_array_lock_queue_t *q, const pgasi_array_lock
 static bool remove_if_empty(pgasi_array_lock_queue_t *q, entry_t **at)
 {
     entry_t *e = *at;
-    if (e->holders || e->first)
+    if (e->holders.first || e->waiters.first)
         return false;
     *at = e->next;
     q->n--;
@@ -86,68 +82,30 @@ static bool remove_if_empty(pgasi_array_lock_queue_t *q, entry_t **at)
 
 static bool is_free_for(const entry_t *e, bool writes)
 {
-    return !e->holders || !(writes || e->holders->request.writes);
+    return !e->holders.first || !(writes || e->holders.first->writes);
 }
 
-/* Lets in from the front of the queue. */
+static void report(const pgasi_array_lock_queue_t *q, const entry_t *e, const pgasi_waiter_t *w,
+                   pgas_status_t status)
+{
+    pgasi_array_lock_request_t request = { e->index, e->array, w->number, w->thread, w->writes };
+    q->tell(&request, status);
+}
+
+/* Grants the lock to requests at the front of the queue. */
 static void admit(const pgasi_array_lock_queue_t *q, entry_t *e)
 {
-    for (waiter_t *w; (w = e->first) && is_free_for(e, w->request.writes);) {
-        e->first = w->next;
-        if (!e->first)
-            e->end = &e->first;
-        w->next = e->holders;
-        e->holders = w;
-        q->tell(&w->request, PGAS_OK);
+    while (e->waiters.first && is_free_for(e, e->waiters.first->writes)) {
+        pgasi_waiter_t w = pgasi_waiters_take(&e->waiters, &e->holders);
+        report(q, e, &w, PGAS_OK);
     }
-}
-
-typedef bool (*is_meant_fn_t)(const pgasi_array_lock_request_t *r, const void *whom);
-
-static bool is_request(const pgasi_array_lock_request_t *r, const void *whom)
-{
-    const pgasi_array_lock_request_t *other = whom;
-    return r->who == other->who && r->number == other->number;
-}
-static bool is_of_thread(const pgasi_array_lock_request_t *r, const void *whom)
-{
-    return r->who == *(const pgas_thread_t *)whom;
-}
-static bool is_of_rank(const pgasi_array_lock_request_t *r, const void *whom)
-{
-    return pgas_thread_rank(r->who) == *(const int *)whom;
-}
-
-/* Takes those that are meant out of a list; returns where it ends then. */
-static waiter_t **take_out(waiter_t **at, is_meant_fn_t is_meant, const void *whom, bool *found_p)
-{
-    *found_p = false;
-    for (waiter_t *w; (w = *at);) {
-        if (is_meant(&w->request, whom)) {
-            *at = w->next;
-            free(w);
-            *found_p = true;
-        } else {
-            at = &w->next;
-        }
-    }
-    return at;
 }
 
 static void refuse_all(const pgasi_array_lock_queue_t *q, entry_t *e)
 {
-    for (waiter_t *w; (w = e->first); free(w)) {
-        e->first = w->next;
-        q->tell(&w->request, PGAS_ERR_PEER);
-    }
-    e->end = &e->first;
-}
-
-static void free_list(waiter_t *w)
-{
-    for (waiter_t *next; w; w = next) {
-        next = w->next;
-        free(w);
+    while (e->waiters.first) {
+        pgasi_waiter_t w = pgasi_waiters_take(&e->waiters, NULL);
+        report(q, e, &w, PGAS_ERR_PEER);
     }
 }
 
@@ -159,58 +117,42 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
     entry_t *e = find_or_make(q, request);
     if (!e)
         return PGAS_ERR_NO_MEMORY;
-    bool now = !e->first && is_free_for(e, request->writes);
+    bool now = !e->waiters.first && is_free_for(e, request->writes);
     if (!now && tries)
         return PGAS_ERR_BUSY;
-    waiter_t *w = malloc(sizeof *w);
-    if (!w) {
+    pgas_status_t status = pgasi_waiters_add(now ? &e->holders : &e->waiters, request->who,
+                                             request->number, request->writes);
+    if (status != PGAS_OK) {
         remove_if_empty(q, place_of(q, request->array, request->index));
-        return PGAS_ERR_NO_MEMORY;
+        return status;
     }
-    w->request = *request;
-    if (now) {
-        w->next = e->holders;
-        e->holders = w;
-        return PGAS_OK;
-    }
-    w->next = NULL;
-    *e->end = w;
-    e->end = &w->next;
-    return PGAS_INPROGRESS;
+    return now ? PGAS_OK : PGAS_INPROGRESS;
 }
 
 bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
                               pgas_thread_t who)
 {
     entry_t **at = q->n ? place_of(q, array, index) : NULL;
-    bool found = false;
-    if (at && *at)
-        take_out(&(*at)->holders, is_of_thread, &who, &found);
-    if (found) {
-        admit(q, *at);
-        remove_if_empty(q, at);
-    }
-    return found;
+    if (!at || !*at || !pgasi_waiters_remove_thread(&(*at)->holders, who))
+        return false;
+    admit(q, *at);
+    remove_if_empty(q, at);
+    return true;
 }
 
 bool pgasi_array_lock_cancel(pgasi_array_lock_queue_t *q, const pgasi_array_lock_request_t *request)
 {
     entry_t **at = q->n ? place_of(q, request->array, request->index) : NULL, *e = at ? *at : NULL;
-    bool found = false;
-    if (!e)
+    if (!e || !pgasi_waiters_remove(&e->waiters, request->who, request->number))
         return false;
-    e->end = take_out(&e->first, is_request, request, &found);
-    if (found)
-        admit(q, e); /* it may have been the writer that kept readers behind it out */
-    return found;
+    admit(q, e); /* it may have been the writer that kept readers behind it out */
+    return true;
 }
 
 static void drop_from(pgasi_array_lock_queue_t *q, entry_t *e, int rank)
 {
-    bool found;
-    e->end = take_out(&e->first, is_of_rank, &rank, &found);
-    take_out(&e->holders, is_of_rank, &rank, &found);
-    if (found)
+    pgasi_waiters_remove_rank(&e->waiters, rank);
+    if (pgasi_waiters_remove_rank(&e->holders, rank))
         refuse_all(q, e);
     else
         admit(q, e);
@@ -240,8 +182,8 @@ bool pgasi_array_lock_in_use(const pgasi_array_lock_queue_t *q, uint32_t array)
 static void free_entry(pgasi_array_lock_queue_t *q, entry_t **at)
 {
     entry_t *e = *at;
-    free_list(e->holders);
-    free_list(e->first);
+    pgasi_waiters_clear(&e->holders);
+    pgasi_waiters_clear(&e->waiters);
     *at = e->next;
     q->n--;
     free(e);

@@ -12,6 +12,7 @@
 
 #include "base/checks.h"
 #include "base/log.h"
+#include "base/waiters.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
@@ -36,25 +37,19 @@ typedef struct {
 
 /* ---- the owner ---- */
 
-typedef struct waiter {
-    struct waiter *next;
-    pgas_thread_t who;
-    uint32_t number;
-} waiter_t;
-
 typedef struct {
     bool held, broken;
     pgas_thread_t holder;
-    waiter_t *first, *last;
+    pgasi_waiters_t waiters;
 } lock_t;
 
 static pgasi_named_t locks = PGASI_NAMED_INIT;
 static uint32_t n_waiting;
 
-static void count_waiting(uint32_t change)
+/* The lock of the table is held. */
+static void count_waiting(int64_t change)
 {
-    /* with the lock of the table held */
-    __atomic_store_n(&n_waiting, n_waiting + change, __ATOMIC_RELEASE);
+    __atomic_store_n(&n_waiting, (uint32_t)(n_waiting + change), __ATOMIC_RELEASE);
 }
 
 uint32_t pgasi_locks_waiting(void)
@@ -80,53 +75,14 @@ static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t numbe
     l->broken = false;
 }
 
-static pgas_status_t enqueue(lock_t *l, pgas_thread_t who, uint32_t number)
-{
-    waiter_t *w = malloc(sizeof *w);
-    if (!w)
-        return PGAS_ERR_NO_MEMORY;
-    *w = (waiter_t){ NULL, who, number };
-    if (l->first)
-        l->last->next = w;
-    else
-        l->first = w;
-    l->last = w;
-    count_waiting(1);
-    return PGAS_OK;
-}
-
 static void pass_on(lock_t *l, pgas_lock_t name)
 {
-    waiter_t *w = l->first;
     l->held = false;
-    if (!w)
+    if (!l->waiters.first)
         return;
-    l->first = w->next;
-    count_waiting(UINT32_MAX);
-    grant(l, name, w->who, w->number);
-    free(w);
-}
-
-/* Takes waiters out of the queue: those of a rank, or the one with this number of a thread; true if
- * there were some. */
-static bool take_out(lock_t *l, int rank, pgas_thread_t who, uint32_t number)
-{
-    bool found = false;
-    waiter_t **at = &l->first;
-    l->last = NULL;
-    while (*at) {
-        waiter_t *w = *at;
-        if (rank >= 0 ? pgas_thread_rank(w->who) == rank : w->who == who && w->number == number) {
-            *at = w->next;
-            free(w);
-            count_waiting(UINT32_MAX);
-            found = true;
-        } else {
-            l->last = w;
-            at = &w->next;
-        }
-    }
-    return found;
+    pgasi_waiter_t next = pgasi_waiters_take(&l->waiters, NULL);
+    count_waiting(-1);
+    grant(l, name, next.thread, next.number);
 }
 
 static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t who)
@@ -144,12 +100,18 @@ static void on_request(const message_t *m, pgas_thread_t who)
 {
     lock_t *l = pgasi_named_find(&locks, m->lock);
     pgas_status_t status = want(l, m, who);
-    if (status == PGAS_INPROGRESS)
-        status = enqueue(l, who, m->number) == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK)
+    if (status == PGAS_OK) {
         grant(l, m->lock, who, m->number);
-    else if (status != PGAS_INPROGRESS)
-        answer(m->lock, who, m->number, status, false);
+        return;
+    }
+    if (status == PGAS_INPROGRESS) {
+        status = pgasi_waiters_add(&l->waiters, who, m->number, true);
+        if (status == PGAS_OK) {
+            count_waiting(1);
+            return;
+        }
+    }
+    answer(m->lock, who, m->number, status, false);
 }
 
 static void on_release(const message_t *m, pgas_thread_t who)
@@ -164,6 +126,14 @@ static void on_release(const message_t *m, pgas_thread_t who)
         PGASI_WARN("lock", "thread %d of rank %d releases a lock that it does not have: ignored",
                    pgas_thread_slot(who), pgas_thread_rank(who));
     told = true;
+}
+
+static void on_cancel(lock_t *l, const message_t *m, pgas_thread_t who)
+{
+    if (!pgasi_waiters_remove(&l->waiters, who, m->number))
+        return;
+    count_waiting(-1);
+    answer(m->lock, who, m->number, PGAS_ERR_TIMEOUT, false);
 }
 
 /* ---- who waits ---- */
@@ -212,8 +182,8 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
         on_release(&m, who);
     else if (m.op != CANCEL)
         on_request(&m, who);
-    else if (l && take_out(l, -1, who, m.number))
-        answer(m.lock, who, m.number, PGAS_ERR_TIMEOUT, false);
+    else if (l)
+        on_cancel(l, &m, who);
     pthread_mutex_unlock(&locks.lock);
 }
 
@@ -341,7 +311,7 @@ static void forget_dead(int rank)
         lock_t *l = locks.entry[i].thing;
         if (!l)
             continue;
-        take_out(l, rank, 0, 0);
+        count_waiting(-(int64_t)pgasi_waiters_remove_rank(&l->waiters, rank));
         if (l->held && pgas_thread_rank(l->holder) == rank) {
             l->broken = true;
             pass_on(l, pgasi_named_name(&locks, pgasi_boot.rank, i));
@@ -354,11 +324,7 @@ static void forget_dead(int rank)
 static void release_lock(void *thing)
 {
     lock_t *l = thing;
-    for (waiter_t *w = l->first; w;) {
-        waiter_t *next = w->next;
-        free(w);
-        w = next;
-    }
+    pgasi_waiters_clear(&l->waiters);
     free(l);
 }
 
