@@ -1,10 +1,18 @@
-/** Atomics on aligned 32- and 64-bit words behind global pointers.
+/** Atomic operations on aligned words of 32 and 64 bits behind global pointers.
  *
- *  They are CPU atomics: on the node the builtin itself, elsewhere carried out by a CPU of the
- *  target's host, so that they are atomic to the owner's own C11 atomics on the word. Sequentially
- *  consistent on the node; elsewhere ordered by pgas_fence and by their completion. Fetching forms
- *  return when *old_p is set; the others at local completion (pgas_flush for remote). Errors as in
- *  rma.h; PGAS_ERR_INVALID also for a misaligned word. */
+ *      uint64_t old;
+ *      pgas_fetch_add_u64(counter, 1, &old);             returns when old is set
+ *      pgas_atomic_add_u64(counter, 1);                  no result is fetched
+ *      pgas_compare_swap_u64(word, 0, mine, &old);       has swapped if old is 0
+ *
+ *  CPUs carry the operations out: on the node by the compiler's builtin, elsewhere a CPU of the
+ *  target's host. They are therefore atomic with respect to the owner's C11 atomics on the same
+ *  word. On the node they are sequentially consistent. Elsewhere completion and pgas_fence order
+ *  them.
+ *
+ *  Fetching functions return when *old_p is set. The others return at local completion; pgas_flush
+ *  waits for remote completion. Shape and statuses: see the head of pgas/rma.h. A misaligned word
+ *  gives PGAS_ERR_INVALID, too. */
 #ifndef PGAS_ATOMIC_H
 #define PGAS_ATOMIC_H
 
@@ -13,6 +21,38 @@
 #include "pgas/rma.h"
 
 PGAS_BEGIN_DECLS
+
+/** Apply an operation to the word at ptr and return the value before it in *old_p.
+ *  @return also PGAS_ERR_INVALID from swap if old_p is NULL. The other fetching functions accept
+ *          NULL and fetch nothing. */
+static inline pgas_status_t pgas_fetch_add_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
+static inline pgas_status_t pgas_fetch_and_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
+static inline pgas_status_t pgas_fetch_or_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
+static inline pgas_status_t pgas_fetch_xor_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
+static inline pgas_status_t pgas_swap_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
+static inline pgas_status_t pgas_fetch_add_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+static inline pgas_status_t pgas_fetch_and_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+static inline pgas_status_t pgas_fetch_or_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+static inline pgas_status_t pgas_fetch_xor_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+static inline pgas_status_t pgas_swap_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+
+/** Apply an operation to the word at ptr and fetch nothing. */
+static inline pgas_status_t pgas_atomic_add_u32(pgas_gptr_t ptr, uint32_t value);
+static inline pgas_status_t pgas_atomic_and_u32(pgas_gptr_t ptr, uint32_t value);
+static inline pgas_status_t pgas_atomic_or_u32(pgas_gptr_t ptr, uint32_t value);
+static inline pgas_status_t pgas_atomic_xor_u32(pgas_gptr_t ptr, uint32_t value);
+static inline pgas_status_t pgas_atomic_add_u64(pgas_gptr_t ptr, uint64_t value);
+static inline pgas_status_t pgas_atomic_and_u64(pgas_gptr_t ptr, uint64_t value);
+static inline pgas_status_t pgas_atomic_or_u64(pgas_gptr_t ptr, uint64_t value);
+static inline pgas_status_t pgas_atomic_xor_u64(pgas_gptr_t ptr, uint64_t value);
+
+/** Stores value if the word equals compare. *old_p is the value before; the call has swapped if
+ *  that equals compare.
+ *  @return also PGAS_ERR_INVALID if old_p is NULL. */
+static inline pgas_status_t pgas_compare_swap_u32(pgas_gptr_t ptr, uint32_t compare, uint32_t value,
+                                                  uint32_t *old_p);
+static inline pgas_status_t pgas_compare_swap_u64(pgas_gptr_t ptr, uint64_t compare, uint64_t value,
+                                                  uint64_t *old_p);
 
 typedef enum {
     PGAS_AMO_ADD,
@@ -23,67 +63,22 @@ typedef enum {
     PGAS_AMO_CSWAP
 } pgas_amo_t;
 
-/** The general form. old_p NULL: not fetching (not for SWAP and CSWAP: PGAS_ERR_INVALID). CSWAP
- *  stores operand if the word equals compare; compare is ignored otherwise. */
+/** The general form: the operation is a parameter.
+ *  @param compare  CSWAP stores operand if the word equals compare; other operations ignore it
+ *  @param old_p    the value before. NULL: nothing is fetched
+ *  @return also PGAS_ERR_INVALID if op is unknown, or if old_p is NULL with SWAP or CSWAP. */
 PGAS_API pgas_status_t pgas_amo_u32(pgas_gptr_t word, pgas_amo_t op, uint32_t operand,
                                     uint32_t compare, uint32_t *old_p);
 PGAS_API pgas_status_t pgas_amo_u64(pgas_gptr_t word, pgas_amo_t op, uint64_t operand,
                                     uint64_t compare, uint64_t *old_p);
-/** Non-blocking: *old_p (if not NULL) is set at local completion. */
+
+/** The same, non-blocking. *old_p, if not NULL, is set at local completion of *req_p. */
 PGAS_API pgas_status_t pgas_amo_u32_nb(pgas_gptr_t word, pgas_amo_t op, uint32_t operand,
                                        uint32_t compare, uint32_t *old_p, pgas_req_t *req_p);
 PGAS_API pgas_status_t pgas_amo_u64_nb(pgas_gptr_t word, pgas_amo_t op, uint64_t operand,
                                        uint64_t compare, uint64_t *old_p, pgas_req_t *req_p);
 
-#define PGAS_AMO_FETCH_INLINE(BITS, name, NAME, builtin)                                     \
-    static inline pgas_status_t pgas_##name##_u##BITS(pgas_gptr_t ptr, uint##BITS##_t value, \
-                                                      uint##BITS##_t *old_p)                 \
-    {                                                                                        \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));        \
-        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                           \
-            return pgas_amo_u##BITS(ptr, NAME, value, 0, old_p);                             \
-        *old_p = builtin(word, value, __ATOMIC_SEQ_CST);                                     \
-        return PGAS_OK;                                                                      \
-    }
-#define PGAS_AMO_INLINE(BITS, name, NAME, builtin)                                           \
-    static inline pgas_status_t pgas_##name##_u##BITS(pgas_gptr_t ptr, uint##BITS##_t value) \
-    {                                                                                        \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));        \
-        if (PGAS_UNLIKELY(!word || ptr % sizeof(value)))                                     \
-            return pgas_amo_u##BITS(ptr, NAME, value, 0, NULL);                              \
-        (void)builtin(word, value, __ATOMIC_SEQ_CST);                                        \
-        return PGAS_OK;                                                                      \
-    }
-#define PGAS_CSWAP_INLINE(BITS)                                                                    \
-    static inline pgas_status_t pgas_compare_swap_u##BITS(pgas_gptr_t ptr, uint##BITS##_t compare, \
-                                                          uint##BITS##_t value,                    \
-                                                          uint##BITS##_t *old_p)                   \
-    {                                                                                              \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));              \
-        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                                 \
-            return pgas_amo_u##BITS(ptr, PGAS_AMO_CSWAP, value, compare, old_p);                   \
-        (void)__atomic_compare_exchange_n(word, &compare, value, 0, __ATOMIC_SEQ_CST,              \
-                                          __ATOMIC_SEQ_CST);                                       \
-        *old_p = compare;                                                                          \
-        return PGAS_OK;                                                                            \
-    }
-#define PGAS_AMO_TYPED(BITS)                                                 \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_add, PGAS_AMO_ADD, __atomic_fetch_add) \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_and, PGAS_AMO_AND, __atomic_fetch_and) \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_or, PGAS_AMO_OR, __atomic_fetch_or)    \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_xor, PGAS_AMO_XOR, __atomic_fetch_xor) \
-    PGAS_AMO_FETCH_INLINE(BITS, swap, PGAS_AMO_SWAP, __atomic_exchange_n)    \
-    PGAS_AMO_INLINE(BITS, atomic_add, PGAS_AMO_ADD, __atomic_fetch_add)      \
-    PGAS_AMO_INLINE(BITS, atomic_and, PGAS_AMO_AND, __atomic_fetch_and)      \
-    PGAS_AMO_INLINE(BITS, atomic_or, PGAS_AMO_OR, __atomic_fetch_or)         \
-    PGAS_AMO_INLINE(BITS, atomic_xor, PGAS_AMO_XOR, __atomic_fetch_xor)      \
-    PGAS_CSWAP_INLINE(BITS)
-
-/** pgas_fetch_add_u64(ptr, value, &old), fetch_and, fetch_or, fetch_xor, swap;
- *  pgas_atomic_add_u64(ptr, value), and, or, xor; pgas_compare_swap_u64(ptr, compare, value, &old)
- *  has swapped if old == compare. The same with u32. NULL for old: as in the general form. */
-PGAS_AMO_TYPED(32)
-PGAS_AMO_TYPED(64)
-
 PGAS_END_DECLS
+
+#include "pgas/detail/atomic.h"
 #endif

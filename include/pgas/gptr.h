@@ -1,8 +1,17 @@
-/** Global pointers: a rank and an offset in that rank's segment space, in 64 bits.
+/** Global pointers: a rank and an offset in that rank's segments, in 64 bits.
  *
- *  20 bits rank, 44 bits offset. 0 is null (a rank's first GiB is never used). Arithmetic is plain
- *  integer arithmetic on the offset and must stay inside the block that was allocated. Source: the
- *  DART and UPC++ notion of a global pointer, in 64 bits so that one compare-and-swap holds it. */
+ *  A global pointer names the same byte on every rank, so programs may store it, send it and swap
+ *  it by one remote compare-and-swap. The upper 20 bits are the rank, the lower 44 bits the offset.
+ *  The value 0 is null, because the first GiB of offsets of each rank is never used. Arithmetic is
+ *  integer arithmetic on the offset and must stay inside the allocated block.
+ *
+ *      pgas_gptr_t mine, theirs;
+ *      pgas_alloc(1000 * sizeof(double), &mine);              collective: one block on each rank
+ *      theirs = pgas_gptr_elem(pgas_gptr_at(mine, 3), 17, sizeof(double));
+ *      double *x = pgas_gptr_local(theirs, sizeof(double));   NULL unless rank 3 is on this node
+ *
+ *  Source: global pointers of DART and UPC++; here in 64 bits, so that a compare-and-swap holds
+ *  one. */
 #ifndef PGAS_GPTR_H
 #define PGAS_GPTR_H
 
@@ -31,68 +40,49 @@ static inline uint64_t pgas_gptr_offset(pgas_gptr_t ptr)
 {
     return ptr & PGAS_OFFSET_MAX;
 }
-/** The pointer `bytes` further on (may be negative); null stays null. */
+/** Returns the pointer `bytes` bytes behind ptr. bytes may be negative. Null stays null. */
 static inline pgas_gptr_t pgas_gptr_add(pgas_gptr_t ptr, int64_t bytes)
 {
     return ptr ? ptr + (uint64_t)bytes : PGAS_NULL;
 }
-/** Element `index` of an array of elements of elem_bytes that starts at ptr. */
+/** Returns the pointer to element `index` of an array that starts at ptr and has elements of
+ *  elem_bytes bytes. */
 static inline pgas_gptr_t pgas_gptr_elem(pgas_gptr_t ptr, int64_t index, size_t elem_bytes)
 {
     return pgas_gptr_add(ptr, index * (int64_t)elem_bytes);
 }
-/** b - a in bytes; both of one rank. */
+/** Returns b - a in bytes. Both pointers must belong to one rank. */
 static inline int64_t pgas_gptr_diff(pgas_gptr_t b, pgas_gptr_t a)
 {
     return (int64_t)(b - a);
 }
-/** The same offset at another rank: for symmetric memory, the peer's copy. */
+/** Returns the pointer with the same offset at another rank. For symmetric memory that is the copy
+ *  of that rank. Null stays null. */
 static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
 {
     return ptr ? pgas_gptr_make(rank, pgas_gptr_offset(ptr)) : PGAS_NULL;
 }
 
-/** What this rank can reach by loads and stores: per (rank, 1 GiB of its segment space) a base
- *  address and the number of bytes that lie behind it, 0 where nothing is mapped. The one variable
- *  that the library exports; read it only through the functions below. */
-typedef struct {
-    uint64_t base;  /* address of the first byte of the GiB */
-    uint64_t bytes; /* 0 .. 1 GiB */
-} pgas_segtab_entry_t;
-typedef struct {
-    uint64_t n_entries;
-    pgas_segtab_entry_t entry[1]; /* n_entries of them */
-} pgas_segtab_t;
-extern PGAS_API const pgas_segtab_t *pgas_segtab;
-#define PGAS_SEGTAB_SHIFT 30
-#define PGAS_SEGTAB_MASK  ((UINT64_C(1) << PGAS_SEGTAB_SHIFT) - 1)
+/** Returns the plain address of `bytes` bytes at ptr.
+ *  Shape:  any thread; no message.
+ *  Owns:   the address is valid until the memory is freed.
+ *  Cost:   inline, one table look-up: four loads and three comparisons.
+ *  @return NULL if ptr is null;
+ *          NULL if the rank is on another node;
+ *          NULL if the memory was attached by another rank (pgas_mem_attach);
+ *          NULL if the bytes are not all inside one segment;
+ *          NULL if they cross a border between two GiB of offsets. In this last case the memory is
+ *          contiguous, too, and pgas_gptr_local(ptr, 1) returns its address. */
+static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes);
 
-/** The plain address of `bytes` bytes at ptr, or NULL: null pointer, other node, attached user
- *  memory of another rank, outside of a segment, or a span that crosses a GiB border (then
- *  pgas_gptr_local(ptr, 1) serves, the memory behind it is contiguous). Valid until the memory is
- *  freed. Inline: two loads and two compares. */
-static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes)
-{
-    const pgas_segtab_t *tab = pgas_segtab;
-    uint64_t index = ptr >> PGAS_SEGTAB_SHIFT;
-    if (PGAS_UNLIKELY(index >= tab->n_entries))
-        return NULL;
-    const pgas_segtab_entry_t *e = &tab->entry[index];
-    uint64_t low = ptr & PGAS_SEGTAB_MASK;
-    if (PGAS_UNLIKELY(low + bytes > e->bytes || bytes > PGAS_OFFSET_MAX))
-        return NULL;
-    return (void *)(uintptr_t)(e->base + low);
-}
+/** Returns whether loads and stores of this rank reach the byte at ptr. */
+static inline bool pgas_gptr_is_local(pgas_gptr_t ptr);
 
-/** True if loads and stores reach it. */
-static inline bool pgas_gptr_is_local(pgas_gptr_t ptr)
-{
-    return pgas_gptr_local(ptr, 1);
-}
-
-/** The global pointer of a plain address inside this rank's own segments (heap or attached), or
- *  PGAS_NULL. */
+/** Returns the global pointer of an address inside this rank's own segments (heap or attached
+ *  memory), or PGAS_NULL. */
 PGAS_API pgas_gptr_t pgas_gptr_of(const void *address);
 
 PGAS_END_DECLS
+
+#include "pgas/detail/gptr.h"
 #endif

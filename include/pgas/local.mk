@@ -1,15 +1,13 @@
 # Public headers, installed as <pgas/NAME.h>. Add yours as: pkginclude_HEADERS += %D%/NAME.h
-pkginclude_HEADERS += %D%/version.h
-pkginclude_HEADERS += %D%/status.h
-pkginclude_HEADERS += %D%/agg.h %D%/atomic.h %D%/call.h %D%/coll.h %D%/gptr.h %D%/handler.h %D%/info.h %D%/init.h \
-	%D%/mem.h %D%/pgas.h %D%/rma.h %D%/runtime.h %D%/sync.h %D%/team.h
-pkginclude_HEADERS += %D%/buffer.h
-pkginclude_HEADERS += %D%/graph.h
-pkginclude_HEADERS += %D%/regmem.h
-pkginclude_HEADERS += %D%/broadcast.h
-pkginclude_HEADERS += %D%/typed.h
-pkginclude_HEADERS += %D%/lock.h
-pkginclude_HEADERS += %D%/delegate.h
-pkginclude_HEADERS += %D%/mcts.h %D%/hex.h
-pkginclude_HEADERS += %D%/array.h
+pkginclude_HEADERS += %D%/pgas.h %D%/version.h
+pkginclude_HEADERS += %D%/status.h %D%/init.h %D%/runtime.h %D%/info.h %D%/team.h %D%/coll.h
+pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/regmem.h %D%/rma.h %D%/atomic.h
+pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/typed.h %D%/agg.h %D%/buffer.h %D%/broadcast.h
+pkginclude_HEADERS += %D%/lock.h %D%/delegate.h %D%/array.h
+pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/verbs.h
+
+# What their inline functions need and no user reads, installed as <pgas/detail/NAME.h>.
+pkgdetaildir = $(pkgincludedir)/detail
+pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/detail/call.h \
+	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/rma.h

@@ -9,41 +9,7 @@
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
 
-/* In C++ the inline functions still use C casts, so the header silences -Wold-style-cast for them.
- * Macros that expand in the user's code use PGAS_CAST, which the pragma does not have to cover. */
-#if defined(__cplusplus)
-#if defined(__GNUC__)
-#define PGAS_BEGIN_DECLS                                                  \
-    _Pragma("GCC diagnostic push")                                        \
-        _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"") extern "C" \
-    {
-#define PGAS_END_DECLS \
-    }                  \
-    _Pragma("GCC diagnostic pop")
-#else
-#define PGAS_BEGIN_DECLS extern "C" {
-#define PGAS_END_DECLS   }
-#endif
-#define PGAS_CAST(type, value) (static_cast<type>(value))
-#else
-#define PGAS_BEGIN_DECLS
-#define PGAS_END_DECLS
-#define PGAS_CAST(type, value) ((type)(value))
-#endif
-
-/** Marks what the shared library exports; everything else stays inside. */
-#if defined(__GNUC__)
-#define PGAS_API         __attribute__((visibility("default")))
-#define PGAS_LIKELY(x)   __builtin_expect(!!(x), 1)
-#define PGAS_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* For calls whose short path depends on constant arguments. */
-#define PGAS_INLINE static inline __attribute__((always_inline))
-#else
-#define PGAS_API
-#define PGAS_LIKELY(x)   (!!(x))
-#define PGAS_UNLIKELY(x) (!!(x))
-#define PGAS_INLINE      static inline
-#endif
+#include "pgas/detail/compiler.h"
 
 /** The one list of codes: X(name, number, text). Numbers never change; new codes go to the end. */
 #define PGAS_STATUS_LIST(X)                                                   \

@@ -36,19 +36,6 @@
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #endif
 
-#ifdef __cplusplus
-#define PGAS_EXTERN_C extern "C"
-#else
-#define PGAS_EXTERN_C extern
-#endif
-
-/* An inline function that a file need not use. */
-#if defined(__GNUC__)
-#define PGAS_HELPER __attribute__((unused)) PGAS_INLINE
-#else
-#define PGAS_HELPER PGAS_INLINE
-#endif
-
 /** Declares what callers of a typed handler use:
  *      pgas_handler_t pgas_handler_NAME;
  *      pgas_status_t pgas_register_NAME(void *context);

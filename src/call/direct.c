@@ -1,7 +1,7 @@
 /* The public calls and their short ways. A call of a thread with a context of its own, outside of
  * handlers, that nobody waits for, is written straight into the channel, or into a message of its
  * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
- * (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is not
+ * (pgas/detail/call.h) and streams of equal ones rarely even store the tail. Whatever is not
  * plain, errors too, takes the long way through outbox.c. */
 #include "msg/out.h"
 

@@ -49,7 +49,7 @@ fails "and so is another folder of libraries" install_here libdir=/elsewhere
 [ ! -e "$root" ]
 ok $? "then nothing is installed"
 succeeds "make install" install_here
-missing=$(cd "$TOP/include/pgas" && for h in *.h; do [ -f "$root$(configured includedir)/pgas/$h" ] || echo "$h"; done)
+missing=$(cd "$TOP/include/pgas" && for h in *.h detail/*.h; do [ -f "$root$(configured includedir)/pgas/$h" ] || echo "$h"; done)
 empty "$missing" "all public headers are installed"
 is "$(cd "$libdir" && ls libpgas.so libpgas.so.0 libpgas.so.0.0.0 | paste -sd ' ')" \
     "libpgas.so libpgas.so.0 libpgas.so.0.0.0" "the library is versioned"
