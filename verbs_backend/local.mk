@@ -3,8 +3,9 @@
 # Add a file to one of the lists, a line each.
 # The software NIC, which the fake cards of t/shim contain too.
 snic_sources = %D%/wqe.h %D%/wqe.c \
-	%D%/snic/snic.h %D%/snic/inside.h %D%/snic/device.c %D%/snic/engine.c %D%/snic/adversary.c %D%/snic/run.c \
-	%D%/snic/process.c %D%/snic/socket.c
+	%D%/snic/snic.h %D%/snic/inside.h %D%/snic/lock.c %D%/snic/descriptor.c %D%/snic/view.c %D%/snic/device.c %D%/snic/objects.c \
+	%D%/snic/engine.h %D%/snic/engine.c %D%/snic/chain.c %D%/snic/responder.c %D%/snic/memory.c %D%/snic/receive.c \
+	%D%/snic/completion.c %D%/snic/adversary.c %D%/snic/late.c %D%/snic/run.c %D%/snic/process.c %D%/snic/socket.c
 verbs_queue_sources = $(snic_sources) \
 	%D%/queue/device.h %D%/queue/verbs.c \
 	%D%/queue/raw.h %D%/queue/raw.c %D%/queue/provider_snic.c \

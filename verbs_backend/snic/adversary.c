@@ -136,6 +136,14 @@ bool pgasi_snic_late_one(snic_view_t *view)
     return true;
 }
 
+unsigned pgasi_snic_late_some(snic_view_t *view)
+{
+    unsigned n = (unsigned)pgasi_snic_random(view, 1 + pgasi_snic_late_left(view)), done = 0;
+    while (done < n && pgasi_snic_late_one(view))
+        done++;
+    return done;
+}
+
 void pgasi_snic_late_drain(snic_view_t *view)
 {
     while (pgasi_snic_late_left(view) > 0)

@@ -179,7 +179,39 @@ struct pgasi_snic {
     bool process_gone;
 };
 
-/* ---- snic_context.c ---- */
+/* ---- lock.c ---- */
+
+/** A time of start that cannot be read now. */
+#define SNIC_TIME_UNKNOWN UINT64_MAX
+/** Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is
+ * none, it is a zombie, or it is ending: the kernel releases its memory and descriptors before it
+ * is a zombie. SNIC_TIME_UNKNOWN: we cannot look. */
+uint64_t pgasi_snic_start_time(uint32_t pid);
+bool pgasi_snic_is_running(const pgasi_snic_id_t *id);
+
+/* ---- descriptor.c ---- */
+
+void pgasi_snic_take_spare(void);
+void pgasi_snic_give_spare(void);
+/** What a descriptor of another process stands for, if that is of this kind and ours: a device memory or
+ * memory (a memfd), or a pipe. The look before opening keeps us from opening what does something
+ * when it is opened; the one afterwards is the one that counts. */
+int pgasi_snic_open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint64_t bytes_min,
+                             uint64_t bytes_max);
+/** As open_verified. *spared_p: in place of the spare one, which nobody else has until
+ * close_theirs. */
+int pgasi_snic_open_theirs(const snic_view_t *view, int theirs, int flags, mode_t kind,
+                           uint64_t bytes_min, bool *spared_p);
+void pgasi_snic_close_theirs(int fd, bool spared);
+
+/* ---- view.c ---- */
+
+/** Creates the view of a device of this process. */
+pgas_status_t pgasi_snic_enter_view(pgasi_snic_t *snic, snic_devmem_t *devmem,
+                                    const pgasi_snic_id_t *id);
+/** Waits until whoever may be copying at this moment has looked again: every device of this process
+ * once. Not with peers.lock, which those who hold a device's lock may take. */
+void pgasi_snic_wait_for_runs(void);
 
 /** The view of a device by its identity; opened on first use. NULL: gone, or not to be reached
  *  (*status_p says which). */
@@ -269,7 +301,7 @@ bool pgasi_snic_execute_step(snic_view_t *view);
 /** Hear the doorbell of a queue pair of ours now, for PREFETCH. */
 void pgasi_snic_read_doorbell(snic_view_t *view, uint32_t qpn);
 
-/* ---- snic_late.c: the adversary ---- */
+/* ---- adversary.c: the adversary ---- */
 
 typedef enum { SNIC_LATE_RESULT, SNIC_LATE_CQE, SNIC_LATE_SEEN } snic_late_kind_t;
 
@@ -312,6 +344,8 @@ unsigned pgasi_snic_late_left(const snic_view_t *view);
 unsigned pgasi_snic_late_results(const snic_view_t *view, uint32_t qpn);
 /** Let one of them happen. @return false: there is none */
 bool pgasi_snic_late_one(snic_view_t *view);
+/** Lets a random number of late events happen. @return how many */
+unsigned pgasi_snic_late_some(snic_view_t *view);
 /** Let all happen, in the order of entries. */
 void pgasi_snic_late_drain(snic_view_t *view);
 /** The oldest of a stream, which does not happen; the caller frees it. NULL: none. */
@@ -322,7 +356,7 @@ void pgasi_snic_late_free(snic_view_t *view);
 /** engine.c's: make it happen. */
 void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 
-/* ---- snic_run.c ---- */
+/* ---- run.c ---- */
 
 /** There is work in a device, which may be another process's: see that somebody does it. */
 void pgasi_snic_notify(snic_view_t *view);
@@ -336,7 +370,7 @@ void pgasi_snic_need_sleeper(pgasi_snic_t *snic);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
 void pgasi_snic_stop(pgasi_snic_t *snic);
 
-/* ---- snic_process.c ---- */
+/* ---- process.c ---- */
 
 /** Find, or start, the process that executes for this node, and tell it of us. @return PGAS_OK;
  *  PGAS_ERR_NOT_FOUND, PGAS_ERR_IO. */
@@ -346,7 +380,7 @@ extern int pgasi_snic_answer_ms;
 void pgasi_snic_leave(pgasi_snic_t *snic);
 void pgasi_snic_wake_process(struct snic_wakeup *wakeup);
 
-/* ---- snic_socket.c ---- */
+/* ---- socket.c ---- */
 
 /** Makes this process reachable under a name for processes of this user. @return PGAS_OK;
  *  PGAS_ERR_EXISTS another process has the name; PGAS_ERR_IO */
