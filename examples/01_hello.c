@@ -1,8 +1,10 @@
-/* 01_hello: who are we? Ranks, and the nodes on which they share memory.
+/* 01_hello: ranks, and the nodes on which they share memory.
  *
  *   mpirun -n 4 build/examples/01_hello
- *   PGAS_NODE_MAXSIZE=2 mpirun -n 4 build/examples/01_hello       (pretends that there are two
- *                                                                 nodes) */
+ *
+ * With PGAS_NODE_MAXSIZE=2 the library treats each two ranks of a host as a node:
+ *
+ *   PGAS_NODE_MAXSIZE=2 mpirun -n 4 build/examples/01_hello */
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include "usage.h"
@@ -10,14 +12,15 @@
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "01_hello\n", 0);
-    /* NULL: all processes of MPI. The library starts MPI if the program has not, and ends it then,
-     * too. */
+
+    /* NULL: all processes of MPI. The library starts MPI if the program has not; then it also ends
+     * MPI. */
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1; /* the log has said why */
     int rank = pgas_rank(), n_ranks = pgas_n_ranks();
 
-    /* One after the other, so that the lines come in order. Every rank takes part in every
-     * barrier. */
+    /* Ranks print one after the other, so that the lines come in order. Every rank takes part in
+     * every barrier. */
     for (int turn = 0; turn < n_ranks; turn++) {
         if (turn == rank) {
             printf("rank %d of %d: node %d of %d, number %d of %d there\n", rank, n_ranks,
@@ -27,7 +30,7 @@ int main(int argc, char **argv)
         pgas_barrier(NULL);
     }
 
-    /* A collective: the sum of all ranks' numbers, known to everyone. */
+    /* A collective: the sum of all ranks' numbers, on every rank. */
     int64_t sum = rank;
     pgas_allreduce(NULL, &sum, &sum, 1, PGAS_INT64, PGAS_SUM);
     int good = sum == (int64_t)n_ranks * (n_ranks - 1) / 2;

@@ -1,4 +1,4 @@
-/* 02_put_get: memory that every rank can write and read, without the owner doing anything.
+/* 02_put_get: memory that every rank can write and read; the owner need not do anything.
  *
  * Each rank puts a greeting into its right neighbour's memory, then gets one back from its left
  * neighbour's.
@@ -19,20 +19,19 @@ int main(int argc, char **argv)
     int rank = pgas_rank(), n_ranks = pgas_n_ranks();
     int right = (rank + 1) % n_ranks, left = (rank + n_ranks - 1) % n_ranks;
 
-    /* The same block on every rank. box names the own one; pgas_gptr_at(box, r) is that of rank
-     * r. */
+    /* A block of the same size on every rank. box points to the block of this rank;
+     * pgas_gptr_at(box, r) points to that of rank r. */
     pgas_gptr_t box;
     if (pgas_alloc(2 * TEXT_BYTES, &box) != PGAS_OK) {
         pgas_finalize();
         return 1;
     }
 
-    /* One's own block is plain memory. On the same node so is everybody's: no function call is
-     * needed there. */
+    /* The block of this rank is plain memory. So are the blocks of other ranks on the same node. */
     char *mine = (char *)pgas_gptr_local(box, 2 * TEXT_BYTES);
     memset(mine, 0, 2 * TEXT_BYTES);
     snprintf(mine + TEXT_BYTES, TEXT_BYTES, "the second box of rank %d", rank);
-    pgas_barrier(NULL); /* nobody writes before all are ready */
+    pgas_barrier(NULL); /* no rank writes before all are ready */
 
     /* Put returns when our buffer may be used again. Flush returns when the text has arrived. */
     char text[TEXT_BYTES];
@@ -44,10 +43,9 @@ int main(int argc, char **argv)
 
     /* Get returns with the data. Arithmetic on global pointers counts bytes. */
     char theirs[TEXT_BYTES] = "";
-    if (status == PGAS_OK) {
-        status =
-            pgas_get(theirs, pgas_gptr_add(pgas_gptr_at(box, left), TEXT_BYTES), sizeof theirs);
-    }
+    pgas_gptr_t second = pgas_gptr_add(pgas_gptr_at(box, left), TEXT_BYTES);
+    if (status == PGAS_OK)
+        status = pgas_get(theirs, second, sizeof theirs);
 
     char want_box[TEXT_BYTES], want_theirs[TEXT_BYTES];
     snprintf(want_box, sizeof want_box, "greetings from rank %d", left);
@@ -56,7 +54,7 @@ int main(int argc, char **argv)
     printf("rank %d: got \"%s\" and fetched \"%s\": %s\n", rank, mine, theirs,
            good ? "right" : "WRONG");
 
-    pgas_free(box); /* collective: waits for all */
+    pgas_free(box); /* collective: waits for all ranks */
     pgas_finalize();
     return good ? 0 : 1;
 }

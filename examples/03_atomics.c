@@ -17,7 +17,7 @@ typedef struct {
     pgas_gptr_t next;
 } element_t;
 
-/* What all ranks share stands on rank 0. */
+/* All ranks share the one on rank 0. */
 typedef struct {
     uint64_t counter;
     pgas_gptr_t head; /* of the list; a global pointer is a 64-bit word, so it can be swapped */
@@ -27,12 +27,12 @@ static void check(pgas_status_t status)
 {
     if (status != PGAS_OK) {
         fprintf(stderr, "rank %d: %s\n", pgas_rank(), pgas_status_text(status));
-        exit(1); /* the others are told by the launcher */
+        exit(1); /* the launcher ends the other ranks */
     }
 }
 
-/* Try until nobody was faster: our element points to the head that we saw, and becomes the head if
- * that is still it. */
+/* Sets the element's pointer to the head that was read, and makes the element the head unless the
+ * head has changed meanwhile. Then it tries again. */
 static void push(pgas_gptr_t head, pgas_gptr_t element)
 {
     pgas_gptr_t seen, found;
@@ -46,7 +46,8 @@ static void push(pgas_gptr_t head, pgas_gptr_t element)
     }
 }
 
-/* Walk along the list, wherever its elements are. Each ticket must be there once. */
+/* Walks along the list, on whichever ranks its elements are. @return how many there are; -1: a
+ * ticket is wrong or occurs twice */
 static int count_list(pgas_gptr_t head, int n_wanted)
 {
     pgas_gptr_t at;
@@ -69,10 +70,12 @@ int main(int argc, char **argv)
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
     int rank = pgas_rank(), n_ranks = pgas_n_ranks();
+
     pgas_gptr_t block, elements;
     check(pgas_alloc(sizeof(shared_t), &block));
     *(shared_t *)pgas_gptr_local(block, sizeof(shared_t)) = (shared_t){ 0, PGAS_NULL };
     pgas_barrier(NULL);
+
     pgas_gptr_t counter = pgas_gptr_add(pgas_gptr_at(block, 0), offsetof(shared_t, counter));
     pgas_gptr_t head = pgas_gptr_add(pgas_gptr_at(block, 0), offsetof(shared_t, head));
 
@@ -80,7 +83,7 @@ int main(int argc, char **argv)
     check(pgas_alloc_local(N_EACH * sizeof(element_t), &elements));
     element_t *mine = (element_t *)pgas_gptr_local(elements, N_EACH * sizeof(element_t));
     for (int i = 0; i < N_EACH; i++) {
-        check(pgas_fetch_add_u64(counter, 1, &mine[i].ticket)); /* a number that nobody else gets */
+        check(pgas_fetch_add_u64(counter, 1, &mine[i].ticket)); /* no other rank gets this */
         push(head, pgas_gptr_elem(elements, i, sizeof(element_t)));
     }
     pgas_barrier(NULL);
@@ -94,7 +97,7 @@ int main(int argc, char **argv)
         printf("%d ranks drew %llu tickets, the list has %d elements, each ticket once: %s\n",
                n_ranks, (unsigned long long)total, n_found, good ? "right" : "WRONG");
     }
-    pgas_barrier(NULL); /* nobody walks any more */
+    pgas_barrier(NULL); /* no rank reads the list any more */
     pgas_free_local(elements);
     pgas_free(block);
     pgas_finalize();

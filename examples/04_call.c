@@ -1,8 +1,8 @@
 /* 04_call: functions that run where the data are.
  *
- * Every rank keeps an account book. Others do not touch it: they call a function at the owner
- * (pgas_call), ask it (pgas_call_return), and calls may make calls: a transfer is booked at one
- * rank, which then books it at the other.
+ * Every rank keeps an account book. Other ranks do not write to it: they call a function at the
+ * owner (pgas_call) or ask the owner (pgas_call_return). Handlers may make calls: one rank books a
+ * transfer and calls the other rank, which books it too.
  *
  *   mpirun -n 4 build/examples/04_call */
 #include <pgas/pgas.h>
@@ -14,17 +14,16 @@
 
 typedef struct {
     int64_t amount;
-    int32_t to; /* -1: nobody, the money is there */
+    int32_t to; /* the new owner; -1: the money has arrived */
 } transfer_t;
 
-/* Handlers have numbers that all ranks agree on by name; the library fills them in. */
+/* The library gives every handler a number, the same on all ranks for the same name. */
 static pgas_handler_t book, ask;
 
-/* The books of this rank. Handlers of one rank never run at the same time, so they need no lock
- * among themselves. */
+/* The book of this rank. Handlers of one rank never run at the same time, so they need no lock. */
 static int64_t balance;
 
-/* Runs at the owner of the money, then once more at its new owner. */
+/* Runs at the owner of the money, then at its new owner. */
 static void handle_book(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     transfer_t transfer = *(const transfer_t *)args;
@@ -37,7 +36,7 @@ static void handle_book(const void *args, size_t bytes, pgas_thread_t source, vo
     int to = transfer.to;
     transfer.to = -1;
     if (pgas_call(to, book, &transfer, sizeof transfer, NULL) != PGAS_OK)
-        abort(); /* a handler has no caller to tell */
+        abort(); /* a handler has no caller that could receive a status */
 }
 
 static void handle_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -49,7 +48,7 @@ static void handle_ask(const void *args, size_t bytes, pgas_thread_t source, voi
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "04_call\n", 0);
-    /* Before pgas_init, on all ranks; after it pgas_handlers_agree would be needed. */
+    /* All ranks register before pgas_init. Later registrations need pgas_handlers_agree. */
     pgas_handler_register("example.book", handle_book, NULL, &book);
     pgas_handler_register("example.ask", handle_ask, NULL, &ask);
     if (pgas_init(NULL, NULL) != PGAS_OK)
@@ -58,7 +57,8 @@ int main(int argc, char **argv)
     int right = (rank + 1) % n_ranks, next = (rank + 2) % n_ranks;
     pgas_status_t status = PGAS_OK;
 
-    /* A call with an executed-completion: the counter falls when the handler has run over there. */
+    /* A call with a completion: the counter is decremented when the handler has run at the
+     * target. */
     pgas_sync_t done;
     transfer_t deposit = { 1000, -1 };
     if (pgas_sync_init(&done, 1) != PGAS_OK)
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         status = pgas_sync_wait(&done, -1);
     pgas_sync_fini(&done);
 
-    /* Many transfers from the right neighbour to the one after it. We do not wait for each:
+    /* Many transfers from the right neighbour to the rank after it, without a wait for each.
      * pgas_quiesce returns when all calls, and all calls that those made, have run everywhere. */
     for (int i = 1; i <= N_TRANSFERS && status == PGAS_OK; i++) {
         transfer_t transfer = { i, next };
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     }
     pgas_quiesce();
 
-    /* A question with an answer: everyone lost to the next what it got from the one before. */
+    /* A call with a reply. Each rank has passed on as much as it has received. */
     int64_t theirs = -1;
     if (status == PGAS_OK)
         status = pgas_call_return(right, ask, NULL, 0, &theirs, sizeof theirs, NULL);

@@ -1,9 +1,8 @@
-/* 07_call_buffer: calls that bring more than arguments.
+/* 07_call_buffer: calls that carry large buffers.
  *
- * Every rank works on columns of numbers and hands them to its right neighbour, in three ways. The
- * first is pushed to a place that the neighbour keeps for it. The second the neighbour pulls, when
- * it gets to it, into memory of its own, while we look at a counter to know when ours is free
- * again. The third call brings two columns at once, one pulled and one copied.
+ * Every rank hands columns of numbers to its right neighbour in three ways. It pushes the first
+ * column to memory that the neighbour reserves. The neighbour pulls the second one into memory of
+ * its own. The third call carries two columns, one pulled and one copied.
  *
  *   mpirun -n 4 build/examples/07_call_buffer */
 #include <pgas/pgas.h>
@@ -11,13 +10,14 @@
 #include <stdlib.h>
 #include "usage.h"
 
-#define N 100000
+#define N     100000
+#define BYTES (N * sizeof(double))
 
 static pgas_handler_t add_up, keep;
-static double sum;   /* of all columns that were pushed or came as a pair */
+static double sum;   /* of the columns that were pushed or came as a pair */
 static double *kept; /* the column that was pulled */
 
-/* Runs when every buffer of the call is complete; adds up all their numbers. */
+/* Runs when every buffer of the call is complete. */
 static void handle_add_up(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args, (void)bytes, (void)source, (void)context;
@@ -32,8 +32,7 @@ static void handle_add_up(const void *args, size_t bytes, pgas_thread_t source, 
     }
 }
 
-/* A buffer that was copied or pulled ends with the handler, unless it is taken. Then it is ours, to
- * be freed. */
+/* The library frees a copied or pulled buffer after the handler, unless the handler takes it. */
 static void handle_keep(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     void *address;
@@ -49,6 +48,56 @@ static void fill(double *column, double value)
         column[i] = value;
 }
 
+/* Push: the column is in the neighbour's memory before the handler runs. The caller may write to
+ * its column again when the call returns. */
+static pgas_status_t push_column(pgas_thread_t target, double *column, pgas_gptr_t place)
+{
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, column, BYTES, place, false };
+    fill(column, 1);
+    return pgas_call_buffer(target, add_up, NULL, 0, &push, 1, NULL, NULL);
+}
+
+/* Pull: the call is small, and the neighbour reads the column later. The caller must not write to
+ * the column before the counter is zero. A helper thread of the neighbour reads it, so that the
+ * neighbour can run calls of other ranks meanwhile. */
+static pgas_status_t let_pull(pgas_thread_t target, double *column)
+{
+    pgas_sync_t was_read;
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, true };
+    pgas_status_t status = pgas_sync_init(&was_read, 1);
+    if (status != PGAS_OK)
+        return status;
+
+    fill(column, 2);
+    status = pgas_call_buffer(target, keep, NULL, 0, &pull, 1, NULL, &was_read);
+    if (status == PGAS_OK)
+        status = pgas_sync_wait(&was_read, -1);
+    pgas_sync_fini(&was_read);
+    return status;
+}
+
+/* Two columns at once. The counter in the options says when the handler has run; then both columns
+ * have been read. */
+static pgas_status_t send_two(pgas_thread_t target, double *column, double *other)
+{
+    pgas_sync_t done;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_buffer_t both[2] = { { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, false },
+                              { PGAS_BUFFER_COPY, other, BYTES, PGAS_NULL, false } };
+    pgas_status_t status = pgas_sync_init(&done, 1);
+    if (status != PGAS_OK)
+        return status;
+
+    opts.sync = &done;
+    fill(column, 3);
+    fill(other, 4);
+    status = pgas_call_buffer(target, add_up, NULL, 0, both, 2, &opts, NULL);
+    if (status == PGAS_OK)
+        status = pgas_sync_wait(&done, -1);
+    pgas_sync_fini(&done);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "07_call_buffer\n", 0);
@@ -58,49 +107,17 @@ int main(int argc, char **argv)
         return 1;
     int rank = pgas_rank(), right = (rank + 1) % pgas_n_ranks();
     pgas_thread_t target = pgas_thread_make(right, PGAS_SLOT_ANY);
-    double *column = malloc(N * sizeof(double)), *other = malloc(N * sizeof(double));
+    double *column = malloc(BYTES), *other = malloc(BYTES);
     pgas_gptr_t place = PGAS_NULL;
-    if (!column || !other || pgas_alloc(N * sizeof(double), &place) != PGAS_OK)
+    if (!column || !other || pgas_alloc(BYTES, &place) != PGAS_OK)
         return 1;
 
-    /* Push: the column stands at the neighbour's place before the handler runs, and ours is free
-     * when the call returns. */
-    pgas_buffer_t push = { PGAS_BUFFER_PUSH, column, N * sizeof(double), pgas_gptr_at(place, right),
-                           false };
-    fill(column, 1);
-    pgas_status_t status = pgas_call_buffer(target, add_up, NULL, 0, &push, 1, NULL, NULL);
-
-    /* Pull: the call is small, the neighbour reads the column. It must stay as it is until
-     * `free_again` has fallen; a helper reads it, so that calls of others to the neighbour go on
-     * meanwhile. */
-    pgas_sync_t free_again;
-    pgas_buffer_t pull = { PGAS_BUFFER_PULL, column, N * sizeof(double), PGAS_NULL, true };
-    if (pgas_sync_init(&free_again, 1) != PGAS_OK)
-        return 1;
-    fill(column, 2);
+    pgas_status_t status = push_column(target, column, pgas_gptr_at(place, right));
     if (status == PGAS_OK)
-        status = pgas_call_buffer(target, keep, NULL, 0, &pull, 1, NULL, &free_again);
+        status = let_pull(target, column);
     if (status == PGAS_OK)
-        status = pgas_sync_wait(&free_again, -1);
-    pgas_sync_fini(&free_again);
-    fill(column, 3); /* the neighbour has read the twos */
-
-    /* Two at once. The counter of the options tells that the handler has run, so both are free by
-     * then. */
-    pgas_sync_t done;
-    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t both[2] = { { PGAS_BUFFER_PULL, column, N * sizeof(double), PGAS_NULL, false },
-                              { PGAS_BUFFER_COPY, other, N * sizeof(double), PGAS_NULL, false } };
-    if (pgas_sync_init(&done, 1) != PGAS_OK)
-        return 1;
-    opts.sync = &done;
-    fill(other, 4);
-    if (status == PGAS_OK)
-        status = pgas_call_buffer(target, add_up, NULL, 0, both, 2, &opts, NULL);
-    if (status == PGAS_OK)
-        status = pgas_sync_wait(&done, -1);
-    pgas_sync_fini(&done);
-    pgas_quiesce(); /* now what was sent to us has run, too */
+        status = send_two(target, column, other);
+    pgas_quiesce(); /* now the calls of the left neighbour have run too */
 
     int good = status == PGAS_OK && sum == (1 + 3 + 4) * (double)N && kept && kept[0] == 2 &&
                kept[N - 1] == 2;

@@ -1,9 +1,9 @@
-/* 08_broadcast: one rank has something for all.
+/* 08_broadcast: one rank calls all ranks.
  *
- * Rank 0 spreads a table of weights to all ranks (pushed into the same place everywhere), deals out
- * work (to each rank its own piece), and at last tells everybody to report. Only rank 0 does
- * anything but wait: the others are called. Each of these travels along a tree, so that of N ranks
- * none sends more than ceil(log2 N) messages.
+ * Rank 0 sends a table of weights to all ranks (pushed to the same offset everywhere), then to each
+ * rank its own piece of work, and then asks all ranks to report. The other ranks only wait and run
+ * handlers. Each broadcast travels along a tree: none of N ranks sends more than ceil(log2 N)
+ * messages.
  *
  *   mpirun -n 4 build/examples/08_broadcast */
 #include <pgas/pgas.h>
@@ -15,12 +15,12 @@
 #define N_ITEMS   1000 /* for each rank; rank r has r more */
 
 static pgas_handler_t got_weights, got_items, report, add;
-static pgas_gptr_t weights; /* the same place on every rank */
+static pgas_gptr_t weights; /* at the same offset on every rank */
 static int has_weights;
-/* of this rank's items, each times its weight; on rank 0 that of all ranks */
-static int64_t sum, total;
+static int64_t sum;   /* of this rank's items, each times its weight */
+static int64_t total; /* on rank 0: of all ranks */
 
-/* Runs on every rank when the table stands there in full. */
+/* Runs on every rank when the whole table has arrived there. */
 static void handle_weights(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     size_t n_bytes;
@@ -30,7 +30,7 @@ static void handle_weights(const void *args, size_t bytes, pgas_thread_t source,
         has_weights = 1;
 }
 
-/* Runs on every rank with its piece, which is there as long as the handler runs. */
+/* Runs on every rank with the rank's piece. The piece exists until the handler returns. */
 static void handle_items(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     size_t n_bytes;
@@ -41,12 +41,12 @@ static void handle_items(const void *args, size_t bytes, pgas_thread_t source, v
         sum += (int64_t)item[i] * weight[item[i] % N_WEIGHTS];
 }
 
-/* Runs on every rank; the answer is a call to whoever asked. */
+/* Runs on every rank. The answer is a call to the rank that has asked. */
 static void handle_report(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args, (void)bytes, (void)context;
     if (pgas_call(pgas_thread_rank(source), add, &sum, sizeof sum, NULL) != PGAS_OK)
-        abort(); /* a handler has no caller to tell */
+        abort(); /* a handler has no caller that could receive a status */
 }
 
 static void handle_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -55,46 +55,62 @@ static void handle_add(const void *args, size_t bytes, pgas_thread_t source, voi
     total += *(const int64_t *)args;
 }
 
-/* What rank 0 does. Returns the sum that all ranks should find, -1 if something went wrong. */
-static int64_t spread(int n_ranks)
+/* Waits until all ranks have run the handler. Broadcasts with buffers keep no order, and the items
+ * need the weights. */
+static pgas_status_t broadcast_and_wait(pgas_handler_t handler, pgas_broadcast_buffer_t buffer)
 {
-    size_t bytes_of[64], n_items = 0;
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    opts.sync = &done; /* falls by one for each broadcast, when all ranks have run the handler */
-    int32_t *table = malloc(N_WEIGHTS * sizeof *table);
-    int32_t *item = malloc((size_t)n_ranks * (N_ITEMS + (size_t)n_ranks) * sizeof *item);
-    if (n_ranks > 64 || !table || !item || pgas_sync_init(&done, 1) != PGAS_OK)
-        return -1;
-    for (int32_t i = 0; i < N_WEIGHTS; i++)
-        table[i] = i % 7;
-    int64_t expected = 0;
-    for (int r = 0; r < n_ranks; r++) {
-        bytes_of[r] = (size_t)(N_ITEMS + r) * sizeof *item;
-        for (int i = 0; i < N_ITEMS + r; i++, n_items++) {
-            item[n_items] = (int32_t)(n_items * 37 % 1000003);
-            expected += (int64_t)item[n_items] * table[item[n_items] % N_WEIGHTS];
-        }
-    }
-    pgas_broadcast_buffer_t push = { PGAS_BROADCAST_PUSH, table, N_WEIGHTS * sizeof *table, NULL,
-                                     weights };
-    pgas_broadcast_buffer_t each = { PGAS_BROADCAST_EACH, item, 0, bytes_of, PGAS_NULL };
-    pgas_status_t status =
-        pgas_call_broadcast_buffer(got_weights, NULL, 0, &push, PGAS_SCOPE_RANKS, &opts);
-    if (status == PGAS_OK) {
-        /* broadcasts of buffers keep no order: the items need the weights */
-        status = pgas_sync_wait(&done, -1);
-    }
-    pgas_sync_add(&done, 1);
-    if (status == PGAS_OK)
-        status = pgas_call_broadcast_buffer(got_items, NULL, 0, &each, PGAS_SCOPE_RANKS, &opts);
-    free(table);
-    free(item); /* pieces are copied before they travel */
+    opts.sync = &done; /* decremented once, when all ranks have run the handler */
+    pgas_status_t status = pgas_sync_init(&done, 1);
+    if (status != PGAS_OK)
+        return status;
+    status = pgas_call_broadcast_buffer(handler, NULL, 0, &buffer, PGAS_SCOPE_RANKS, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
     pgas_sync_fini(&done);
+    return status;
+}
+
+/* Makes weights and items. @return the sum that all ranks together should find */
+static int64_t make_work(int n_ranks, int32_t *table, int32_t *items, size_t *bytes_of)
+{
+    int64_t expected = 0;
+    size_t n_items = 0;
+    for (int32_t i = 0; i < N_WEIGHTS; i++)
+        table[i] = i % 7;
+    for (int r = 0; r < n_ranks; r++) {
+        bytes_of[r] = (size_t)(N_ITEMS + r) * sizeof *items;
+        for (int i = 0; i < N_ITEMS + r; i++, n_items++) {
+            items[n_items] = (int32_t)(n_items * 37 % 1000003);
+            expected += (int64_t)items[n_items] * table[items[n_items] % N_WEIGHTS];
+        }
+    }
+    return expected;
+}
+
+/* The part of rank 0. @return the sum that all ranks should find; -1: something has failed */
+static int64_t send_work(int n_ranks)
+{
+    size_t n_items_max = (size_t)n_ranks * (N_ITEMS + (size_t)n_ranks);
+    int32_t *table = malloc(N_WEIGHTS * sizeof *table);
+    int32_t *items = malloc(n_items_max * sizeof *items);
+    size_t *bytes_of = malloc((size_t)n_ranks * sizeof *bytes_of);
+    if (!table || !items || !bytes_of)
+        return -1;
+    int64_t expected = make_work(n_ranks, table, items, bytes_of);
+
+    pgas_broadcast_buffer_t push = { PGAS_BROADCAST_PUSH, table, N_WEIGHTS * sizeof *table, NULL,
+                                     weights };
+    pgas_broadcast_buffer_t each = { PGAS_BROADCAST_EACH, items, 0, bytes_of, PGAS_NULL };
+    pgas_status_t status = broadcast_and_wait(got_weights, push);
+    if (status == PGAS_OK)
+        status = broadcast_and_wait(got_items, each);
     if (status == PGAS_OK)
         status = pgas_call_broadcast(report, NULL, 0, PGAS_SCOPE_RANKS, NULL);
+    free(table);
+    free(items);
+    free(bytes_of);
     return status == PGAS_OK ? expected : -1;
 }
 
@@ -108,8 +124,9 @@ int main(int argc, char **argv)
     if (pgas_init(NULL, NULL) != PGAS_OK ||
         pgas_alloc(N_WEIGHTS * sizeof(int32_t), &weights) != PGAS_OK)
         return 1;
-    int64_t expected = pgas_rank() == 0 ? spread(pgas_n_ranks()) : 0;
-    pgas_quiesce(); /* all reports are in */
+
+    int64_t expected = pgas_rank() == 0 ? send_work(pgas_n_ranks()) : 0;
+    pgas_quiesce(); /* all reports have arrived */
     int good = pgas_rank() != 0 || total == expected;
     if (pgas_rank() == 0)
         printf("%d ranks found %lld of %lld: %s\n", pgas_n_ranks(), (long long)total,

@@ -1,26 +1,25 @@
 /* 10_aggregator: many small calls, gathered.
  *
- * Every rank draws random keys and sends each to the rank that counts it. A call by itself costs a
- * message or a few cache lines; an aggregator puts calls to one rank behind each other and
- * publishes them together: when enough are gathered, when the time limit is over, and when asked
- * to. The handler has a batch form, which gets whole runs of calls.
+ * Every rank draws random keys and sends each key to the rank that counts it. A single call costs a
+ * message or a few cache lines. An aggregator writes calls to one rank one after the other and
+ * sends them together: when a batch is large enough, when its time limit has passed, or on request.
+ * The handler has a batch form, which receives many calls at once.
  *
  *   mpirun -n 4 build/examples/10_aggregator */
 #include <pgas/pgas.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "usage.h"
 
 #define N_KEYS     200000 /* that each rank draws */
 #define N_COUNTERS 4096   /* on each rank */
+#define AHEAD      8
 
 static pgas_handler_t count_key;
 static uint64_t counter[N_COUNTERS];
-static uint64_t n_runs, n_single;
+static uint64_t n_batches, n_single;
 
-/* The plain form: a single call, or one that was not gathered. */
+/* The plain form, for a single call. */
 static void handle_key(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;
@@ -28,21 +27,24 @@ static void handle_key(const void *args, size_t bytes, pgas_thread_t source, voi
     n_single++;
 }
 
-/* The batch form: n calls of one rank, in the order issued. Counters that are needed soon can be
- * fetched ahead. */
+static uint64_t *counter_of(const char *call)
+{
+    return &counter[*(const uint64_t *)(const void *)call % N_COUNTERS];
+}
+
+/* The batch form: n calls of one rank, in the order issued. It fetches counters ahead of their
+ * use. */
 static void handle_keys(const void *args, size_t bytes, size_t stride, size_t n,
                         pgas_thread_t source, void *context)
 {
-    const char *at = args;
+    const char *call = args;
     (void)bytes, (void)source, (void)context;
     for (size_t i = 0; i < n; i++) {
-        if (i + 8 < n) {
-            __builtin_prefetch(
-                &counter[*(const uint64_t *)(const void *)(at + (i + 8) * stride) % N_COUNTERS], 1);
-        }
-        counter[*(const uint64_t *)(const void *)(at + i * stride) % N_COUNTERS]++;
+        if (i + AHEAD < n)
+            __builtin_prefetch(counter_of(call + (i + AHEAD) * stride), 1);
+        ++*counter_of(call + i * stride);
     }
-    n_runs++;
+    n_batches++;
 }
 
 static uint64_t draw(uint64_t *state)
@@ -53,6 +55,28 @@ static uint64_t draw(uint64_t *state)
     return *state;
 }
 
+/* Sends the keys of this rank, and waits until all of them are counted. */
+static int send_keys(pgas_agg_t *agg)
+{
+    uint64_t state = UINT64_C(88172645463325252) + (uint64_t)pgas_rank();
+    uint64_t n_ranks = (uint64_t)pgas_n_ranks();
+    int n_bad = 0;
+    for (int i = 0; i < N_KEYS && !n_bad; i++) {
+        uint64_t key = draw(&state);
+        int rank = (int)(key / N_COUNTERS % n_ranks);
+        n_bad += pgas_agg_call(agg, rank, count_key, &key, sizeof key) != PGAS_OK;
+    }
+
+    /* Sends the batches that are still open. The counter reaches zero when all calls that this
+     * thread has gathered so far have run, on all ranks. */
+    pgas_sync_t done;
+    n_bad += pgas_sync_init(&done, 1) != PGAS_OK;
+    n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &done) != PGAS_OK;
+    n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
+    pgas_sync_fini(&done);
+    return n_bad;
+}
+
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "10_aggregator\n", 0);
@@ -61,45 +85,31 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("example.count key", handle_key, NULL, &batch, &count_key);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    int n_ranks = pgas_n_ranks(), n_bad = 0;
-    uint64_t state = 88172645463325252u + (uint64_t)pgas_rank();
 
-    /* A batch leaves at 8 KiB, or when it is 500 us old and the thread makes progress. */
+    /* A batch is sent when it has 8 KiB, or when it is 500 us old and the thread makes progress. */
     pgas_agg_t *agg;
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     opts.publish_bytes = 8192;
     opts.latency_us = 500;
     if (pgas_agg_create(&opts, &agg) != PGAS_OK)
         return 1;
-    for (int i = 0; i < N_KEYS && !n_bad; i++) {
-        uint64_t key = draw(&state);
-        n_bad += pgas_agg_call(agg, (int)(key / N_COUNTERS % (uint64_t)n_ranks), count_key, &key,
-                               sizeof key) != PGAS_OK;
-    }
-
-    /* Publishes the rest and tells when all that this thread has gathered so far has run,
-     * everywhere. */
-    pgas_sync_t done;
-    n_bad += pgas_sync_init(&done, 1) != PGAS_OK;
-    n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &done) != PGAS_OK;
-    n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    pgas_sync_fini(&done);
+    int n_bad = send_keys(agg);
 
     pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT;
     n_bad += pgas_agg_stats(agg, &stats) != PGAS_OK;
     pgas_agg_destroy(agg);
-    pgas_barrier(NULL); /* the keys of the others have run, too */
+    pgas_barrier(NULL); /* the keys of the other ranks are counted too */
 
-    uint64_t mine = 0, all = 0, want = (uint64_t)N_KEYS * (uint64_t)n_ranks;
+    uint64_t mine = 0, all = 0, want = (uint64_t)N_KEYS * (uint64_t)pgas_n_ranks();
     for (int i = 0; i < N_COUNTERS; i++)
         mine += counter[i];
     n_bad += pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM) != PGAS_OK;
-    int good = !n_bad && all == want && stats.calls >= N_KEYS && n_runs > 0 && n_single < want / 2;
-    if (pgas_rank() == 0 || !good) {
+    uint64_t n_sent = stats.full + stats.time + stats.explicit_flush + stats.order + stats.room;
+    int good =
+        !n_bad && all == want && stats.calls >= N_KEYS && n_batches > 0 && n_single < want / 2;
+    if (pgas_rank() == 0 || !good)
         printf("%" PRIu64 " of %" PRIu64 " keys counted, %" PRIu64 " batches sent by rank %d: %s\n",
-               all, want, stats.full + stats.time + stats.explicit_flush + stats.order + stats.room,
-               pgas_rank(), good ? "right" : "WRONG");
-    }
+               all, want, n_sent, pgas_rank(), good ? "right" : "WRONG");
     pgas_finalize();
     return good ? 0 : 1;
 }

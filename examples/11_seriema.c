@@ -1,6 +1,7 @@
-/* 11_seriema: what a program of Seriema (C++) does, line by line in C; its names stand on the
- * right. Lambdas become handlers, with a name for all ranks, and what they capture arguments. Two
- * threads of every rank each call the same thread of the next rank.
+/* 11_seriema: a program of Seriema (C++) in C, for readers who know Seriema. Comments give the
+ * names of Seriema. Handlers, which all ranks register by name, replace lambdas; call arguments
+ * replace what lambdas capture. Two threads of every rank each call the same thread of the next
+ * rank.
  *
  *   mpirun -n 2 build/examples/11_seriema */
 #include <pgas/pgas.h>
@@ -8,11 +9,20 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "usage.h"
-#define N_CALLS 10000
+
+#define N_CALLS     10000
+#define N_OF_THREAD (5 + 2 * N_CALLS) /* ones that a thread sends */
 
 static pgas_handler_t add, twice, add_buffer;
-static int64_t sum; /* of what arrived at this rank */
+static int64_t sum; /* of the ones that this rank has received */
 static int n_bad, n_working = 2, over;
+
+/* A thread's peer, and the thread's part of the heap: a word to send, and a word to push to. */
+typedef struct {
+    int rank;
+    pgas_thread_t thread;
+    pgas_gptr_t memory;
+} peer_t;
 
 static void check(pgas_status_t status)
 {
@@ -29,8 +39,9 @@ static void do_add(const void *args, size_t bytes, pgas_thread_t source, void *c
 /* [x] { return 2 * x; } */
 static void do_twice(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
+    int64_t result = 2 * *(const int64_t *)args;
     (void)bytes, (void)source, (void)context;
-    pgas_reply(&(int64_t){ 2 * *(const int64_t *)args }, sizeof(int64_t));
+    pgas_reply(&result, sizeof result);
 }
 
 /* [](buffer, size) {...} */
@@ -42,53 +53,74 @@ static void do_add_buffer(const void *args, size_t bytes, pgas_thread_t source, 
     do_add(address, bytes, source, context);
 }
 
-static void work(pgas_gptr_t memory)
+static void call_alone(const peer_t *peer)
 {
-    int right = (pgas_rank() + 1) % pgas_n_ranks();
-    pgas_thread_t peer = pgas_thread_make(right, pgas_thread_slot(pgas_thread_self()));
-    pgas_thread_t service = pgas_thread_make(right, PGAS_SLOT_SERVICE);
-    pgas_call_opts_t send = PGAS_CALL_OPTS_INIT, with = PGAS_CALL_OPTS_INIT,
-                     no_wait = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t synchronizer, flushed;
-    pgas_agg_t *aggregator;
+    int64_t one = 1, result = 0;
+    pgas_call_opts_t send = PGAS_CALL_OPTS_INIT;
+    send.way = PGAS_WAY_SEND;
+
+    /* call(peer, f) */
+    check(pgas_call_to(peer->thread, add, &one, sizeof one, &send));
+    /* call_return(peer, f, ...) */
+    check(pgas_call_return(peer->rank, twice, &one, sizeof one, &result, sizeof result, NULL));
+    check(result == 2 ? PGAS_OK : PGAS_ERR_MISMATCH);
+}
+
+static void call_with_synchronizer(const peer_t *peer)
+{
+    pgas_sync_t synchronizer;
+    pgas_call_opts_t with = PGAS_CALL_OPTS_INIT;
+    pgas_thread_t service = pgas_thread_make(peer->rank, PGAS_SLOT_SERVICE);
+    with.sync = &synchronizer;
+
     /* RDMAMemory *source */
-    int64_t one = 1, result = 0, *source = pgas_gptr_local(memory, sizeof one);
+    int64_t one = 1, *source = pgas_gptr_local(peer->memory, sizeof one);
     *source = 1;
+    pgas_gptr_t place = pgas_gptr_at(peer->memory, peer->rank) + sizeof one;
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source, place, false };
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true };
+
     /* Synchronizer synchronizer{4} */
     check(pgas_sync_init(&synchronizer, 4));
-    send.way = PGAS_WAY_SEND, with.sync = &synchronizer, no_wait.full = PGAS_FULL_AGAIN;
-    check(pgas_call_to(peer, add, &one, sizeof one, &send)); /* call(peer, f) */
     /* call(peer, f, &synchronizer) */
-    check(pgas_call_to(peer, add, &one, sizeof one, &with));
+    check(pgas_call_to(peer->thread, add, &one, sizeof one, &with));
     /* call_service(peer, f, ...) */
     check(pgas_call_to(service, add, &one, sizeof one, &with));
-    /* call_return(peer, f, ...) */
-    check(pgas_call_return(right, twice, &one, sizeof one, &result, sizeof result, NULL));
-    check(result == 2 ? PGAS_OK : PGAS_ERR_MISMATCH);
-    pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source,
-                           pgas_gptr_at(memory, right) + 8, false };
-    pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true };
     /* call_buffer(.., &remote_locator, ..) */
-    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &push, 1, &with, NULL));
+    check(pgas_call_buffer(peer->thread, add_buffer, NULL, 0, &push, 1, &with, NULL));
     /* call_buffer(peer, f, source, ...) */
-    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &pull, 1, &with, NULL));
+    check(pgas_call_buffer(peer->thread, add_buffer, NULL, 0, &pull, 1, &with, NULL));
     /* spin_nonzero_operations_left() */
     check(pgas_sync_wait(&synchronizer, -1));
     pgas_sync_fini(&synchronizer);
+}
+
+static void call_by_messenger(const peer_t *peer)
+{
+    int64_t one = 1;
+    pgas_call_opts_t no_wait = PGAS_CALL_OPTS_INIT;
+    no_wait.full = PGAS_FULL_AGAIN;
+
     /* messenger.get_messenger(peer) */
-    check(pgas_channel_open(peer));
+    check(pgas_channel_open(peer->thread));
     for (int i = 0; i < N_CALLS; i++) {
-        /* messenger.call(peer, f) */
-        while (pgas_call_to(peer, add, &one, sizeof one, &no_wait) == PGAS_ERR_AGAIN) {
-            /* messenger.process_calls_all() */
+        /* messenger.call(peer, f), messenger.process_calls_all() */
+        while (pgas_call_to(peer->thread, add, &one, sizeof one, &no_wait) == PGAS_ERR_AGAIN)
             pgas_progress();
-        }
     }
+}
+
+static void call_by_aggregator(const peer_t *peer)
+{
+    int64_t one = 1;
+    pgas_sync_t flushed;
+    pgas_agg_t *aggregator;
+
     /* RDMAAggregatorGlobal aggregator{...} */
     check(pgas_agg_create(NULL, &aggregator));
     for (int i = 0; i < N_CALLS; i++) {
         /* aggregator.call(peer, f) */
-        check(pgas_agg_call(aggregator, right, add, &one, sizeof one));
+        check(pgas_agg_call(aggregator, peer->rank, add, &one, sizeof one));
     }
     /* Synchronizer flushed{1} */
     check(pgas_sync_init(&flushed, 1));
@@ -98,8 +130,19 @@ static void work(pgas_gptr_t memory)
     check(pgas_sync_wait(&flushed, -1));
     pgas_sync_fini(&flushed);
     check(pgas_agg_destroy(aggregator));
+}
+
+static void work(pgas_gptr_t memory)
+{
+    int right = (pgas_rank() + 1) % pgas_n_ranks();
+    int slot = pgas_thread_slot(pgas_thread_self());
+    peer_t peer = { right, pgas_thread_make(right, slot), memory };
+    call_alone(&peer);
+    call_with_synchronizer(&peer);
+    call_by_messenger(&peer);
+    call_by_aggregator(&peer);
     /* messenger.shutdown_all(...) */
-    check(pgas_channel_close(peer));
+    check(pgas_channel_close(peer.thread));
     __atomic_sub_fetch(&n_working, 1, __ATOMIC_RELEASE);
 }
 
@@ -123,29 +166,33 @@ int main(int argc, char **argv)
     pgas_handler_register("example.add", do_add, NULL, &add);
     pgas_handler_register("example.twice", do_twice, NULL, &twice);
     pgas_handler_register("example.add buffer", do_add_buffer, NULL, &add_buffer);
-    pgas_gptr_t memory[2]; /* of each thread: a word to send, and one to push to */
+    pgas_gptr_t memory[2]; /* of each thread */
     pthread_t thread;
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(16, &memory[0]) != PGAS_OK ||
-        pgas_alloc(16, &memory[1]) != PGAS_OK ||
-        /* init_thread_handler(...) */
-        pthread_create(&thread, NULL, worker, &memory[1]) != 0)
+        pgas_alloc(16, &memory[1]) != PGAS_OK)
+        return 1;
+    /* init_thread_handler(...) */
+    if (pthread_create(&thread, NULL, worker, &memory[1]) != 0)
         return 1;
     work(memory[0]);
-    for (; __atomic_load_n(&n_working, __ATOMIC_ACQUIRE) > 0; pgas_progress()) {
-    }
-    pgas_barrier(NULL); /* all threads of all ranks have worked, and are still there */
-    int64_t one = 1, all = 0, want = (int64_t)pgas_n_ranks() * (2 * (5 + 2 * N_CALLS) + 2);
-    if (pgas_rank() == 0)
+    while (__atomic_load_n(&n_working, __ATOMIC_ACQUIRE) > 0)
+        pgas_progress();
+    pgas_barrier(NULL); /* all threads of all ranks have sent their ones, and are still attached */
+
+    int64_t one = 1, all = 0, want = (int64_t)pgas_n_ranks() * (2 * N_OF_THREAD + 2);
+    if (pgas_rank() == 0) {
         /* call_everyone(f) */
         check(pgas_call_broadcast(add, &one, sizeof one, PGAS_SCOPE_THREADS, NULL));
+    }
     pgas_quiesce();
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
     check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM));
+    int good = all == want && !n_bad;
     if (pgas_rank() == 0)
         printf("%" PRId64 " of %" PRId64 " ones arrived: %s\n", all, want,
-               all == want && !n_bad ? "right" : "WRONG");
+               good ? "right" : "WRONG");
     /* finalize_thread_handler() */
     pgas_finalize();
-    return all == want && !n_bad ? 0 : 1;
+    return good ? 0 : 1;
 }

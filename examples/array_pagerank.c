@@ -1,7 +1,9 @@
-/* array_pagerank: PageRank with a coherent array. All else is examples/pagerank, which calls this
- * in place of pgas_pagerank. What vertices give to others is added into elements of the array,
- * wherever they lie. Ranks of different nodes add side by side; sums come together when the rank of
- * the vertices reads them. Try: mpirun -n 2 build/examples/array_pagerank FILE */
+/* array_pagerank: PageRank with a coherent array. The program is examples/pagerank, which calls
+ * this function in place of pgas_pagerank. Vertices add their shares to elements of the array, on
+ * whichever ranks these are. Ranks of different nodes add at the same time; the array combines
+ * their sums when the owner of the vertices reads them.
+ *
+ *   mpirun -n 2 build/examples/array_pagerank FILE */
 #include <math.h>
 #include <pgas/array.h>
 #include <pgas/graph.h>
@@ -11,22 +13,21 @@
 #include <string.h>
 #include <time.h>
 
-/* elements of a chunk; a chunk has one lock, and costs one message from each node that adds */
+/* Elements of a chunk. A chunk has one lock, and each node that adds to it sends one message. */
 #define CHUNK 8192
 
 static pgas_graph_info_t graph;
-static pgas_array_t *sums; /* of what each vertex gets in a sweep; zeros before */
+static pgas_array_t *sums; /* of the shares that each vertex receives in a sweep */
 
-/* Vertex t gets from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1]. */
+/* Vertex t receives from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1]. */
 static uint32_t *begin, *sources;
 
-static double *values; /* of own vertices */
-static double *shares; /* what each own vertex gives along an edge */
-static double damping;
-static double base; /* what every vertex gets */
+static double *values;       /* of own vertices */
+static double *shares;       /* of own vertices: what each adds to the target of an edge */
+static double damping, base; /* every vertex receives `base` */
 
-/* Of a sweep, at this rank: */
-enum { CHANGE, DANGLING, ERRORS, N_TOTALS }; /* DANGLING: values of vertices without out-edges */
+/* Totals of a sweep at this rank. DANGLING: the values of vertices without out-edges. */
+enum { CHANGE, DANGLING, ERRORS, N_TOTALS };
 static double totals[N_TOTALS];
 static pgas_status_t error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,8 +55,8 @@ static void add_to_chunk(pgas_array_walk_t *w)
     }
 }
 
-/* Thread i of n adds what own vertices give to every n-th chunk. Ranks of a node add into the same
- * memory, so each locks the chunk. */
+/* Thread i of n adds the shares of own vertices to every n-th chunk. Ranks of a node add into the
+ * same memory, so each locks the chunk. */
 static void give(int i, int n, void *arg)
 {
     (void)arg;
@@ -75,7 +76,8 @@ static void give(int i, int n, void *arg)
     }
 }
 
-/* Thread i of n makes values of the sums of its part of the own vertices, and clears them. */
+/* Thread i of n computes the values of its part of the own vertices from the sums, and clears the
+ * sums. */
 static void take(int i, int n, void *arg)
 {
     (void)arg;
@@ -99,7 +101,7 @@ static void take(int i, int n, void *arg)
     add_totals(change, dangling, pgas_array_walk_end(&w));
 }
 
-/* The same status on all ranks, so that none waits for a rank that has given up. */
+/* The same status on all ranks, so that no rank waits for one that has stopped. */
 static pgas_status_t agree(pgas_status_t status)
 {
     int32_t bad = status != PGAS_OK, n_bad = 0;
@@ -126,7 +128,7 @@ static pgas_status_t create_sums(void)
     return status;
 }
 
-/* Sorts edges by target: counts, two places ahead, become begins. */
+/* Sorts edges by target. It counts two places ahead, so that the counts become the begins. */
 static pgas_status_t sort_edges(void)
 {
     uint64_t n = graph.n_vertices;

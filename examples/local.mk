@@ -4,7 +4,7 @@
 #   %C%_01_hello_SOURCES = %D%/01_hello.c
 #   %C%_01_hello_LDADD = $(public_ldadd)
 #   %C%_01_hello_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)    (only if it uses OpenMP)
-EXTRA_DIST += %D%/usage.h
+EXTRA_DIST += %D%/usage.h %D%/histogram.h %D%/queue_pairs.h
 noinst_PROGRAMS += %D%/01_hello %D%/02_put_get %D%/03_atomics %D%/04_call %D%/05_histogram %D%/pagerank
 %C%_01_hello_SOURCES = %D%/01_hello.c
 %C%_01_hello_LDADD = $(public_ldadd)

@@ -1,30 +1,35 @@
-/* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that:
- * pgas/graph.h.
+/* pagerank: ranks the vertices of a graph. All processes read the graph and rank it together, by
+ * the functions of pgas/graph.h.
+ *
  *   tools/debian-graph | mpirun -n 2 build/examples/pagerank - --tolerance 1e-10 --check */
 #include <getopt.h>
 #include <pgas/graph.h>
 #include <pgas/pgas.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "usage.h"
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+
 #ifndef PROGRAM
 #define PROGRAM "pagerank"
 #endif
-static const char *path, /* none: generate */
-    usage[] = PROGRAM
+
+static const char usage[] = PROGRAM
     " FILE|- [options]   or   " PROGRAM " --generate VERTICES [options]\n"
     "  --format names|el|mtx  of the input (default: by the file's name or its first lines)\n"
     "  --iterations K         make K sweeps (20); with --tolerance at most K (1000)\n"
     "  --tolerance T          stop when a sweep changes the values by no more than T in all\n"
     "  --damping D            above 0, up to 1 (0.85)\n"
-    "  --no-dangling          the mass of vertices without out-edges is lost, not spread\n"
+    "  --no-dangling          drop the mass of vertices without out-edges instead of spreading it\n"
     "  --top N                print the first N vertices (10)\n"
     "  --check                compare with a serial computation\n"
     "  --threads N            OpenMP threads of each process (1)\n";
-/* Threads for the library to work with; each is attached while it does. */
+
+/* Threads in which the library works. Each is attached while it works. */
 static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 {
 #ifdef _OPENMP
@@ -40,79 +45,114 @@ static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 #endif
 }
 
+/* The options, set by parse. */
+static const char *path; /* NULL: generate a graph */
 static pgas_graph_read_opts_t reading = { sizeof reading, .progress = pgas_graph_progress_bar };
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
 static pgas_pagerank_opts_t ranking = { sizeof ranking, .parallel = run_threads,
                                         .progress = pgas_graph_progress_bar };
-static int n_top = 10, check, good = 1; /* good: no option is wrong so far */
+static int n_top = 10;
+static bool check;
 
-/* all whole numbers to come have a place in a double */
-static double number(double least, double most, int whole)
+/* @return whether the option's argument is a number in [least, most], and not a hexadecimal one */
+static bool parse_real(double least, double most, double *value_p)
 {
     char *end;
     double value = strtod(optarg, &end);
-    good &=
-        end != optarg && *end == '\0' && (optarg[1] | 32) != 'x' && value >= least && value <= most;
-    return (good &= !good || !whole || value == (double)(uint64_t)value) ? value : 0;
+    bool is_number = end != optarg && *end == '\0' && (optarg[1] | 32) != 'x';
+    if (!is_number || !(value >= least && value <= most))
+        return false;
+    *value_p = value;
+    return true;
 }
 
-static void parse(int argc, char **argv) /* sets the options above, or ends the program */
+static bool parse_int(double least, double most, int *value_p)
 {
-    int index = 0, rank = pgas_launcher_rank();
-    char words[200]; /* of the option that is wrong */
-    static const struct option options[] = {
-        { "format", 1, 0, 'f' },
-        { "iterations", 1, 0, 'i' },
-        { "tolerance", 1, 0, 't' },
-        { "damping", 1, 0, 'd' },
-        { "no-dangling", 0, 0, 'n' },
-        { "top", 1, 0, 'p' },
-        { "check", 0, 0, 'c' },
-        { "threads", 1, 0, 'm' },
-        { "generate", 1, 0, 'g' },
-        { "help", 0, 0, 'h' },
-        { 0, 0, 0, 0 },
-    };
+    double value;
+    if (!parse_real(least, most, &value) || value != (double)(int)value)
+        return false;
+    *value_p = (int)value;
+    return true;
+}
+
+static const struct option options[] = {
+    { "format", 1, 0, 'f' },
+    { "iterations", 1, 0, 'i' },
+    { "tolerance", 1, 0, 't' },
+    { "damping", 1, 0, 'd' },
+    { "no-dangling", 0, 0, 'n' },
+    { "top", 1, 0, 'p' },
+    { "check", 0, 0, 'c' },
+    { "threads", 1, 0, 'm' },
+    { "generate", 1, 0, 'g' },
+    { "help", 0, 0, 'h' },
+    { 0, 0, 0, 0 },
+};
+
+static bool parse_vertices(void)
+{
+    double n;
+    if (!parse_real(1, 1e12, &n) || n != (double)(uint64_t)n)
+        return false;
+    making.n_vertices = (uint64_t)n;
+    return true;
+}
+
+/* @return whether the option's value is possible */
+static bool set_option(int letter)
+{
+    switch (letter) {
+    case 'f':
+        return pgas_graph_format_of(optarg, &reading.format) == PGAS_OK;
+    case 't':
+        return parse_real(1e-300, 2, &ranking.tolerance);
+    case 'd':
+        return parse_real(1e-300, 1, &ranking.damping);
+    case 'i':
+        return parse_int(1, 1e9, &ranking.iterations);
+    case 'm':
+        return parse_int(1, 1024, &ranking.n_threads);
+    case 'p':
+        return parse_int(0, 1e6, &n_top);
+    case 'g':
+        return parse_vertices();
+    case 'n':
+        ranking.no_dangling = true;
+        return true;
+    default:
+        check = true;
+        return true;
+    }
+}
+
+/* Sets the options above, or ends the program. */
+static void parse(int argc, char **argv)
+{
+    int index = 0, letter, rank = pgas_launcher_rank();
+    char words[200];
     opterr = 0;
-    for (int option; good && (option = getopt_long(argc, argv, ":", options, &index)) != -1;)
-        switch (option) {
-        case 'f':
-            good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK;
-            break;
-        case 't':
-            ranking.tolerance = number(1e-300, 2, 0);
-            break;
-        case 'd':
-            ranking.damping = number(1e-300, 1, 0);
-            break;
-        case 'i':
-            ranking.iterations = (int)number(1, 1e9, 1);
-            break;
-        case 'm':
-            ranking.n_threads = (int)number(1, 1024, 1);
-            break;
-        case 'p':
-            n_top = (int)number(0, 1e6, 1);
-            break;
-        case 'n':
-            ranking.no_dangling = true;
-            break;
-        case 'c':
-            check = 1;
-            break;
-        case 'h':
+    while ((letter = getopt_long(argc, argv, ":", options, &index)) != -1) {
+        if (letter == 'h')
             usage_exit(rank, usage, NULL, "");
-            break;
-        case 'g':
-            making.n_vertices = (uint64_t)number(1, 1e12, 1);
-            break;
-        default:
-            usage_refuse(rank, argv, usage, option);
+        if (letter == '?' || letter == ':')
+            usage_refuse(rank, argv, usage, letter);
+        if (!set_option(letter)) {
+            snprintf(words, sizeof words, "--%s %s", options[index].name, optarg);
+            usage_exit(rank, usage, "not possible", words);
         }
-    snprintf(words, sizeof words, "--%s %s", options[index].name, optarg ? optarg : "");
-    if (!good || argc - optind != (making.n_vertices == 0))
-        usage_exit(rank, usage, "not possible", good ? "a number of files" : words);
+    }
+    if (argc - optind != (making.n_vertices == 0))
+        usage_exit(rank, usage, "not possible", "a number of files");
     path = argv[optind];
+}
+
+static void print_info(const pgas_graph_info_t *read, const pgas_pagerank_info_t *ranked)
+{
+    printf("# %d ranks, %llu vertices, %llu edges\n", pgas_n_ranks(),
+           (unsigned long long)read->n_vertices, (unsigned long long)read->n_edges);
+    printf("# read %.3f s\n", read->seconds);
+    printf("# rank %.3f s: %d sweeps, change %.1e\n", ranked->seconds, ranked->iterations,
+           ranked->change);
 }
 
 static pgas_status_t run(void)
@@ -124,19 +164,16 @@ static pgas_status_t run(void)
     pgas_status_t status =
         path ? pgas_graph_read(path, &reading, &graph) : pgas_graph_generate(&making, &graph);
     if (status != PGAS_OK)
-        return status; /* the same on all ranks; the log has said why */
+        return status; /* the same on all ranks; the log names the cause */
+
     pgas_graph_info(graph, &read);
-    /* of this rank's vertices */
-    double *values = (double *)malloc((read.n_local + 1) * sizeof(double));
+    double *values = malloc((read.n_local + 1) * sizeof *values); /* of this rank's vertices */
     status = pgas_pagerank(graph, &ranking, values, &ranked);
     if (status == PGAS_OK && check)
         status = pgas_pagerank_check(graph, &ranking, ranked.iterations, values, &checked);
+
     if (status == PGAS_OK && pgas_rank() == 0) {
-        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, "
-               "change %.1e\n",
-               pgas_n_ranks(), (unsigned long long)read.n_vertices,
-               (unsigned long long)read.n_edges, read.seconds, ranked.seconds, ranked.iterations,
-               ranked.change);
+        print_info(&read, &ranked);
         if (check)
             printf("# check %.3f s: L1 difference to serial %.1e, %s top ten: %s\n",
                    checked.seconds, checked.l1, checked.same_top ? "same" : "another",
