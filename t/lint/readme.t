@@ -30,7 +30,7 @@ lost() {
     for file; do
         {
             grep -oE '(^|[` (|,])(include|src|ucx_backend|verbs_backend|examples|benchmarks|tools|docs|t)/[A-Za-z0-9_./-]+' "$file" |
-                sed -E 's/^[` (|,]//; s/[.,]+$//' | grep -vE '(name|NAME)(\.|$)|_$'
+                sed -E 's/^[` (|,]//; s/[.,]+$//' | grep -vE '(name|NAME)([./]|$)|_$'
             grep -oE '\]\([^)#:]+\)' "$file" | sed -E 's/^..//; s/\)$//'
         } | sort -u | while read -r path; do
             # Programs and tests are named as the build names them.
