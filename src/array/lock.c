@@ -2,7 +2,7 @@
  *
  * Each rank knows what its threads have. So a lock that a thread has already, and one that it does
  * not have, are noticed without a message, and giving back needs no answer. At home the queue
- * belongs to whoever has the inbox lock: handlers, and threads of the rank that are serving, who
+ * belongs to whoever has the receive lock: handlers, and threads of the rank that are serving, who
  * need no message.
  *
  * As for other locks (object/lock.c), a thread waits for one at a time, so its slot names the place
@@ -23,7 +23,7 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -170,7 +170,7 @@ static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
     if (rank == pgasi_boot.rank)
         take_answer(slot, r->number, rank, status);
     else
-        pgasi_outbox_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
+        pgasi_sendq_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
 }
 
 static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
@@ -246,7 +246,7 @@ static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
         0,        0
     };
     if (home != pgasi_boot.rank)
-        return pgasi_outbox_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGAS_FULL_WAIT);
+        return pgasi_sendq_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGAS_FULL_WAIT);
     pgasi_path_state_t before = pgasi_serve_begin();
     pgas_status_t status = carry_out(op, r);
     if (status != PGAS_INPROGRESS)

@@ -14,7 +14,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "msg/descriptor.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "mem/segment.h"
 
 #define RUN_MAX 64
@@ -43,7 +43,7 @@ static void post(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const
     pgasi_array_count(&a->info.messages, 1);
     if (bytes)
         pgasi_array_count(&a->info.data_bytes, bytes);
-    pgasi_outbox_answer(to, PGASI_DESC_ARRAY, m, sizeof *m, data, bytes);
+    pgasi_sendq_answer(to, PGASI_DESC_ARRAY, m, sizeof *m, data, bytes);
 }
 
 static void send_run(void)

@@ -21,9 +21,9 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "call/notify.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "call/sync.h"
@@ -200,7 +200,7 @@ static void tell_above(const pgasi_bcast_entry_t *e)
     ack_t ack = { root, e->number, e->error, e->slot, 0 };
     count(&pgasi_bcast_stats.n_up);
     /* it may be dead by now */
-    pgasi_outbox_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_ANSWER);
+    pgasi_sendq_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_ANSWER);
 }
 
 static void end_at_root(const pgasi_bcast_entry_t *e)
@@ -437,11 +437,11 @@ static bool on_thread_left(const void *args, size_t bytes, pgas_thread_t source)
 
 static void tell_thread(int slot, const for_thread_t *f, const void *args, size_t bytes)
 {
-    int port = pgasi_port_of_slot(slot);
+    int ep = pgasi_ep_of_slot(slot);
     pgas_status_t status = PGAS_ERR_LIMIT;
-    if (port >= 0)
-        status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_DESC_BCAST_THREAD, f,
-                                        sizeof *f, args, bytes, PGASI_FULL_ANSWER);
+    if (ep >= 0)
+        status = pgasi_sendq_call_pair(pgasi_boot.rank, ep, false, PGASI_DESC_BCAST_THREAD, f,
+                                       sizeof *f, args, bytes, PGASI_FULL_ANSWER);
     if (status != PGAS_OK)
         shared_run_ended(f->shared, status);
 }
@@ -490,8 +490,8 @@ static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_ch
     pgasi_bcast_head_t theirs = *h;
     theirs.low = c->low;
     theirs.high = c->high;
-    return pgasi_outbox_call_pair(c->rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST, &theirs,
-                                  sizeof theirs, args, bytes, full);
+    return pgasi_sendq_call_pair(c->rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST, &theirs,
+                                 sizeof theirs, args, bytes, full);
 }
 
 /* From child `first` on. What cannot be sent counts as answered. */

@@ -14,8 +14,8 @@
 #include "boot/boot.h"
 #include "bcast/bcast.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/segment.h"
@@ -143,8 +143,8 @@ static pgas_status_t send(int rank, const head_t *head, const void *args, const 
                           size_t sizes_bytes, const void *pieces)
 {
     if (!(head->flags & IN_MESSAGE))
-        return pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
-                                      sizeof *head, args, head->args_bytes, wait_or_queue());
+        return pgasi_sendq_call_pair(rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
+                                     sizeof *head, args, head->args_bytes, wait_or_queue());
     size_t room = padded(head->args_bytes), bytes = room + sizes_bytes + head->bytes;
     char *all = calloc(1, bytes + 1);
     if (!all)
@@ -153,9 +153,8 @@ static pgas_status_t send(int rank, const head_t *head, const void *args, const 
         memcpy(all, args, head->args_bytes);
     memcpy(all + room, sizes, sizes_bytes);
     memcpy(all + room + sizes_bytes, pieces, head->bytes);
-    pgas_status_t status =
-        pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
-                               sizeof *head, all, bytes, wait_or_queue());
+    pgas_status_t status = pgasi_sendq_call_pair(rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST_BUFFER,
+                                                 head, sizeof *head, all, bytes, wait_or_queue());
     free(all);
     return status;
 }

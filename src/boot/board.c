@@ -22,7 +22,7 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *be
     board->notices = memory;
     if (memory) /* a member alone has none */
         board->areas =
-            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_notice_t);
+            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_completion_t);
     board->bell_of = bell_of;
 }
 

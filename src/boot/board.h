@@ -32,23 +32,23 @@
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t step;
     unsigned char data[PGASI_BOARD_INLINE];
-} pgasi_notice_t;
+} pgasi_completion_t;
 
 typedef struct pgasi_board {
     int n, me;
     uint64_t step; /* the one begun last */
     /* all members have been seen to have posted this step or a later one */
     uint64_t known;
-    pgasi_notice_t *notices; /* [n][DEPTH] */
-    unsigned char *areas;    /* [n][DEPTH][AREA] */
-    int *bell_of;            /* [n] node rank of each member */
+    pgasi_completion_t *notices; /* [n][DEPTH] */
+    unsigned char *areas;        /* [n][DEPTH][AREA] */
+    int *bell_of;                /* [n] node rank of each member */
     bool (*is_broken)(void *arg);
     void *arg;
 } pgasi_board_t;
 
 static inline size_t pgasi_board_bytes(int n)
 {
-    return (size_t)n * PGASI_BOARD_DEPTH * (sizeof(pgasi_notice_t) + PGASI_BOARD_AREA);
+    return (size_t)n * PGASI_BOARD_DEPTH * (sizeof(pgasi_completion_t) + PGASI_BOARD_AREA);
 }
 
 /** Lays the board over zeroed shared memory of pgasi_board_bytes(n). */

@@ -1,4 +1,4 @@
-/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, parcel.h for how they
+/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, bulk.h for how they
  * travel.
  *
  * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small
@@ -16,11 +16,11 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "msg/descriptor.h"
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 #include "call/sync.h"
 #include "mem/rma.h"
 
@@ -28,9 +28,9 @@
 #define PIECE_MAX  16384
 #define SMALL_HEAD 1024 /* on the stack */
 
-size_t pgasi_parcel_piece_max(int rank)
+size_t pgasi_bulk_piece_max(int rank)
 {
-    bool chunks = pgasi_boot.local_of[rank] >= 0 || pgasi_region.n_chunks;
+    bool chunks = pgasi_boot.local_of[rank] >= 0 || pgasi_chanmem.n_chunks;
     size_t room = chunks ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
     return PGASI_MIN(room, (size_t)PIECE_MAX) / 8 * 8;
 }
@@ -123,7 +123,7 @@ void pgasi_buffers_peer_died(int rank)
 
 /* ---- the target asks ---- */
 
-static bool may_read(const pgasi_parcel_ask_t *a, const open_t *o)
+static bool may_read(const pgasi_bulk_ask_t *a, const open_t *o)
 {
     return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes &&
            a->bytes <= o->buffer[a->part].bytes - a->offset;
@@ -136,25 +136,25 @@ bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint6
            o->buffer[part].bytes == bytes;
 }
 
-static void send_asked(const pgasi_parcel_ask_t *a, const open_t *o, int rank)
+static void send_asked(const pgasi_bulk_ask_t *a, const open_t *o, int rank)
 {
-    size_t piece_max = pgasi_parcel_piece_max(rank);
-    pgasi_parcel_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
+    size_t piece_max = pgasi_bulk_piece_max(rank);
+    pgasi_bulk_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
     if (!o) {
-        pgasi_outbox_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
         return;
     }
     for (uint64_t done = 0; done < a->bytes; done += piece_max) {
         d.offset = a->offset + done;
-        pgasi_outbox_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
-                            o->buffer[a->part].address + d.offset,
-                            PGASI_MIN(a->bytes - done, piece_max));
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
+                           o->buffer[a->part].address + d.offset,
+                           PGASI_MIN(a->bytes - done, piece_max));
     }
 }
 
 static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgasi_parcel_ask_t a;
+    pgasi_bulk_ask_t a;
     int rank = pgas_thread_rank(source);
     (void)context;
     if (bytes != sizeof a)
@@ -165,13 +165,13 @@ static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *
         o = NULL;
     if (a.number)
         send_asked(&a, o, rank);
-    else if (o && a.bytes <= pgasi_parcel_piece_max(rank))
+    else if (o && a.bytes <= pgasi_bulk_piece_max(rank))
         pgasi_reply(o->buffer[a.part].address + a.offset, a.bytes);
 }
 
 static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgasi_parcel_free_t f;
+    pgasi_bulk_free_t f;
     (void)context;
     if (bytes != sizeof f)
         return;
@@ -240,7 +240,7 @@ static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
 
 /* One call on its way to a target. */
 typedef struct {
-    int rank, port;
+    int rank, ep;
     bool shared; /* through the context of threads without one */
     const void *args;
     size_t bytes;
@@ -249,14 +249,14 @@ typedef struct {
     bool some_push, some_pull;
     uint64_t copied, pulled; /* bytes; copied with pads */
     pgas_full_t full;
-    pgasi_parcel_head_t head;
+    pgasi_bulk_head_t head;
 } order_t;
 
-static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece,
-                                const char *data, size_t bytes, pgas_full_t full)
+static pgas_status_t send_piece(const order_t *o, const pgasi_bulk_piece_t *piece, const char *data,
+                                size_t bytes, pgas_full_t full)
 {
-    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_DESC_PARCEL, piece,
-                                  sizeof *piece, data, bytes, full);
+    return pgasi_sendq_call_pair(o->rank, o->ep, o->shared, PGASI_DESC_BULK, piece, sizeof *piece,
+                                 data, bytes, full);
 }
 
 /* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of
@@ -265,8 +265,8 @@ static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, 
 {
     static uint64_t last_id;
     char gathered[PIECE_MAX];
-    size_t piece_max = pgasi_parcel_piece_max(o->rank);
-    pgasi_parcel_piece_t piece = { __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), total, 0 };
+    size_t piece_max = pgasi_bulk_piece_max(o->rank);
+    pgasi_bulk_piece_t piece = { __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), total, 0 };
     pgas_status_t status = PGAS_OK;
     while (piece.offset < total && status == PGAS_OK) {
         size_t bytes = PGASI_MIN(total - piece.offset, piece_max);
@@ -292,7 +292,7 @@ static size_t head_room(const order_t *o)
     bool far = pgasi_boot.local_of[o->rank] < 0;
     size_t key = sizeof(pgasi_segment_wire_t) + 8;
     size_t keys = !far ? 0 : (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
-    return sizeof o->head + o->n * sizeof(pgasi_parcel_part_t) + keys * key +
+    return sizeof o->head + o->n * sizeof(pgasi_bulk_part_t) + keys * key +
            PGASI_ALIGN_UP(o->bytes, 8);
 }
 
@@ -318,7 +318,7 @@ static void write_head(order_t *o, char *to)
 {
     pgasi_segment_wire_t last;
     uint16_t key_at = 0;
-    size_t used = sizeof o->head + o->n * sizeof(pgasi_parcel_part_t);
+    size_t used = sizeof o->head + o->n * sizeof(pgasi_bulk_part_t);
     bool far = pgasi_boot.local_of[o->rank] < 0;
     for (size_t i = 0; i < o->n; i++) {
         const pgas_buffer_t *b = &o->buffers[i];
@@ -326,8 +326,8 @@ static void write_head(order_t *o, char *to)
         pgas_gptr_t ptr = pull ? ptr_of(b->address, b->bytes) : b->target;
         if (pull && ptr && far)
             key_at = add_key(to, &used, ptr, &last, key_at);
-        pgasi_parcel_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address, ptr, b->mode,
-                                     b->helper, pull && ptr && far ? key_at : 0 };
+        pgasi_bulk_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address, ptr, b->mode,
+                                   b->helper, pull && ptr && far ? key_at : 0 };
         memcpy(to + sizeof o->head + i * sizeof part, &part, sizeof part);
     }
     if (o->head.reply_ptr && far)
@@ -360,7 +360,7 @@ static pgas_status_t send_order(order_t *o, pgas_full_t full)
 
 static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
 {
-    return pgasi_outbox_probe(o->rank, o->port, o->shared, bytes, queue);
+    return pgasi_sendq_probe(o->rank, o->ep, o->shared, bytes, queue);
 }
 
 /* What is decided before anything happens: how the pieces are sent. A call that pushes, or has
@@ -368,11 +368,11 @@ static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
 static pgas_status_t choose_full(const order_t *o, pgas_full_t *full_p)
 {
     uint64_t total = head_room(o) + o->copied;
-    size_t piece_max = pgasi_parcel_piece_max(o->rank);
+    size_t piece_max = pgasi_bulk_piece_max(o->rank);
     *full_p = o->full;
     if (!o->some_push && total <= piece_max)
         return PGAS_OK;
-    uint64_t all = total + (total / piece_max + 1) * (sizeof(pgasi_parcel_piece_t) + 16);
+    uint64_t all = total + (total / piece_max + 1) * (sizeof(pgasi_bulk_piece_t) + 16);
     if (pgasi_self.in_handler) {
         *full_p = PGASI_FULL_ANSWER;
         pgas_status_t status = o->full == PGAS_FULL_AGAIN ? probe(o, piece_max, false) : PGAS_OK;
@@ -499,7 +499,7 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
 {
     pgas_call_opts_t opt = PGAS_CALL_OPTS_INIT;
     order_t o = { .rank = pgas_thread_rank(target),
-                  .port = pgasi_port_of_slot(pgas_thread_slot(target)),
+                  .ep = pgasi_ep_of_slot(pgas_thread_slot(target)),
                   .args = args,
                   .bytes = bytes,
                   .buffers = buffers,
@@ -509,7 +509,7 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
     o.shared = opt.way == PGAS_WAY_SEND;
     if (status == PGAS_OK)
         status = pgasi_call_check(o.rank, handler, args, bytes);
-    if (status == PGAS_OK && o.port < 0)
+    if (status == PGAS_OK && o.ep < 0)
         status = PGAS_ERR_LIMIT;
     if (status == PGAS_OK)
         status = check_buffers(&o);
@@ -517,7 +517,7 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
         return status;
     o.head.handler = handler;
     o.head.n_parts = (uint8_t)n_buffers;
-    o.head.port = (uint32_t)o.port;
+    o.head.ep = (uint32_t)o.ep;
     if (opt.when != PGAS_LOCAL)
         return issue(&o, opt.sync, opt.when, local);
     if (local && opt.sync)
@@ -525,8 +525,8 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
     return issue(&o, NULL, PGAS_LOCAL, local ? local : opt.sync);
 }
 
-pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                  void *reply, size_t reply_bytes, pgas_sync_t *executed)
+pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                void *reply, size_t reply_bytes, pgas_sync_t *executed)
 {
     order_t o = { .rank = rank, .args = args, .bytes = bytes };
     if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)

@@ -8,10 +8,10 @@
  *                                                       for
  *
  * Calls stand in one list in the order they came. Reads of several overlap; a call runs when its
- * own are complete and no earlier call of its thread to its port is left. With a helper the same is
- * done by a thread that may wait. Everything here happens under the inbox lock but for
+ * own are complete and no earlier call of its thread to its endpoint is left. With a helper the
+ * same is done by a thread that may wait. Everything here happens under the receive lock but for
  * read_as_helper, which touches nothing but its parts, and for two lists with a lock of their own:
- * calls that come from other ports, and those that go back there when all is read. */
+ * calls that come from other endpoints, and those that go back there when all is read. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "msg/descriptor.h"
 #include "call/call.h"
 #include "call/sync.h"
@@ -37,13 +37,13 @@
 #define ASK_BYTES  ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
 #define ASKING_MAX 8                    /* calls whose buffers come in pieces at one time */
 
-static pgasi_parcel_t *pending, **pending_end = &pending;
+static pgasi_bulk_t *pending, **pending_end = &pending;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pgasi_parcel_t *come, **come_end = &come; /* from other ports; under the lock */
-static pgasi_parcel_t *read_for_ports;           /* under the lock */
-static uint64_t pulls_held;                      /* bytes of buffers read or being read; atomic */
+static pgasi_bulk_t *come, **come_end = &come; /* from other endpoints; under the lock */
+static pgasi_bulk_t *read_for_eps;             /* under the lock */
+static uint64_t pulls_held;                    /* bytes of buffers read or being read; atomic */
 static uint64_t held_high;
-static uint64_t last_number; /* of a parcel */
+static uint64_t last_number; /* of a bulk message */
 static int n_asking;
 static bool vm_refused;
 
@@ -79,7 +79,7 @@ bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool wr
     return true;
 }
 
-void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes)
+void *pgasi_bulk_reach(int rank, pgas_gptr_t ptr, uint64_t bytes)
 {
     pgasi_where_t where;
     void *there;
@@ -90,10 +90,10 @@ void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes)
 
 /* Any thread. What others may read of this rank is checked where they ask; what it reads of itself
  * is checked here. */
-static bool read_near(pgasi_part_t *part, const pgasi_parcel_part_t *w, int rank)
+static bool read_near(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
 {
-    const void *there = pgasi_parcel_reach(rank, w->ptr, w->bytes);
-    const pgasi_parcel_t *p = part->parcel;
+    const void *there = pgasi_bulk_reach(rank, w->ptr, w->bytes);
+    const pgasi_bulk_t *p = part->bulk;
     if (!there && rank != pgasi_boot.rank)
         return pgasi_vm_copy(rank, part->address, w->address, w->bytes, false);
     if (!there &&
@@ -111,12 +111,12 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_part_t *part = PGASI_CONTAINER_OF(comp, pgasi_part_t, comp);
     pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
     part->state = PGASI_PART_DONE;
-    if (status != PGAS_OK && part->parcel->status == PGAS_OK)
-        part->parcel->status = status;
+    if (status != PGAS_OK && part->bulk->status == PGAS_OK)
+        part->bulk->status = status;
     pgasi_pulls_call();
 }
 
-bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes)
+bool pgasi_bulk_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     pgasi_segment_wire_t wire;
@@ -132,12 +132,12 @@ bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t 
 }
 
 /* PGAS_OK: done; INPROGRESS; AGAIN; anything else: not in this way. */
-static pgas_status_t read_far(pgasi_part_t *part, const pgasi_parcel_part_t *w, int rank)
+static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(w->ptr);
-    if (!pgasi_parcel_learn(part->parcel, w->key_at_8, w->ptr, w->bytes))
+    if (!pgasi_bulk_learn(part->bulk, w->key_at_8, w->ptr, w->bytes))
         return PGAS_ERR_UNSUPPORTED;
     pgasi_ctx_peer_t *peer = &ctx->peer[rank];
     uint64_t inside = offset - PGASI_HEAP_OFFSET;
@@ -158,7 +158,7 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_parcel_part_t *w, 
 
 /* ---- pieces on demand ---- */
 
-static pgasi_part_t *first_asking(pgasi_parcel_t *p)
+static pgasi_part_t *first_asking(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++)
         if (p->part[i].state == PGASI_PART_ASK)
@@ -166,21 +166,21 @@ static pgasi_part_t *first_asking(pgasi_parcel_t *p)
     return NULL;
 }
 
-static void ask(pgasi_parcel_t *p)
+static void ask(pgasi_bulk_t *p)
 {
     pgasi_part_t *part = first_asking(p);
     while (part && part->asked < part->bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
-        pgasi_parcel_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
-                                 p->number, p->head.open, (uint32_t)(part - p->part) };
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
-                            0);
+        pgasi_bulk_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
+                               p->number, p->head.open, (uint32_t)(part - p->part) };
+        pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
+                           0);
         part->asked += a.bytes;
     }
 }
 
-static pgasi_parcel_t *find_pending(uint64_t number, int rank)
+static pgasi_bulk_t *find_pending(uint64_t number, int rank)
 {
-    pgasi_parcel_t *p = pending;
+    pgasi_bulk_t *p = pending;
     while (p && p->number != number)
         p = p->next;
     return p && pgas_thread_rank(p->source) == rank ? p : NULL;
@@ -188,13 +188,13 @@ static pgasi_parcel_t *find_pending(uint64_t number, int rank)
 
 static void on_data(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgasi_parcel_data_t d;
+    pgasi_bulk_data_t d;
     (void)context;
     if (bytes < sizeof d)
         return;
     memcpy(&d, args, sizeof d);
     bytes -= sizeof d;
-    pgasi_parcel_t *p = find_pending(d.number, pgas_thread_rank(source));
+    pgasi_bulk_t *p = find_pending(d.number, pgas_thread_rank(source));
     if (!p || d.part >= p->n_parts || p->part[d.part].state != PGASI_PART_ASK)
         return;
     pgasi_part_t *part = &p->part[d.part];
@@ -217,12 +217,12 @@ static void on_data(const void *args, size_t bytes, pgas_thread_t source, void *
 
 static pgas_status_t read_by_asking(pgasi_part_t *part, int rank)
 {
-    const pgasi_parcel_t *p = part->parcel;
-    size_t piece_max = pgasi_parcel_piece_max(rank);
+    const pgasi_bulk_t *p = part->bulk;
+    size_t piece_max = pgasi_bulk_piece_max(rank);
     pgas_status_t status = PGAS_OK;
     for (uint64_t done = 0; done < part->bytes && status == PGAS_OK;) {
         uint64_t bytes = PGASI_MIN(part->bytes - done, piece_max);
-        pgasi_parcel_ask_t a = { done, bytes, 0, p->head.open, (uint32_t)(part - p->part) };
+        pgasi_bulk_ask_t a = { done, bytes, 0, p->head.open, (uint32_t)(part - p->part) };
         status = pgasi_ask(rank, PGASI_DESC_BUFFER_READ, &a, sizeof a, part->address + done, bytes);
         done += bytes;
     }
@@ -231,12 +231,12 @@ static pgas_status_t read_by_asking(pgasi_part_t *part, int rank)
 
 static void read_as_helper(void *arg)
 {
-    pgasi_parcel_t *p = arg;
+    pgasi_bulk_t *p = arg;
     int rank = pgas_thread_rank(p->source);
     pgas_status_t status = PGAS_OK;
     for (size_t i = 0; i < p->n_parts && status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
-        const pgasi_parcel_part_t *w = pgasi_parcel_wire(p, i);
+        const pgasi_bulk_part_t *w = pgasi_bulk_wire(p, i);
         /* other parts change meanwhile */
         bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes;
         if (!mine || read_near(part, w, rank))
@@ -256,8 +256,8 @@ static void read_as_helper(void *arg)
 /* Begins to read a buffer in the running thread, or tries again. */
 static void read_part(pgasi_part_t *part)
 {
-    pgasi_parcel_t *p = part->parcel;
-    const pgasi_parcel_part_t *w = pgasi_parcel_wire(p, (size_t)(part - p->part));
+    pgasi_bulk_t *p = part->bulk;
+    const pgasi_bulk_part_t *w = pgasi_bulk_wire(p, (size_t)(part - p->part));
     int rank = pgas_thread_rank(p->source);
     pgas_status_t status = read_near(part, w, rank) ? PGAS_OK : read_far(part, w, rank);
     switch (status) {
@@ -275,20 +275,20 @@ static void read_part(pgasi_part_t *part)
     }
 }
 
-static uint64_t need_of(const pgasi_parcel_t *p)
+static uint64_t need_of(const pgasi_bulk_t *p)
 {
     uint64_t need = 0;
     for (size_t i = 0; i < p->n_parts; i++)
-        need += pgasi_parcel_wire(p, i)->mode == PGAS_BUFFER_PULL ? p->part[i].bytes : 0;
+        need += pgasi_bulk_wire(p, i)->mode == PGAS_BUFFER_PULL ? p->part[i].bytes : 0;
     return need;
 }
 
-static void begin_parts(pgasi_parcel_t *p)
+static void begin_parts(pgasi_bulk_t *p)
 {
     bool help = false;
     for (size_t i = 0; i < p->n_parts && p->status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
-        const pgasi_parcel_part_t *w = pgasi_parcel_wire(p, i);
+        const pgasi_bulk_part_t *w = pgasi_bulk_wire(p, i);
         if (w->mode != PGAS_BUFFER_PULL)
             continue;
         if (!part->bytes) {
@@ -315,7 +315,7 @@ static void begin_parts(pgasi_parcel_t *p)
             read_part(&p->part[i]);
 }
 
-static bool begin(pgasi_parcel_t *p)
+static bool begin(pgasi_bulk_t *p)
 {
     uint64_t need = need_of(p);
     /* which its source should have seen */
@@ -337,7 +337,7 @@ static bool begin(pgasi_parcel_t *p)
 }
 
 /* What a helper has left behind: its parts are read, or still to be read, by the running thread. */
-static void settle_helper(pgasi_parcel_t *p)
+static void settle_helper(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
         if (p->part[i].state != PGASI_PART_HELPER)
@@ -349,8 +349,8 @@ static void settle_helper(pgasi_parcel_t *p)
     }
 }
 
-/* True if all that was begun has ended: the parcel may run, or go. */
-static bool is_quiet(const pgasi_parcel_t *p, bool *retry_p)
+/* True if all that was begun has ended: the bulk message may run, or go. */
+static bool is_quiet(const pgasi_bulk_t *p, bool *retry_p)
 {
     bool quiet = true;
     if (__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
@@ -364,7 +364,7 @@ static bool is_quiet(const pgasi_parcel_t *p, bool *retry_p)
     return quiet;
 }
 
-static void advance(pgasi_parcel_t *p)
+static void advance(pgasi_bulk_t *p)
 {
     if (p->dropped || p->status != PGAS_OK)
         return;
@@ -381,9 +381,9 @@ static void advance(pgasi_parcel_t *p)
         ask(p);
 }
 
-static void tell_source(pgasi_parcel_t *p)
+static void tell_source(pgasi_bulk_t *p)
 {
-    pgasi_parcel_free_t f = { p->head.open, p->head.local, p->status, 0 };
+    pgasi_bulk_free_t f = { p->head.open, p->head.local, p->status, 0 };
     p->told = true;
     if (p->asking) {
         n_asking--;
@@ -391,53 +391,53 @@ static void tell_source(pgasi_parcel_t *p)
     }
     p->asking = false;
     if (!p->dropped)
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL,
-                            0);
+        pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL,
+                           0);
 }
 
 /* ---- all of them ---- */
 
-static bool is_first_of_its_thread(const pgasi_parcel_t *p)
+static bool is_first_of_its_thread(const pgasi_bulk_t *p)
 {
-    const pgasi_parcel_t *earlier = pending;
-    while (earlier != p && (earlier->source != p->source || earlier->head.port != p->head.port))
+    const pgasi_bulk_t *earlier = pending;
+    while (earlier != p && (earlier->source != p->source || earlier->head.ep != p->head.ep))
         earlier = earlier->next;
     return earlier == p;
 }
 
-/* Tells the port of the call that it is ready. Its counter may fall with its arrival now. */
-static void hand_to_port(pgasi_parcel_t *p)
+/* Tells the endpoint of the call that it is ready. Its counter may fall with its arrival now. */
+static void hand_to_ep(pgasi_bulk_t *p)
 {
     struct {
         uint64_t header;
-        pgasi_parcel_ready_t ready;
-    } desc = { pgasi_desc_header(PGASI_DESC_PARCEL_READY, sizeof desc.ready,
+        pgasi_bulk_ready_t ready;
+    } desc = { pgasi_desc_header(PGASI_DESC_BULK_READY, sizeof desc.ready,
                                  pgas_thread_slot(p->source)),
                { p->number } };
-    int port = (int)p->head.port, rank = pgas_thread_rank(p->source);
+    int ep = (int)p->head.ep, rank = pgas_thread_rank(p->source);
     if (p->status == PGAS_OK)
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
-    /* which the port counts as consumed */
+    /* which the endpoint counts as consumed */
     __atomic_fetch_add(&pgasi_quiesce.begun, sizeof desc, __ATOMIC_RELEASE);
     pthread_mutex_lock(&lock);
-    p->next = read_for_ports;
-    read_for_ports = p;
+    p->next = read_for_eps;
+    read_for_eps = p;
     pthread_mutex_unlock(&lock);
-    if (pgasi_port_put(port, rank, &desc, sizeof desc) != PGAS_OK)
+    if (pgasi_ep_put(ep, rank, &desc, sizeof desc) != PGAS_OK)
         pgasi_fatal("call", "no memory for a call with buffers");
     pgasi_bell_ring(pgasi_boot.node_rank);
-    if (port == PGASI_PORT_SERVICE)
+    if (ep == PGASI_EP_SERVICE)
         pgasi_bell_ring_service(pgasi_boot.node_rank);
 }
 
-pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source)
+pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source)
 {
-    pgasi_parcel_ready_t r;
+    pgasi_bulk_ready_t r;
     if (bytes != sizeof r)
         return NULL;
     memcpy(&r, args, sizeof r);
     pthread_mutex_lock(&lock);
-    pgasi_parcel_t **at = &read_for_ports, *p;
+    pgasi_bulk_t **at = &read_for_eps, *p;
     while (*at && ((*at)->number != r.number || (*at)->source != source))
         at = &(*at)->next;
     p = *at;
@@ -447,19 +447,19 @@ pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t s
     return p;
 }
 
-static void finish(pgasi_parcel_t **at)
+static void finish(pgasi_bulk_t **at)
 {
-    pgasi_parcel_t *p = *at;
+    pgasi_bulk_t *p = *at;
     *at = p->next;
     if (pending_end == &p->next)
         pending_end = at;
     if (p->dropped) {
         __atomic_fetch_sub(&pulls_held, p->held, __ATOMIC_RELAXED);
-        pgasi_parcel_destroy(p);
-    } else if (p->head.port == PGASI_PORT_ANY) {
-        pgasi_parcel_finish(p);
+        pgasi_bulk_destroy(p);
+    } else if (p->head.ep == PGASI_EP_ANY) {
+        pgasi_bulk_finish(p);
     } else {
-        hand_to_port(p);
+        hand_to_ep(p);
     }
     __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
@@ -468,8 +468,8 @@ static void finish(pgasi_parcel_t **at)
 static bool pass(int *n_p, bool *retry_p)
 {
     bool room = true, freed = false;
-    for (pgasi_parcel_t **at = &pending; *at;) {
-        pgasi_parcel_t *p = *at;
+    for (pgasi_bulk_t **at = &pending; *at;) {
+        pgasi_bulk_t *p = *at;
         if (!p->begun)
             room = room && begin(p);
         if (p->begun && !p->told) {
@@ -488,7 +488,7 @@ static bool pass(int *n_p, bool *retry_p)
     return freed && !room;
 }
 
-static void append(pgasi_parcel_t *p)
+static void append(pgasi_bulk_t *p)
 {
     p->number = ++last_number;
     p->next = NULL;
@@ -496,18 +496,18 @@ static void append(pgasi_parcel_t *p)
     pending_end = &p->next;
 }
 
-/* What has come from other ports. */
+/* What has come from other endpoints. */
 static void take_up(void)
 {
     if (!__atomic_load_n(&come, __ATOMIC_RELAXED))
         return;
     pthread_mutex_lock(&lock);
-    pgasi_parcel_t *p = come;
+    pgasi_bulk_t *p = come;
     __atomic_store_n(&come, NULL, __ATOMIC_RELAXED);
     come_end = &come;
     pthread_mutex_unlock(&lock);
     while (p) {
-        pgasi_parcel_t *next = p->next;
+        pgasi_bulk_t *next = p->next;
         append(p);
         p = next;
     }
@@ -542,10 +542,10 @@ void pgasi_pulls_released(void)
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-void pgasi_pull_begin(pgasi_parcel_t *p)
+void pgasi_pull_begin(pgasi_bulk_t *p)
 {
     __atomic_fetch_add(&pgasi_quiesce.begun, 1, __ATOMIC_RELEASE);
-    if (pgasi_parcel_in_inbox()) {
+    if (pgasi_bulk_in_inbox()) {
         append(p);
         progress_in_handlers();
         return;
@@ -561,7 +561,7 @@ void pgasi_pull_begin(pgasi_parcel_t *p)
 void pgasi_pulls_peer_died(int rank)
 {
     take_up();
-    for (pgasi_parcel_t *p = pending; p; p = p->next)
+    for (pgasi_bulk_t *p = pending; p; p = p->next)
         if (pgas_thread_rank(p->source) == rank)
             p->dropped = true;
     if (pending)
@@ -570,7 +570,7 @@ void pgasi_pulls_peer_died(int rank)
 
 void pgasi_pulls_start(void)
 {
-    pending = come = read_for_ports = NULL;
+    pending = come = read_for_eps = NULL;
     pending_end = &pending;
     come_end = &come;
     pulls_held = held_high = 0;
@@ -580,12 +580,12 @@ void pgasi_pulls_start(void)
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
 }
 
-static void destroy_all(pgasi_parcel_t **list)
+static void destroy_all(pgasi_bulk_t **list)
 {
     while (*list) {
-        pgasi_parcel_t *p = *list;
+        pgasi_bulk_t *p = *list;
         *list = p->next;
-        pgasi_parcel_destroy(p);
+        pgasi_bulk_destroy(p);
     }
 }
 
@@ -594,7 +594,7 @@ void pgasi_pulls_stop(void)
 {
     destroy_all(&pending);
     destroy_all(&come);
-    destroy_all(&read_for_ports);
+    destroy_all(&read_for_eps);
     pending_end = &pending;
     come_end = &come;
 }

@@ -1,9 +1,9 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
- * The call that asks is a parcel, which tells where the reply goes. On the node it is written there
- * and a short descriptor says so. Elsewhere, if the place lies in a segment, it is put from a copy,
- * flushed, and then told; otherwise it travels in pieces. Puts of handlers go through context 0;
- * their steps happen under the inbox lock, in progress, never in the transport's callback. A
+ * The call that asks is a bulk message, which tells where the reply goes. On the node it is written
+ * there and a short descriptor says so. Elsewhere, if the place lies in a segment, it is put from a
+ * copy, flushed, and then told; otherwise it travels in pieces. Puts of handlers go through context
+ * 0; their steps happen under the receive lock, in progress, never in the transport's callback. A
  * handler that may wait puts by itself. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "boot/boot.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "msg/descriptor.h"
 #include "call/call.h"
 #include "call/sync.h"
@@ -42,18 +42,18 @@ static push_t *pushes;
 static pgas_status_t tell_end(int rank, uint32_t token, uint64_t bytes)
 {
     pgasi_desc_reply_piece_t piece = { bytes, token, 0 };
-    return pgasi_outbox_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
+    return pgasi_sendq_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
 }
 
 static pgas_status_t send_pieces(int rank, uint32_t token, const char *data, uint64_t bytes)
 {
-    size_t piece_max = pgasi_parcel_piece_max(rank);
+    size_t piece_max = pgasi_bulk_piece_max(rank);
     pgasi_desc_reply_piece_t piece = { 0, token, 0 };
     pgas_status_t status = PGAS_OK;
     for (; piece.offset < bytes && status == PGAS_OK; piece.offset += piece_max)
         status =
-            pgasi_outbox_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece,
-                                data + piece.offset, PGASI_MIN(bytes - piece.offset, piece_max));
+            pgasi_sendq_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece,
+                               data + piece.offset, PGASI_MIN(bytes - piece.offset, piece_max));
     return status;
 }
 
@@ -117,13 +117,13 @@ bool pgasi_replies_progress(void)
 }
 
 /* The place is in a segment of another node, whose key came with the call. */
-static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, uint64_t bytes)
+static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, uint64_t bytes)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    const pgasi_parcel_head_t *h = &asked->head;
+    const pgasi_bulk_head_t *h = &asked->head;
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(h->reply_ptr);
-    if (!pgasi_parcel_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
+    if (!pgasi_bulk_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
         pgasi_key_get(ctx, rank, offset, bytes, &key, &address) != PGAS_OK)
         return false;
     push_t *p = malloc(sizeof *p + bytes);
@@ -147,11 +147,11 @@ static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, 
 /* ---- the reply ---- */
 
 /* Straight to where the caller wants it, if that is within reach. */
-static bool write_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
+static bool write_reply(const pgasi_bulk_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     bool here = rank == pgasi_boot.rank;
     void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes)
-                       : pgasi_parcel_reach(rank, h->reply_ptr, bytes);
+                       : pgasi_bulk_reach(rank, h->reply_ptr, bytes);
     if (there)
         memcpy(there, data, bytes);
     return there ||
@@ -159,7 +159,7 @@ static bool write_reply(const pgasi_parcel_head_t *h, int rank, const void *data
 }
 
 /* From a thread that may wait. */
-static bool put_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
+static bool put_reply(const pgasi_bulk_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     return h->reply_ptr && pgas_put(h->reply_ptr, data, bytes) == PGAS_OK &&
            pgas_flush(rank) == PGAS_OK;
@@ -170,17 +170,17 @@ static pgas_status_t reply_large(const pgasi_call_t *call, const void *data, uin
 {
     int rank = pgas_thread_rank(call->source);
     uint32_t token = pgasi_wire_token(call->wire);
-    const pgasi_parcel_t *asked = pgasi_parcel_running();
+    const pgasi_bulk_t *asked = pgasi_bulk_running();
     if (asked && pgasi_wire_token(asked->head.wire) != token)
         asked = NULL;
     if (bytes != (asked ? asked->head.reply_bytes : pgasi_wire_reply_bytes(call->wire))) {
         pgasi_desc_ack_t ack = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
-        return pgasi_outbox_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, NULL, 0);
+        return pgasi_sendq_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, NULL, 0);
     }
     if (asked && (write_reply(&asked->head, rank, data, bytes) ||
                   (!pgasi_self.in_handler && put_reply(&asked->head, rank, data, bytes))))
         return tell_end(rank, token, bytes);
-    bool pushed = asked && pgasi_parcel_in_inbox() && begin_push(asked, rank, data, bytes);
+    bool pushed = asked && pgasi_bulk_in_inbox() && begin_push(asked, rank, data, bytes);
     return pushed ? PGAS_OK : send_pieces(rank, token, data, bytes);
 }
 
@@ -206,7 +206,7 @@ static pgas_status_t ask(int rank, pgas_handler_t handler, const void *args, siz
                          void *reply, size_t reply_bytes, pgas_sync_t *sync)
 {
     return reply_bytes > pgasi_param.call_max
-               ? pgasi_parcel_return(rank, handler, args, bytes, reply, reply_bytes, sync)
+               ? pgasi_bulk_return(rank, handler, args, bytes, reply, reply_bytes, sync)
                : pgasi_ask_nb(rank, handler, args, bytes, reply, reply_bytes, sync);
 }
 

@@ -8,8 +8,8 @@
 #include "boot/boot.h"
 #include "call/agg.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/descriptor.h"
 #include "call/route.h"
@@ -19,14 +19,14 @@
 
 typedef struct {
     pgas_agg_t visible; /* first: what the inline path sees */
-    pgasi_outbox_t *outbox;
+    pgasi_sendq_t *sendq;
     pgasi_ctx_t *ctx;
     bool for_handlers;
     size_t overflow_bytes; /* of style OVERFLOW: what may wait */
     int hops;              /* 1: direct */
     uint64_t *called;      /* bits of the ranks that were, if routed */
     uint32_t n_far;        /* calls that the inline path did not take */
-    pgasi_outbox_stats_t before;
+    pgasi_sendq_stats_t before;
 } agg_t;
 
 #define LOOK_EVERY 64 /* such calls, then a look at the time */
@@ -50,7 +50,7 @@ static bool set_route(agg_t *a, const pgas_agg_opts_t *o)
     };
     if (o->route == PGAS_ROUTE_AUTO) {
         size_t bytes = o->publish_bytes ? o->publish_bytes : pgasi_param.agg_size;
-        int64_t peers = o->memory_bytes ? (int64_t)(o->memory_bytes / bytes) : PGASI_OUTBOX_BUFFERS;
+        int64_t peers = o->memory_bytes ? (int64_t)(o->memory_bytes / bytes) : PGASI_SENDQ_BUFFERS;
         a->hops = pgasi_route_choose(pgasi_boot.n_nodes, pgasi_route_node_ranks(), peers);
     } else {
         a->hops = hops_of[o->route];
@@ -63,11 +63,11 @@ static bool set_route(agg_t *a, const pgas_agg_opts_t *o)
 static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
 {
     if (o->publish_bytes)
-        pgasi_outbox_set_publish_bytes(a->outbox, o->publish_bytes);
+        pgasi_sendq_set_publish_bytes(a->sendq, o->publish_bytes);
     if (o->memory_bytes && o->style == PGAS_AGG_TRAD)
-        pgasi_outbox_set_memory(a->outbox, o->memory_bytes);
+        pgasi_sendq_set_memory(a->sendq, o->memory_bytes);
     if (!a->for_handlers) /* what these gather waits for nobody */
-        pgasi_outbox_set_latency(a->outbox, latency_ns(o->latency_us));
+        pgasi_sendq_set_latency(a->sendq, latency_ns(o->latency_us));
 }
 
 pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
@@ -93,27 +93,27 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
     a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
     a->ctx = o.for_handlers ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.ctx;
-    /* The service's context belongs to whoever holds the inbox, the shared one to whoever locks
-     * it. */
+    /* The service's context belongs to whoever holds the receive queue, the shared one to whoever
+     * locks it. */
     bool lock_inbox = o.for_handlers && !pgasi_self.in_handler;
     if (lock_inbox)
-        pgasi_inbox_lock();
+        pgasi_recv_lock();
     pgasi_ctx_lock(a->ctx);
-    status = pgasi_outbox_of(a->ctx, &a->outbox);
+    status = pgasi_sendq_of(a->ctx, &a->sendq);
     if (status == PGAS_OK) {
         set_limits(a, &o);
-        a->before = *pgasi_outbox_stats(a->outbox);
+        a->before = *pgasi_sendq_stats(a->sendq);
     }
     pgasi_ctx_unlock(a->ctx);
     if (lock_inbox)
-        pgasi_inbox_unlock();
+        pgasi_recv_unlock();
     if (status != PGAS_OK) {
         free(a->called);
         free(a);
         return status;
     }
     pgasi_call_path_open();
-    a->visible.cursor = pgasi_outbox_cursors(a->outbox);
+    a->visible.cursor = pgasi_sendq_cursors(a->sendq);
     /* A shared context is locked for every call, so nothing goes through the inline path there. */
     a->visible.n_ranks =
         a->ctx->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
@@ -136,13 +136,13 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
 {
     pgas_status_t status;
     if (a->hops == 1) {
-        status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGAS_FULL_WAIT);
+        status = pgasi_sendq_append(a->sendq, rank, handler, args, bytes, PGAS_FULL_WAIT);
     } else {
         pgasi_bitmap_set(a->called, (size_t)rank);
-        status = pgasi_route_append(a->outbox, a->hops, rank, handler, args, bytes);
+        status = pgasi_route_append(a->sendq, a->hops, rank, handler, args, bytes);
     }
-    if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
-        pgasi_outbox_look(a->outbox);
+    if (++a->n_far % LOOK_EVERY == 0 && pgasi_sendq_timed(a->sendq))
+        pgasi_sendq_look(a->sendq);
     return status;
 }
 
@@ -152,7 +152,7 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
     if (!agg)
         return PGAS_ERR_INVALID;
     agg_t *a = agg_of(agg);
-    if (a->visible.overflow && pgasi_outbox_call_short(a->outbox, rank, handler, args, bytes))
+    if (a->visible.overflow && pgasi_sendq_call_short(a->sendq, rank, handler, args, bytes))
         return PGAS_OK;
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     if (status == PGAS_OK)
@@ -161,7 +161,7 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
         return status;
     pgasi_ctx_lock(a->ctx);
     status = a->visible.overflow
-                 ? pgasi_outbox_overflow(a->outbox, rank, handler, args, bytes, a->overflow_bytes)
+                 ? pgasi_sendq_overflow(a->sendq, rank, handler, args, bytes, a->overflow_bytes)
                  : gather(a, rank, handler, args, bytes);
     pgasi_ctx_unlock(a->ctx);
     return status;
@@ -182,7 +182,7 @@ pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank)
     if (status != PGAS_OK)
         return status;
     pgasi_ctx_lock(a->ctx);
-    status = pgasi_outbox_flush(a->outbox, next);
+    status = pgasi_sendq_flush(a->sendq, next);
     pgasi_ctx_unlock(a->ctx);
     return status;
 }
@@ -197,7 +197,7 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
         return status;
     if (!a->for_handlers)
         return pgasi_call_complete();
-    return pgasi_outbox_publish_all(a->outbox, PGASI_PUBLISH_EXPLICIT);
+    return pgasi_sendq_publish_all(a->sendq, PGASI_PUBLISH_EXPLICIT);
 }
 
 /* The counter falls when the peer has run what was gathered for it; context locked. */
@@ -207,8 +207,8 @@ static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
-    return pgasi_sync_issued(&c, a->hops == 1 ? pgasi_outbox_mark(a->outbox, rank, c.wire)
-                                              : pgasi_route_mark(a->outbox, a->hops, rank, c.wire));
+    return pgasi_sync_issued(&c, a->hops == 1 ? pgasi_sendq_mark(a->sendq, rank, c.wire)
+                                              : pgasi_route_mark(a->sendq, a->hops, rank, c.wire));
 }
 
 /* Of a routed aggregator: how many ranks it called, and which is the next. */
@@ -236,7 +236,7 @@ static int n_known(const int *known, int n)
 static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
 {
     const int *known;
-    int n = pgasi_outbox_known(a->outbox, &known), me = pgasi_boot.rank;
+    int n = pgasi_sendq_known(a->sendq, &known), me = pgasi_boot.rank;
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
@@ -316,7 +316,7 @@ pgas_status_t pgas_agg_stats(const pgas_agg_t *agg, pgas_agg_stats_t *stats_p)
     const agg_t *a = (const agg_t *)(const void *)agg;
     if (!a->for_handlers && a->ctx != pgasi_self.ctx)
         return PGAS_ERR_CONTEXT;
-    const pgasi_outbox_stats_t *now = pgasi_outbox_stats(a->outbox), *then = &a->before;
+    const pgasi_sendq_stats_t *now = pgasi_sendq_stats(a->sendq), *then = &a->before;
     *stats_p = (pgas_agg_stats_t){
         .size = stats_p->size,
         .calls = now->calls - then->calls,

@@ -5,7 +5,7 @@
 #include "call/notify.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 
 static __thread pgasi_call_t current __attribute__((tls_model("initial-exec")));
@@ -22,10 +22,10 @@ static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const v
     int rank = pgas_thread_rank(c->source);
     count(&pgasi_sync_stats.n_answers);
     if (pgasi_wire_wants_reply(c->wire))
-        return pgasi_outbox_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, data, bytes);
+        return pgasi_sendq_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, data, bytes);
     if (c->wire & PGASI_WIRE_ARRIVED)
-        return pgasi_outbox_answer_now(rank, PGASI_DESC_ACK, &ack, sizeof ack);
-    return pgasi_outbox_answer(rank, PGASI_DESC_ACK, &ack, sizeof ack, NULL, 0);
+        return pgasi_sendq_answer_now(rank, PGASI_DESC_ACK, &ack, sizeof ack);
+    return pgasi_sendq_answer(rank, PGASI_DESC_ACK, &ack, sizeof ack, NULL, 0);
 }
 
 static void complete(const pgasi_call_t *c, pgas_status_t status)
@@ -93,7 +93,7 @@ pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t 
     if (status != PGAS_OK)
         return status;
     uint64_t wire = pgasi_wire_of_reply(token, reply_bytes);
-    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGAS_FULL_WAIT);
+    status = pgasi_sendq_call(rank, handler, args, bytes, &wire, PGAS_FULL_WAIT);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;

@@ -6,7 +6,7 @@
  * handlers, and for what goes through the shared context, it is a block of its own that is copied;
  * threads that are not attached send such blocks. A thread builds one call at a time, and nothing
  * else goes from its context to that destination meanwhile. */
-#include "msg/out.h"
+#include "msg/send.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +20,16 @@
 typedef struct {
     bool begun;
     uint64_t epoch; /* after another init nothing of it is left */
-    int rank, port;
+    int rank, ep;
     bool shared;
     pgas_full_t full;
     uint64_t header, wire;
     pgasi_sync_call_t sync;
     bool has_sync;
-    pgasi_outbox_t *ob; /* in place there */
-    buffer_t *buffer;   /* or a message there */
-    bool own_buffer;    /* which is of malloc's */
-    char *block;        /* or arguments, which are copied then */
+    pgasi_sendq_t *sq; /* in place there */
+    buffer_t *buffer;  /* or a message there */
+    bool own_buffer;   /* which is of malloc's */
+    char *block;       /* or arguments, which are copied then */
     char *args;
 } begun_t;
 static __thread begun_t begun;
@@ -41,11 +41,11 @@ static size_t desc_head(const begun_t *b)
 
 /* A place in the channel or in a buffer that is sent as it is; false if there is none now. Context
  * locked. */
-static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
+static bool reserve(begun_t *b, pgasi_sendq_t *sq, int dest)
 {
-    out_t *out = out_of(ob, dest);
+    out_t *out = out_of(sq, dest);
     size_t room = pgasi_desc_room(b->header);
-    pgasi_outbox_publish(ob, dest, PGASI_PUBLISH_ORDER);
+    pgasi_sendq_publish(sq, dest, PGASI_PUBLISH_ORDER);
     if (out->dead || out->batch || out->waiting)
         return false;
     if (out->kind == OUT_NODE) {
@@ -55,13 +55,13 @@ static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
         out->begun = true;
         close_window(out);
     } else {
-        if (pgasi_ctx_open(ob->ctx) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
+        if (pgasi_ctx_open(sq->ctx) != PGAS_OK || !(b->buffer = pgasi_send_buffer(sq, room, false)))
             return false;
         b->own_buffer = b->buffer->slot < 0;
         b->args = b->buffer->data + desc_head(b);
         out->begun = true;
     }
-    b->ob = ob;
+    b->sq = sq;
     return true;
 }
 
@@ -84,10 +84,10 @@ static void leave_dirty(out_t *out, size_t room)
 /* Shows or sends what was built. */
 static pgas_status_t finish(begun_t *b, bool send_it)
 {
-    pgasi_outbox_t *ob = b->ob;
-    int dest = b->port * (int)ob->n_ranks + b->rank;
-    pgasi_ctx_lock(ob->ctx);
-    out_t *out = &ob->out[dest];
+    pgasi_sendq_t *sq = b->sq;
+    int dest = b->ep * (int)sq->n_ranks + b->rank;
+    pgasi_ctx_lock(sq->ctx);
+    out_t *out = &sq->out[dest];
     pgas_status_t status = pgasi_boot_is_dead(b->rank) ? PGAS_ERR_PEER : PGAS_OK;
     out->begun = false;
     send_it = send_it && status == PGAS_OK;
@@ -102,17 +102,17 @@ static pgas_status_t finish(begun_t *b, bool send_it)
         fill_token(b, b->buffer->data);
         b->buffer->used = pgasi_desc_room(b->header);
         if (send_it)
-            status = pgasi_out_publish(ob, out, b->buffer);
+            status = pgasi_send_publish(sq, out, b->buffer);
         else
             buffer_release(b->buffer);
         if (status == PGAS_ERR_AGAIN) {
-            pgasi_out_let_wait(ob, out, b->buffer);
+            pgasi_send_let_wait(sq, out, b->buffer);
             status = PGAS_OK;
         }
     }
     if (out->kind == OUT_NODE)
         update_window(out);
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     return status;
 }
 
@@ -144,8 +144,8 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
         pgasi_call_forget();
     if (status == PGAS_OK && begun.begun)
         status = PGAS_ERR_BUSY;
-    b.port = pgasi_port_of_slot(pgas_thread_slot(target));
-    if (status == PGAS_OK && b.port < 0)
+    b.ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    if (status == PGAS_OK && b.ep < 0)
         status = PGAS_ERR_LIMIT;
     if (status == PGAS_OK && pgasi_boot_is_dead(b.rank))
         status = PGAS_ERR_PEER;
@@ -158,13 +158,13 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     b.shared = o.way == PGAS_WAY_SEND;
     b.full = o.full;
     b.header = pgasi_desc_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_DESC_TOKEN : 0);
-    pgasi_outbox_t *ob = NULL;
+    pgasi_sendq_t *sq = NULL;
     bool in_place = false;
     if (!b.shared && !pgasi_self.in_handler && !pgasi_self.ctx->shared &&
-        pgasi_outbox_of(pgasi_self.ctx, &ob) == PGAS_OK) {
-        pgasi_ctx_lock(ob->ctx);
-        in_place = reserve(&b, ob, b.port * (int)ob->n_ranks + b.rank);
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_sendq_of(pgasi_self.ctx, &sq) == PGAS_OK) {
+        pgasi_ctx_lock(sq->ctx);
+        in_place = reserve(&b, sq, b.ep * (int)sq->n_ranks + b.rank);
+        pgasi_ctx_unlock(sq->ctx);
     }
     if (!in_place) {
         b.args = b.block = malloc(bytes ? bytes : 1);
@@ -191,8 +191,8 @@ static pgas_status_t end_call(bool send_it)
         status = finish(&b, send_it);
     else if (send_it)
         status =
-            pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_desc_handler(b.header), b.block,
-                                   pgasi_desc_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+            pgasi_sendq_call_port(b.rank, b.ep, b.shared, pgasi_desc_handler(b.header), b.block,
+                                  pgasi_desc_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
     free(b.block);
     if (!send_it) {
         if (b.has_sync)

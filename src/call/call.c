@@ -7,8 +7,8 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/call.h"
 #include "call/progress.h"
 #include "call/task.h"
@@ -27,14 +27,14 @@ static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
     pgasi_ctx_t *ctx = pgasi_self.ctx;
     /* others may make it, on a shared context */
-    pgasi_outbox_t *ob = __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE);
-    if (!ob)
+    pgasi_sendq_t *sq = __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE);
+    if (!sq)
         return PGAS_OK;
     pgasi_ctx_lock(ctx);
-    pgas_status_t status = pgasi_outbox_publish_all(ob, reason);
+    pgas_status_t status = pgasi_sendq_publish_all(sq, reason);
     pgasi_ctx_unlock(ctx);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (pgasi_outbox_held(ob))
+    while (pgasi_sendq_held(sq))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     pgas_status_t idle = pgasi_ctx_wait_idle(ctx);
@@ -68,9 +68,9 @@ static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
     mine[0] = counted(work ? &work->ended : NULL);
     /* before tasks: what ended may have become one */
     mine[0] += __atomic_load_n(&pgasi_quiesce.ended, __ATOMIC_ACQUIRE);
-    mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
+    mine[0] += pgasi_recvq_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
     mine[1] = pgasi_tasks_pending();
-    mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_quiesce.begun, __ATOMIC_ACQUIRE);
+    mine[1] += pgasi_sendqs_sent() + __atomic_load_n(&pgasi_quiesce.begun, __ATOMIC_ACQUIRE);
     mine[1] += counted(work ? &work->made : NULL);
     pgas_status_t status = pgas_allreduce(NULL, mine, sums, 2, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK)
@@ -92,7 +92,7 @@ static pgas_status_t waves(const pgas_work_t *work)
         consumed_before = all[0];
         pgas_progress();
         if (PGAS_UNLIKELY(pgasi_now_ns() > patient_until_ns))
-            pgasi_ports_tell_orphans();
+            pgasi_eps_report_absent();
     }
 }
 

@@ -15,7 +15,7 @@ pgas_status_t pgasi_call_complete(void);
 void pgasi_call_forget(void);
 
 /** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a context
- *  and outbox of its own. */
+ *  and send queue of its own. */
 void pgasi_call_path_open(void);
 
 /** Work that quiescence waits for and that no channel counts: calls whose buffers are being read,

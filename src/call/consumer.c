@@ -1,5 +1,5 @@
 /* Consumer threads: they run the calls for one slot, whoever owns it or nobody. One at a time has
- * the port, so calls of one thread keep their order; several let the next go on where the first
+ * the endpoint, so calls of one thread keep their order; several let the next go on where the first
  * serves the rank meanwhile. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/consumer.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "mem/thread.h"
 #include "pgas/call.h"
 
@@ -17,7 +17,7 @@
 
 typedef struct consumers {
     struct consumers *next;
-    int slot, port, n;
+    int slot, ep, n;
     bool reserved, stopping;
     pthread_t thread[CONSUMERS_MAX];
 } consumers_t;
@@ -33,7 +33,7 @@ static void *consume(void *arg)
         pgasi_fatal("call", "a consumer thread cannot attach: %s", pgas_status_text(status));
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (!__atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE))
-        if (pgasi_port_used(c->port) && pgasi_port_drain_if_free(c->port) > 0)
+        if (pgasi_ep_used(c->ep) && pgasi_ep_drain_if_free(c->ep) > 0)
             w.steps = 0;
         else
             pgasi_wait_step(&w);
@@ -50,8 +50,8 @@ static void stop(consumers_t *c)
         pthread_join(c->thread[i], NULL);
     if (!c->reserved && !pgasi_slot_reserve(c->slot)) /* its thread goes on with them */
         return;
-    pgasi_port_drain_out(c->port);
-    pgasi_port_set_left(c->port, true);
+    pgasi_ep_drain_out(c->ep);
+    pgasi_ep_set_left(c->ep, true);
     pgasi_slot_release(c->slot);
 }
 
@@ -72,7 +72,7 @@ static void remove_of(int slot)
     free(c);
 }
 
-static pgas_status_t start(int slot, int port, int n_threads)
+static pgas_status_t start(int slot, int ep, int n_threads)
 {
     if (*find(slot))
         return PGAS_ERR_EXISTS;
@@ -80,10 +80,10 @@ static pgas_status_t start(int slot, int port, int n_threads)
     if (!c)
         return PGAS_ERR_NO_MEMORY;
     c->slot = slot;
-    c->port = port;
+    c->ep = ep;
     c->reserved = pgasi_slot_reserve(slot);
     if (c->reserved)
-        pgasi_port_set_left(port, false);
+        pgasi_ep_set_left(ep, false);
     int error = 0;
     while (c->n < n_threads && error == 0) {
         error = pthread_create(&c->thread[c->n], NULL, consume, c);
@@ -112,28 +112,28 @@ static pgas_status_t port_of(int slot, int *port_p)
         return status;
     if (slot < 0 || slot >= PGAS_THREADS_MAX)
         return PGAS_ERR_RANGE;
-    *port_p = pgasi_port_of_slot(slot);
+    *port_p = pgasi_ep_of_slot(slot);
     return *port_p < 0 ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 pgas_status_t pgas_consumers_start(int slot, int n_threads)
 {
-    int port;
-    pgas_status_t status = port_of(slot, &port);
+    int ep;
+    pgas_status_t status = port_of(slot, &ep);
     if (status == PGAS_OK && (n_threads < 1 || n_threads > CONSUMERS_MAX))
         status = PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         return status;
     pthread_mutex_lock(&lock);
-    status = start(slot, port, n_threads);
+    status = start(slot, ep, n_threads);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
 pgas_status_t pgas_consumers_stop(int slot)
 {
-    int port;
-    pgas_status_t status = port_of(slot, &port);
+    int ep;
+    pgas_status_t status = port_of(slot, &ep);
     if (status != PGAS_OK)
         return status;
     pthread_mutex_lock(&lock);
@@ -171,8 +171,8 @@ void pgasi_consumers_stop_all(void)
 
 int pgas_progress_for(int slot)
 {
-    int port;
-    if (port_of(slot, &port) != PGAS_OK || !pgasi_port_used(port))
+    int ep;
+    if (port_of(slot, &ep) != PGAS_OK || !pgasi_ep_used(ep))
         return 0;
-    return (int)pgasi_port_drain_if_free(port);
+    return (int)pgasi_ep_drain_if_free(ep);
 }

@@ -2,8 +2,8 @@
  * handlers, that nobody waits for, is written straight into the channel, or into a message of its
  * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
  * (pgas/detail/call.h) and streams of equal ones rarely even store the tail. Whatever is not
- * plain, errors too, takes the long way through outbox.c. */
-#include "msg/out.h"
+ * plain, errors too, takes the long way through send_queue.c. */
+#include "msg/send.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 /* ---- the long way ---- */
 
 typedef struct {
-    int port;
+    int ep;
     bool shared; /* through the context of threads without one */
     pgas_full_t full;
 } how_t;
@@ -28,15 +28,15 @@ static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, 
                                                     pgas_when_t when, how_t how)
 {
     if (!sync)
-        return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL,
-                                      how.full);
+        return pgasi_sendq_call_port(rank, how.ep, how.shared, handler, args, bytes, NULL,
+                                     how.full);
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
                                             pgasi_self.in_handler || how.full == PGAS_FULL_QUEUE);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes,
-                                    c.wire ? &c.wire : NULL, how.full);
+    status = pgasi_sendq_call_port(rank, how.ep, how.shared, handler, args, bytes,
+                                   c.wire ? &c.wire : NULL, how.full);
     return pgasi_sync_issued(&c, status);
 }
 
@@ -46,37 +46,37 @@ static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_han
                                                               pgas_full_t full)
 {
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
-    how_t how = { PGASI_PORT_ANY, false, full };
+    how_t how = { PGASI_EP_ANY, false, full };
     return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how)
                              : status;
 }
 
 /* ---- the short ways ---- */
 
-static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uint64_t epoch)
+static __attribute__((noinline, cold)) void shut_windows(pgasi_sendq_t *sq, uint64_t epoch)
 {
-    ob->epoch = epoch;
-    pgasi_ctx_lock(ob->ctx);
-    for (int i = 0; i < ob->n_known; i++)
-        if (pgasi_boot_is_dead(ob->out[ob->known[i]].rank))
-            pgasi_out_shut(ob, ob->known[i]);
-    pgasi_ctx_unlock(ob->ctx);
+    sq->epoch = epoch;
+    pgasi_ctx_lock(sq->ctx);
+    for (int i = 0; i < sq->n_known; i++)
+        if (pgasi_boot_is_dead(sq->out[sq->known[i]].rank))
+            pgasi_send_shut(sq, sq->known[i]);
+    pgasi_ctx_unlock(sq->ctx);
 }
 
-/* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that
+/* Opens the inline parts to the calling thread, whose send queue this is; not towards ranks that
  * died. */
-static inline void set_path(pgasi_outbox_t *ob)
+static inline void set_path(pgasi_sendq_t *sq)
 {
     uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
-    if (PGAS_UNLIKELY(ob->epoch != epoch))
-        shut_windows(ob, epoch);
-    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, ob->context };
+    if (PGAS_UNLIKELY(sq->epoch != epoch))
+        shut_windows(sq, epoch);
+    pgas_call_path = (pgas_call_path_t){ epoch, sq->window, sq->header, NULL, sq->context };
 }
 
 void pgasi_call_path_open(void)
 {
-    if (pgasi_self.outbox && !pgasi_self.in_handler)
-        set_path(pgasi_self.outbox);
+    if (pgasi_self.sendq && !pgasi_self.in_handler)
+        set_path(pgasi_self.sendq);
 }
 
 /* The next but one without progress in between is part of a stream (see pgas_call_stream). */
@@ -94,13 +94,13 @@ static inline void note_sized(pgas_call_window_t *w)
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
-    pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() ||
-        (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
+    pgasi_sendq_t *sq = pgasi_self.sendq;
+    if (!sq || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() ||
+        (uint32_t)rank >= sq->n_ranks || handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
     if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
-        set_path(ob);
-    out_t *out = &ob->out[rank];
+        set_path(sq);
+    out_t *out = &sq->out[rank];
     if (!out->end)
         return false;
     if (out->w->recent > 1)
@@ -116,7 +116,7 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(desc + room - out->chunk);
     __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED); /* first, as in show() */
-    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
+    uint64_t header = (sq->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
                       (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->bell_number);
@@ -127,29 +127,29 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
 static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                             const pgas_sync_t *executed)
 {
-    pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks ||
+    pgasi_sendq_t *sq = pgasi_self.sendq;
+    if (!sq || executed || bytes != 8 || !args || (uint32_t)rank >= sq->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler || !pgasi_thread_attached())
         return false;
-    pgasi_ctx_lock(ob->ctx);
+    pgasi_ctx_lock(sq->ctx);
     pgas_status_t status;
-    buffer_t *buffer = far_buffer(ob, &ob->out[rank], 16);
+    buffer_t *buffer = far_buffer(sq, &sq->out[rank], 16);
     if (!buffer) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         return false;
     }
-    *(uint64_t *)(void *)buffer->data = PGASI_DESC_VALID | ob->header | handler;
+    *(uint64_t *)(void *)buffer->data = PGASI_DESC_VALID | sq->header | handler;
     memcpy(buffer->data + 8, args, 8);
-    status = pgasi_far_send(ob, &ob->out[rank], buffer, 16);
-    pgasi_ctx_unlock(ob->ctx);
+    status = pgasi_far_send(sq, &sq->out[rank], buffer, 16);
+    pgasi_ctx_unlock(sq->ctx);
     return status == PGAS_OK;
 }
 
-bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t handler,
-                             const void *args, size_t bytes)
+bool pgasi_sendq_call_short(const pgasi_sendq_t *sq, int rank, pgas_handler_t handler,
+                            const void *args, size_t bytes)
 {
-    return ob == pgasi_self.outbox && (call_direct(rank, handler, args, bytes, NULL) ||
-                                       call_far(rank, handler, args, bytes, NULL));
+    return sq == pgasi_self.sendq && (call_direct(rank, handler, args, bytes, NULL) ||
+                                      call_far(rank, handler, args, bytes, NULL));
 }
 
 /* By a store to each line, of what is no mark. A store that waits for a line holds up those behind
@@ -247,7 +247,7 @@ static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o
 {
     pgas_status_t status = pgasi_call_read_opts(opts, o);
     if (status == PGAS_OK)
-        *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, o->full };
+        *how = (how_t){ PGASI_EP_ANY, o->way == PGAS_WAY_SEND, o->full };
     return status;
 }
 
@@ -262,8 +262,8 @@ pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const v
         status = check_call(rank, handler, args, bytes, how.shared);
     if (status != PGAS_OK)
         return status;
-    how.port = pgasi_port_of_slot(pgas_thread_slot(target));
-    return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
+    how.ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    return how.ep < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
 }
 
 pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes,

@@ -1,8 +1,8 @@
 /* Completions that are written into registered memory: see notify.h.
  *
- * Per completion an atomic addition on the notice, one on the counter and one on the notice again,
- * two lines of the owner, instead of a descriptor in its ring and the running of it. Notices are
- * sparse memory: those of counters never used cost nothing. */
+ * Per completion an atomic addition on the completion record, one on the counter and one on the
+ * completion record again, two lines of the owner, instead of a descriptor in its ring and the
+ * running of it. Notices are sparse memory: those of counters never used cost nothing. */
 #include "call/notify.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ pgas_status_t pgasi_notify_start(uint32_t n)
     table_of = calloc((size_t)pgasi_boot.node_size, sizeof *table_of);
     pgas_status_t status = pgasi_boot_agree(table_of ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
-        status = pgasi_shm_create_each(n * sizeof(pgasi_notice_t), false, &shm, table_of);
+        status = pgasi_shm_create_each(n * sizeof(pgasi_completion_t), false, &shm, table_of);
     if (status != PGAS_OK)
         shm.base = NULL;
     return status;
@@ -35,12 +35,12 @@ void pgasi_notify_stop(void)
     table_of = NULL;
 }
 
-static pgasi_notice_t *notice_at(int node_rank, uint32_t token)
+static pgasi_completion_t *notice_at(int node_rank, uint32_t token)
 {
-    return (pgasi_notice_t *)table_of[node_rank] + (token >> 16);
+    return (pgasi_completion_t *)table_of[node_rank] + (token >> 16);
 }
 
-pgasi_notice_t *pgasi_notice_of(uint32_t token)
+pgasi_completion_t *pgasi_completion_of(uint32_t token)
 {
     return shm.base ? notice_at(pgasi_boot.node_rank, token) : NULL;
 }
@@ -58,32 +58,32 @@ bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync)
 {
     if (pgasi_param.on_peer_death != PGASI_ON_PEER_DEATH_ABORT || !is_in_heap(sync))
         return false;
-    pgasi_notice_t *notice = pgasi_notice_of(token);
-    __atomic_store_n(&notice->counter, pgas_gptr_of((const void *)sync), __ATOMIC_RELAXED);
-    __atomic_store_n(&notice->state, (uint64_t)token << 32, __ATOMIC_RELEASE);
+    pgasi_completion_t *completion = pgasi_completion_of(token);
+    __atomic_store_n(&completion->counter, pgas_gptr_of((const void *)sync), __ATOMIC_RELAXED);
+    __atomic_store_n(&completion->state, (uint64_t)token << 32, __ATOMIC_RELEASE);
     return true;
 }
 
 void pgasi_notify_close(uint32_t token)
 {
-    pgasi_notice_t *notice = pgasi_notice_of(token);
+    pgasi_completion_t *completion = pgasi_completion_of(token);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    if (__atomic_load_n(&notice->state, __ATOMIC_RELAXED) == 0)
+    if (__atomic_load_n(&completion->state, __ATOMIC_RELAXED) == 0)
         return;
-    __atomic_fetch_and(&notice->state, UINT32_MAX, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&notice->state, __ATOMIC_ACQUIRE) != 0)
+    __atomic_fetch_and(&completion->state, UINT32_MAX, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&completion->state, __ATOMIC_ACQUIRE) != 0)
         pgasi_wait_step_quiet(&w);
     pgasi_wait_end(&w);
 }
 
 /* ---- who completes ---- */
 
-static bool enter(pgasi_notice_t *notice, uint32_t token)
+static bool enter(pgasi_completion_t *completion, uint32_t token)
 {
-    uint64_t state = __atomic_load_n(&notice->state, __ATOMIC_RELAXED);
+    uint64_t state = __atomic_load_n(&completion->state, __ATOMIC_RELAXED);
     while (state >> 32 == token)
-        if (__atomic_compare_exchange_n(&notice->state, &state, state + 1, true, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(&completion->state, &state, state + 1, true,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return true;
     return false;
 }
@@ -93,24 +93,24 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
     int owner = pgasi_boot.local_of[rank];
     if (owner < 0)
         return false;
-    pgasi_notice_t *notice = notice_at(owner, token);
-    if (!enter(notice, token))
+    pgasi_completion_t *completion = notice_at(owner, token);
+    if (!enter(completion, token))
         return true; /* the counter has ended */
     pgasi_where_t where = PGASI_WHERE_FAR;
     void *address = NULL;
-    pgas_gptr_t at = __atomic_load_n(&notice->counter, __ATOMIC_RELAXED);
+    pgas_gptr_t at = __atomic_load_n(&completion->counter, __ATOMIC_RELAXED);
     bool reached = pgasi_resolve(at, sizeof(pgas_sync_t), &where, &address) == PGAS_OK &&
                    where == PGASI_WHERE_HERE;
     if (reached) {
         pgas_sync_t *sync = address;
         if (status != PGAS_OK)
-            pgasi_sync_note(sync, notice, status, pgasi_boot.rank, handler);
+            pgasi_sync_note(sync, completion, status, pgasi_boot.rank, handler);
         bool over = __atomic_sub_fetch(&sync->count, 1, __ATOMIC_ACQ_REL) <= 0;
-        __atomic_sub_fetch(&notice->state, 1, __ATOMIC_RELEASE);
+        __atomic_sub_fetch(&completion->state, 1, __ATOMIC_RELEASE);
         if (over)
             pgasi_bell_ring(owner);
     } else {
-        __atomic_sub_fetch(&notice->state, 1, __ATOMIC_RELEASE);
+        __atomic_sub_fetch(&completion->state, 1, __ATOMIC_RELEASE);
     }
     return reached;
 }

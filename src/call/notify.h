@@ -1,12 +1,13 @@
 /** Completions that are written: a counter in registered memory falls by the hand of the rank that
  *  ran the call, with no message back.
  *
- *  Every rank has a table of notices in memory that its node maps, one per entry of its table of
- *  counters (sync.c). A notice tells where the counter lies and which token names it. Who completes
- *  a call enters the notice (an atomic addition that checks the token), writes the counter through
- *  its own mapping of the owner's heap, and leaves; the owner closes the notice and waits for those
- *  inside, a few instructions, before the counter's memory is anybody else's. So a completion that
- *  comes too late finds another token and writes nothing.
+ *  Every rank has a table of completion records in memory that its node maps, one per entry of its
+ *  table of counters (sync.c). A completion record tells where the counter lies and which token
+ *  names it. Who completes a call enters the completion record (an atomic addition that checks the
+ *  token), writes the counter through its own mapping of the owner's heap, and leaves; the owner
+ *  closes the completion record and waits for those inside, a few instructions, before the
+ *  counter's memory is anybody else's. So a completion that comes too late finds another token and
+ *  writes nothing.
  *
  *  Not so, but by message: counters outside of the heap, with a function, and all in jobs that
  *  outlive their ranks (PGAS_ON_PEER_DEATH=continue): a rank that dies between the counter and the
@@ -26,15 +27,15 @@ typedef struct {
     PGASI_ALIGNED(64) uint64_t state; /* token << 32 | ranks that are inside; token 0: closed */
     pgas_gptr_t counter;
     uint64_t error; /* of the counter, the first: pgasi_error_pack; 0: none */
-} pgasi_notice_t;
+} pgasi_completion_t;
 
-/** Maps the tables of the node, n notices each. Collective over the node, same status
+/** Maps the tables of the node, n completion records each. Collective over the node, same status
  *  everywhere. */
 pgas_status_t pgasi_notify_start(uint32_t n);
 void pgasi_notify_stop(void);
 
-/** The own notice of a token's entry; NULL before start. */
-pgasi_notice_t *pgasi_notice_of(uint32_t token);
+/** The own completion record of a token's entry; NULL before start. */
+pgasi_completion_t *pgasi_completion_of(uint32_t token);
 
 /** True if completions of the counter may be written; then they are until it is closed. */
 bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync);
@@ -59,15 +60,15 @@ static inline pgas_sync_error_t pgasi_error_unpack(uint64_t error)
 }
 
 /** Keeps the first error; before the counter falls for it, so that it is whole when the counter has
- *  reached zero. notice may be NULL: then only the status is kept. */
-static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_notice_t *notice, pgas_status_t status,
-                                   int rank, uint32_t handler)
+ *  reached zero. completion record may be NULL: then only the status is kept. */
+static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_completion_t *completion,
+                                   pgas_status_t status, int rank, uint32_t handler)
 {
     uint64_t none = 0;
     int32_t fine = PGAS_OK;
-    if (!notice ||
-        __atomic_compare_exchange_n(&notice->error, &none, pgasi_error_pack(status, rank, handler),
-                                    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (!completion || __atomic_compare_exchange_n(&completion->error, &none,
+                                                   pgasi_error_pack(status, rank, handler), false,
+                                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         __atomic_compare_exchange_n(&sync->status, &fine, status, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
 }

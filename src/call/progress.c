@@ -1,7 +1,7 @@
 /* Progress and service threads.
  *
- * One round: go on with the thread's own held-up calls and its context, then, if the inbox lock is
- * free, run what arrived in rings and messages and publish what the handlers gathered. Rounds of
+ * One round: go on with the thread's own held-up calls and its context, then, if the receive lock
+ * is free, run what arrived in rings and messages and publish what the handlers gathered. Rounds of
  * idle ranks cost some loads.
  *
  * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
@@ -26,8 +26,8 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -51,7 +51,7 @@
 /* rounds in which nothing happened, before a look that costs a system call */
 #define LOOK_EVERY  1024
 #define YIELD_EVERY 512 /* rounds in a row in which nothing happened, before others may run, */
-#define YIELD_SOON  16  /* and rounds that found the inbox locked */
+#define YIELD_SOON  16  /* and rounds that found the receive lock held */
 
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
@@ -68,7 +68,7 @@ void pgasi_peer_died(int rank)
         return;
     PGASI_ERROR("service", "rank %d died", rank);
     pgasi_ctxs_peer_dead(rank);
-    pgasi_outbox_peer_died();
+    pgasi_sendq_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
@@ -79,7 +79,8 @@ void pgasi_peer_lost(int rank)
         pgasi_watch_lost(rank);
 }
 
-/* Not where a death is noticed, which may be inside the transport, with the inbox locked. */
+/* Not where a death is noticed, which may be inside the transport, with the receive queue
+ * locked. */
 static __attribute__((noinline)) void settle_deaths(void)
 {
     if (!__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED) ||
@@ -98,8 +99,8 @@ static __attribute__((noinline)) void settle_deaths(void)
 /* A look costs more than all else that a waiting thread does in a round. So who waits for ranks of
  * the node looks the less often the longer nothing has come from elsewhere; what then comes is late
  * by at most 1/64 of that time. By time, not by rounds: between two rounds a program may compute.
- * Written by who holds the inbox lock, read by anybody, in cycles. (Those of another processor may
- * differ: what seems to lie ahead is long ago.) */
+ * Written by who holds the receive lock, read by anybody, in cycles. (Those of another processor
+ * may differ: what seems to lie ahead is long ago.) */
 static struct {
     uint32_t eager;  /* so many looks yet until it counts as quiet */
     uint64_t since;  /* when it began to */
@@ -171,14 +172,14 @@ static __thread uint32_t busy_rounds __attribute__((tls_model("initial-exec")));
 
 static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool look, bool timed)
 {
-    pgasi_outbox_t *ob = ctx->outbox;
+    pgasi_sendq_t *sq = ctx->sendq;
     if (ctx->index == PGASI_CTX_SERVICE || !pgasi_ctx_try_lock(ctx))
         return 0;
     int n = look ? pgasi_ctx_progress(ctx) : 0;
     if (held)
-        n += pgasi_outbox_progress(ob);
+        n += pgasi_sendq_progress(sq);
     if (timed)
-        n += pgasi_outbox_look(ob);
+        n += pgasi_sendq_look(sq);
     pgasi_ctx_unlock(ctx);
     return n;
 }
@@ -189,7 +190,7 @@ static __attribute__((noinline)) int shared_round(void)
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SHARED];
     if (!pgasi_ctx_try_lock(ctx))
         return 0;
-    int n = ctx->outbox ? pgasi_outbox_progress(ctx->outbox) : 0;
+    int n = ctx->sendq ? pgasi_sendq_progress(ctx->sendq) : 0;
     if (ctx->tp)
         n += pgasi_ctx_progress(ctx);
     pgasi_ctx_unlock(ctx);
@@ -198,12 +199,12 @@ static __attribute__((noinline)) int shared_round(void)
 
 static inline bool shared_held(void)
 {
-    return __atomic_load_n(&pgasi_outbox_shared_held, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&pgasi_sendq_shared_held, __ATOMIC_RELAXED) != 0;
 }
 
-static bool held_back(const pgasi_outbox_t *ob)
+static bool held_back(const pgasi_sendq_t *sq)
 {
-    return ob && pgasi_outbox_held(ob);
+    return sq && pgasi_sendq_held(sq);
 }
 
 /* Lock held; n: what has run already. */
@@ -217,11 +218,11 @@ static int serve(uint64_t n, bool look)
         n += (uint64_t)look_at_transport(ctx->tp);
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED)))
         n += (uint64_t)pgasi_hooks_poll();
-    if (ctx->outbox) {
-        if (pgasi_outbox_held(ctx->outbox))
-            n += (uint64_t)pgasi_outbox_progress(ctx->outbox);
+    if (ctx->sendq) {
+        if (pgasi_sendq_held(ctx->sendq))
+            n += (uint64_t)pgasi_sendq_progress(ctx->sendq);
         /* leaves nothing open that quiescence counts */
-        pgasi_outbox_publish_all(ctx->outbox, PGASI_PUBLISH_DRAINED);
+        pgasi_sendq_publish_all(ctx->sendq, PGASI_PUBLISH_DRAINED);
     }
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
@@ -229,10 +230,10 @@ static int serve(uint64_t n, bool look)
 /* Polls everything. */
 static int serve_if_free(void)
 {
-    if (!pgasi_inbox_try_lock())
+    if (!pgasi_recv_try_lock())
         return 0;
-    int n = serve(pgasi_port_drain(PGASI_PORT_ANY), true);
-    pgasi_inbox_unlock();
+    int n = serve(pgasi_ep_drain(PGASI_EP_ANY), true);
+    pgasi_recv_unlock();
     return n;
 }
 
@@ -241,7 +242,7 @@ static bool service_has_work(void)
 {
     const pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     return __atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED) ||
-           held_back(__atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE));
+           held_back(__atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE));
 }
 
 static bool service_waits(void)
@@ -263,20 +264,20 @@ static inline int serve_round(bool arrived, bool look)
 {
     if (!(arrived || look || service_waits()))
         return 0;
-    if (PGAS_UNLIKELY(!pgasi_inbox_try_lock())) {
+    if (PGAS_UNLIKELY(!pgasi_recv_try_lock())) {
         find_locked();
         return 0;
     }
-    int n = serve(pgasi_port_drain_some(PGASI_PORT_ANY), look);
-    pgasi_inbox_unlock();
+    int n = serve(pgasi_ep_drain_some(PGASI_EP_ANY), look);
+    pgasi_recv_unlock();
     return n;
 }
 
 /* The service's own calls: by service threads alone, if there are any. */
 static inline int serve_service(void)
 {
-    return PGAS_UNLIKELY(pgasi_port_used(PGASI_PORT_SERVICE))
-               ? (int)pgasi_port_drain_if_free(PGASI_PORT_SERVICE)
+    return PGAS_UNLIKELY(pgasi_ep_used(PGASI_EP_SERVICE))
+               ? (int)pgasi_ep_drain_if_free(PGASI_EP_SERVICE)
                : 0;
 }
 
@@ -293,25 +294,25 @@ static inline int progress_round(void)
         pgas_call_path.used = NULL;
     }
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    bool arrived = pgasi_inbox_pending();
+    bool arrived = pgasi_recvq_pending();
     bool ask = !arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0;
     bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
     int n = 0;
     if (PGAS_LIKELY(ctx)) {
-        const pgasi_outbox_t *ob = __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE);
-        bool held = ob && pgasi_outbox_held(ob);
+        const pgasi_sendq_t *sq = __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE);
+        bool held = sq && pgasi_sendq_held(sq);
         bool look = ctx->tp && (__atomic_load_n(&ctx->in_flight, __ATOMIC_RELAXED) ||
                                 (due && ++idle_rounds % CTX_EVERY == 0));
-        bool timed = ob && pgasi_outbox_timed(ob) && ++open_rounds % TIME_EVERY == 0;
+        bool timed = sq && pgasi_sendq_timed(sq) && ++open_rounds % TIME_EVERY == 0;
         if (PGAS_UNLIKELY(held || look || timed))
             n = own_round(ctx, held, look, timed);
     }
-    if (PGAS_UNLIKELY(pgasi_port_used(pgasi_self.port) && pgasi_self.port))
-        n += (int)pgasi_port_drain_if_free(pgasi_self.port);
+    if (PGAS_UNLIKELY(pgasi_ep_used(pgasi_self.ep) && pgasi_self.ep))
+        n += (int)pgasi_ep_drain_if_free(pgasi_self.ep);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads))
-        n += serve_service() + (int)pgasi_ports_tell();
-    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED) != 0))
-        n += (int)pgasi_ports_refuse();
+        n += serve_service() + (int)pgasi_eps_report();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED) != 0))
+        n += (int)pgasi_eps_refuse();
     if (PGAS_UNLIKELY(shared_held()))
         n += shared_round();
     return n + serve_round(arrived, due);
@@ -326,22 +327,22 @@ void pgasi_progress_before_sleep(void)
 {
     pgasi_ctx_t *ctx = pgasi_self.ctx;
     set(&transport.looked, 0); /* a look is due, whatever comes before the sleep */
-    const pgasi_outbox_t *ob = ctx ? __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE) : NULL;
-    bool timed = ob && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&
-                 pgasi_thread_attached() && pgasi_outbox_timed(ob);
+    const pgasi_sendq_t *sq = ctx ? __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE) : NULL;
+    bool timed = sq && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&
+                 pgasi_thread_attached() && pgasi_sendq_timed(sq);
     if (!timed || !pgasi_ctx_try_lock(ctx))
         return;
-    pgasi_outbox_publish_all(ctx->outbox, PGASI_PUBLISH_TIME);
+    pgasi_sendq_publish_all(ctx->sendq, PGASI_PUBLISH_TIME);
     pgasi_ctx_unlock(ctx);
 }
 
 /* Handles everything that a ring may announce, except calls for threads that poll by themselves. */
 static bool something_is_left(void)
 {
-    bool left = pgasi_inbox_pending() || service_has_work() || shared_held();
-    uint64_t ports = __atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED);
-    for (; PGAS_UNLIKELY(ports != 0) && !left; ports &= ports - 1)
-        left = pgasi_port_pending(PGASI_PORT_FIRST_THREAD + __builtin_ctzll(ports));
+    bool left = pgasi_recvq_pending() || service_has_work() || shared_held();
+    uint64_t eps = __atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED);
+    for (; PGAS_UNLIKELY(eps != 0) && !left; eps &= eps - 1)
+        left = pgasi_ep_pending(PGASI_EP_FIRST_THREAD + __builtin_ctzll(eps));
     return left;
 }
 
@@ -408,11 +409,11 @@ static bool arm_transport(void)
 {
     if (transport_fd < 0)
         return true;
-    if (!pgasi_inbox_try_lock())
+    if (!pgasi_recv_try_lock())
         return false;
     pgasi_tp_ctx_t *tp = pgasi_ctxs[PGASI_CTX_SERVICE]->tp;
     bool armed = tp->ops->arm(tp) == PGAS_OK;
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
     return armed;
 }
 
@@ -426,13 +427,13 @@ static void service_sleep(void)
         __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(true);
     bool held = shared_held();
-    bool quiet = !(held && shared_round() > 0) && pgasi_ports_tell() == 0 && serve_if_free() == 0 &&
-                 !pgasi_inbox_pending() && !pgasi_port_pending(PGASI_PORT_SERVICE) &&
-                 arm_transport() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+    bool quiet = !(held && shared_round() > 0) && pgasi_eps_report() == 0 && serve_if_free() == 0 &&
+                 !pgasi_recvq_pending() && !pgasi_ep_pending(PGASI_EP_SERVICE) && arm_transport() &&
+                 !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
         /* which wakes nobody */
-        bool by_put = __atomic_load_n(&pgasi_inbox_by_put, __ATOMIC_RELAXED);
+        bool by_put = __atomic_load_n(&pgasi_recvq_by_put, __ATOMIC_RELAXED);
         bool by_itself = by_put || pgasi_wait_is_unreached();
         sleep_in_epoll(ctxs_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
     }
@@ -447,7 +448,7 @@ static void nap(void)
 {
     struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
     pgasi_wait_service_rests(true);
-    if (!pgasi_port_pending(PGASI_PORT_SERVICE))
+    if (!pgasi_ep_pending(PGASI_EP_SERVICE))
         poll(&kicked, 1, NAP_MS);
     pgasi_wait_service_rests(false);
 }
@@ -461,9 +462,9 @@ static void *service_main(void *arg)
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         serve_service();
-        pgasi_ports_tell();
-        if (__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED))
-            pgasi_ports_refuse();
+        pgasi_eps_report();
+        if (__atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED))
+            pgasi_eps_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
         if ((shared_held() && shared_round() > 0) || pgasi_ctxs_help() > 0)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "pgas/status.h"
 
 /** What every wait calls: one round for the calling thread. */

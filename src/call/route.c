@@ -4,8 +4,8 @@
  * never fill. What is not for a neighbour travels as calls of the library's own handlers, each with
  * a word in front of its arguments that says source, target and handler; calls of one size share a
  * header whatever these are. Who receives such a run passes on what is for others through the
- * handlers' outbox, without a limit, as answers are: a handler cannot wait. At the target, calls
- * that follow each other with the same word are one run for the handler. */
+ * handlers' send queue, without a limit, as answers are: a handler cannot wait. At the target,
+ * calls that follow each other with the same word are one run for the handler. */
 #include "call/route.h"
 
 #include <stdlib.h>
@@ -180,7 +180,7 @@ static int target_of(uint64_t word)
     return (int)(word >> 32 & 0xFFFFF);
 }
 
-pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_t handler,
+pgas_status_t pgasi_route_append(pgasi_sendq_t *sq, int hops, int rank, uint32_t handler,
                                  const void *args, size_t bytes)
 {
     int next;
@@ -188,27 +188,27 @@ pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_
     if (status != PGAS_OK)
         return status;
     if (next == rank)
-        return pgasi_outbox_append(ob, rank, handler, args, bytes, PGAS_FULL_WAIT);
+        return pgasi_sendq_append(sq, rank, handler, args, bytes, PGAS_FULL_WAIT);
     uint64_t word = word_of(rank, handler);
-    return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_DESC_ROUTE_2 : PGASI_DESC_ROUTE_3,
-                                   &word, sizeof word, args, bytes, PGAS_FULL_WAIT);
+    return pgasi_sendq_append_two(sq, next, hops == 2 ? PGASI_DESC_ROUTE_2 : PGASI_DESC_ROUTE_3,
+                                  &word, sizeof word, args, bytes, PGAS_FULL_WAIT);
 }
 
-pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t wire_token)
+pgas_status_t pgasi_route_mark(pgasi_sendq_t *sq, int hops, int rank, uint64_t wire_token)
 {
     int next;
     pgas_status_t status = pgasi_route_next(hops, rank, &next);
     if (status != PGAS_OK)
         return status;
     if (next == rank)
-        return pgasi_outbox_mark(ob, rank, wire_token);
+        return pgasi_sendq_mark(sq, rank, wire_token);
     uint64_t word = word_of(rank, 1);
-    status = pgasi_outbox_append_two(ob, next,
-                                     hops == 2 ? PGASI_DESC_ROUTE_MARK_2 : PGASI_DESC_ROUTE_MARK_3,
-                                     &word, sizeof word, &wire_token, sizeof wire_token,
-                                     PGASI_FULL_ANSWER);
+    status =
+        pgasi_sendq_append_two(sq, next,
+                               hops == 2 ? PGASI_DESC_ROUTE_MARK_2 : PGASI_DESC_ROUTE_MARK_3, &word,
+                               sizeof word, &wire_token, sizeof wire_token, PGASI_FULL_ANSWER);
     if (status == PGAS_OK)
-        pgasi_outbox_publish(ob, next, PGASI_PUBLISH_EXPLICIT);
+        pgasi_sendq_publish(sq, next, PGASI_PUBLISH_EXPLICIT);
     return status;
 }
 
@@ -224,13 +224,13 @@ static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
 {
     uint64_t word;
     int next;
-    pgasi_outbox_t *ob;
+    pgasi_sendq_t *sq;
     memcpy(&word, args, sizeof word);
     pgas_status_t status = pgasi_route_next(hops, target_of(word), &next);
     if (status == PGAS_OK)
-        status = pgasi_outbox_of(pgasi_ctxs[PGASI_CTX_SERVICE], &ob);
+        status = pgasi_sendq_of(pgasi_ctxs[PGASI_CTX_SERVICE], &sq);
     if (status == PGAS_OK)
-        status = pgasi_outbox_append_two(ob, next, id, args, bytes, NULL, 0, PGASI_FULL_ANSWER);
+        status = pgasi_sendq_append_two(sq, next, id, args, bytes, NULL, 0, PGASI_FULL_ANSWER);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
         PGASI_ERROR("call", "a routed call for rank %d is lost: %s", target_of(word),
                     pgas_status_text(status));

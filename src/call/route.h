@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 
 typedef struct {
     int hops; /* at most: the dimensions, 1 .. 3 */
@@ -37,8 +37,8 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p);
 int pgasi_route_node_ranks(void);
 
 /** Appends a call, or a mark, for a rank to the batch for the next one. Context locked. */
-pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler,
+pgas_status_t pgasi_route_append(pgasi_sendq_t *sendq, int hops, int rank, uint32_t handler,
                                  const void *args, size_t bytes);
-pgas_status_t pgasi_route_mark(pgasi_outbox_t *outbox, int hops, int rank, uint64_t wire_token);
+pgas_status_t pgasi_route_mark(pgasi_sendq_t *sendq, int hops, int rank, uint64_t wire_token);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A call that wants an answer carries a token: the index of an entry in this rank's table and the
  * entry's generation, so that an answer that comes late, twice or from nowhere is recognised and
- * ignored. Entries are taken from a lock-free stack. Answers run under the inbox lock, one at a
+ * ignored. Entries are taken from a lock-free stack. Answers run under the receive lock, one at a
  * time. Who takes the token out of an entry owns its end: a reply, the death of the rank that owes
  * it and a call that could not be sent may come together, and one of them wins.
  *
@@ -19,7 +19,7 @@
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "call/notify.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "mem/ctx.h"
@@ -71,12 +71,12 @@ pgas_status_t pgasi_sync_start(void)
     return entries ? status : PGAS_ERR_NO_MEMORY;
 }
 
-PGASI_STATIC_ASSERT(sizeof(entry_t) + sizeof(pgasi_notice_t) == 120 || sizeof(void *) != 8,
+PGASI_STATIC_ASSERT(sizeof(entry_t) + sizeof(pgasi_completion_t) == 120 || sizeof(void *) != 8,
                     "info.c tells users how large an entry is");
 
 uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
 {
-    return N_ENTRIES * (sizeof(entry_t) + sizeof(pgasi_notice_t) + n_ranks * OWED_BYTES);
+    return N_ENTRIES * (sizeof(entry_t) + sizeof(pgasi_completion_t) + n_ranks * OWED_BYTES);
 }
 
 void pgasi_sync_stop(void)
@@ -253,7 +253,7 @@ void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int 
 {
     const entry_t *e = entry_of(sync);
     if (PGAS_UNLIKELY(status != PGAS_OK))
-        pgasi_sync_note(sync, e ? pgasi_notice_of(sync->token) : NULL, status, rank, handler);
+        pgasi_sync_note(sync, e ? pgasi_completion_of(sync->token) : NULL, status, rank, handler);
     lower(sync, e, n);
 }
 
@@ -436,7 +436,7 @@ static pgas_status_t begin(pgas_sync_t *sync, int64_t n, pgas_sync_fn_t fn, void
     entry_t *e = find_entry(sync->token);
     e->fn = fn;
     e->arg = arg;
-    __atomic_store_n(&pgasi_notice_of(sync->token)->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pgasi_completion_of(sync->token)->error, 0, __ATOMIC_RELAXED);
     e->written = !fn && pgasi_notify_open(sync->token, sync);
     return PGAS_OK;
 }
@@ -477,7 +477,7 @@ pgas_status_t pgas_sync_reset(pgas_sync_t *sync, int64_t count)
 {
     if (!sync || !pgasi_running || !entry_of(sync))
         return PGAS_ERR_INVALID;
-    __atomic_store_n(&pgasi_notice_of(sync->token)->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pgasi_completion_of(sync->token)->error, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&sync->status, PGAS_OK, __ATOMIC_RELAXED);
     __atomic_store_n(&sync->count, count, __ATOMIC_RELEASE);
     return PGAS_OK;
@@ -487,8 +487,8 @@ pgas_status_t pgas_sync_error(const pgas_sync_t *sync, pgas_sync_error_t *error_
 {
     if (!sync || !error_p || !pgasi_running || !entry_of(sync))
         return PGAS_ERR_INVALID;
-    *error_p =
-        pgasi_error_unpack(__atomic_load_n(&pgasi_notice_of(sync->token)->error, __ATOMIC_RELAXED));
+    *error_p = pgasi_error_unpack(
+        __atomic_load_n(&pgasi_completion_of(sync->token)->error, __ATOMIC_RELAXED));
     return PGAS_OK;
 }
 
@@ -539,11 +539,11 @@ void pgas_sync_fini(pgas_sync_t *sync)
     bool late = !locked && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
                             __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
     if (late)
-        pgasi_inbox_lock();
+        pgasi_recv_lock();
     forgive(e);
     pgasi_token_give(sync->token);
     if (late)
-        pgasi_inbox_unlock();
+        pgasi_recv_unlock();
 }
 
 void pgasi_sync_set_handlers(void)

@@ -74,10 +74,11 @@ typedef struct {
 } pgasi_call_t;
 
 /** Around a handler whose caller wants an answer (descriptor.h, PGASI_WIRE_*), and around every
- *  handler that runs outside of the inbox lock, on a thread of its own with in_handler 0: then also
- *  with wire 0, so that pgas_reply knows that it is in a handler. They nest: begin returns the call
- *  that the thread was running, end takes it back. end sends the answer; where handlers run under
- *  the inbox lock through context 0, on a thread of its own through its context, which may wait. */
+ *  handler that runs outside of the receive lock, on a thread of its own with in_handler 0: then
+ *  also with wire 0, so that pgas_reply knows that it is in a handler. They nest: begin returns the
+ *  call that the thread was running, end takes it back. end sends the answer; where handlers run
+ *  under the receive lock through context 0, on a thread of its own through its context, which may
+ *  wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
 /** A call has arrived that runs later: tells who asked for that. The token with which it begins

@@ -17,7 +17,7 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/call.h"
 #include "call/sync.h"
 #include "mem/thread.h"

@@ -17,11 +17,11 @@
 #include "init/account.h"
 #include "bcast/bcast.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "call/progress.h"
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/ctx.h"
@@ -61,19 +61,19 @@ static void account(item_t items[N_ITEMS])
              far = n - node;
     uint64_t ctxs = PGASI_CTX_FIRST_OWN + (uint64_t)pgasi_param.ctxs;
     pgasi_tp_attr_t attr;
-    pgasi_inbox_size_t inbox;
+    pgasi_recvq_size_t recvq;
     memset(&attr, 0, sizeof attr);
     if (pgasi_tp)
         pgasi_tp->ops->query(pgasi_tp, &attr);
-    memset(&inbox, 0, sizeof inbox);
-    (void)pgasi_inbox_size_here(&inbox); /* too large: refused where it is made */
-    uint64_t tables = n * sizeof(pgasi_ctx_peer_t) + pgasi_outbox_table_bytes(n);
-    uint64_t region = pgasi_region.bytes;
+    memset(&recvq, 0, sizeof recvq);
+    (void)pgasi_recvq_size_here(&recvq); /* too large: refused where it is made */
+    uint64_t tables = n * sizeof(pgasi_ctx_peer_t) + pgasi_sendq_table_bytes(n);
+    uint64_t region = pgasi_chanmem.bytes;
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
         { "channels into this rank",
-          "64 KiB + ranks of node x contexts x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
-          inbox.bytes },
+          "64 KiB + ranks of node x contexts x endpoints x 64 B + chunks within PGAS_CHUNK_MEMORY",
+          recvq.bytes },
         { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
           region },
         { "transport contexts", "contexts x bytes of a context (0 on one node)",
@@ -84,11 +84,11 @@ static void account(item_t items[N_ITEMS])
           far ? attr.receive_bytes : 0 },
         { "tables of contexts", "contexts x ranks x bytes of a peer", ctxs * tables },
         { "send buffers", "contexts x 64 x the largest batch",
-          ctxs * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
+          ctxs * pgasi_sendq_pool_bytes(recvq.chunk_bytes) },
         { "queued calls of handlers", "contexts x PGAS_BACKLOG_LIMIT",
           ctxs * pgasi_param.backlog_limit },
         { "messages for threads",
-          "ports x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
+          "endpoints x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
           far ? (1 + (uint64_t)pgasi_param.ctxs) * pgasi_param.far_queue : 0 },
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)",
           pgasi_sync_table_bytes(n) },
@@ -341,12 +341,12 @@ pgas_status_t pgas_stats_print(FILE *out)
         return PGAS_ERR_INVALID;
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    pgasi_outbox_stats_t sum;
+    pgasi_sendq_stats_t sum;
     memset(&sum, 0, sizeof sum);
     for (int i = 0; i < pgasi_n_ctxs; i++) {
-        if (!pgasi_ctxs[i] || !pgasi_ctxs[i]->outbox)
+        if (!pgasi_ctxs[i] || !pgasi_ctxs[i]->sendq)
             continue;
-        const pgasi_outbox_stats_t *s = pgasi_outbox_stats(pgasi_ctxs[i]->outbox);
+        const pgasi_sendq_stats_t *s = pgasi_sendq_stats(pgasi_ctxs[i]->sendq);
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sum.published); k++)
             sum.published[k] += s->published[k];
         sum.calls += s->calls;
@@ -359,10 +359,10 @@ pgas_status_t pgas_stats_print(FILE *out)
         sum.backlog_high = PGASI_MAX(sum.backlog_high, s->backlog_high);
     }
     uint64_t n_channels, n_grown;
-    pgasi_inbox_count(&n_channels, &n_grown);
+    pgasi_recvq_count(&n_channels, &n_grown);
     uint32_t n_granted, granted_high;
     uint64_t n_refused;
-    pgasi_region_count(&n_granted, &granted_high, &n_refused);
+    pgasi_chanmem_count(&n_granted, &granted_high, &n_refused);
     fprintf(out,
             "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; gathered %" PRIu64
             " calls, %" PRIu64 " bytes; batches: full %" PRIu64 ", in time %" PRIu64
@@ -376,12 +376,12 @@ pgas_status_t pgas_stats_print(FILE *out)
             ", refused %" PRIu64 "; handler threads %d; dropped %" PRIu64
             "; completions told by message %" PRIu64 ", written to the counter %" PRIu64
             "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
-            pgasi_boot.rank, pgasi_outboxes_sent(), sum.calls, sum.bytes,
+            pgasi_boot.rank, pgasi_sendqs_sent(), sum.calls, sum.bytes,
             sum.published[PGASI_PUBLISH_FULL], sum.published[PGASI_PUBLISH_TIME],
             sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_QUIESCE],
             sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED],
             sum.published[PGASI_PUBLISH_ROOM], sum.open_high, sum.n_far, sum.n_full,
-            sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high, pgasi_inbox_n_calls(),
+            sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high, pgasi_recvq_n_calls(),
             pgasi_far_consumed, n_channels, n_grown, n_granted, granted_high, n_refused,
             pgasi_tasks_threads(), pgasi_n_dropped, pgasi_sync_stats.n_answers,
             pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);

@@ -16,13 +16,13 @@
 #include "bcast/bcast.h"
 #include "object/delegate.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "object/lock.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "object/owner.h"
-#include "bulk/parcel.h"
+#include "bulk/bulk.h"
 #include "call/progress.h"
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 #include "call/route.h"
 #include "call/sync.h"
 #include "call/task.h"
@@ -41,30 +41,30 @@ static pgas_status_t guard(void)
     return status;
 }
 
-static void outboxes_stop(void)
+static void sendqs_stop(void)
 {
     for (int i = 0; i < pgasi_n_ctxs; i++)
         if (pgasi_ctxs[i])
-            pgasi_outbox_destroy(pgasi_ctxs[i]->outbox);
+            pgasi_sendq_destroy(pgasi_ctxs[i]->sendq);
 }
 
 static void thread_comes(void)
 {
-    int port = pgasi_port_of_slot(pgasi_self.slot);
-    pgasi_self.port = port < 0 ? 0 : port;
-    if (pgasi_self.port)
-        pgasi_port_set_left(port, false);
+    int ep = pgasi_ep_of_slot(pgasi_self.slot);
+    pgasi_self.ep = ep < 0 ? 0 : ep;
+    if (pgasi_self.ep)
+        pgasi_ep_set_left(ep, false);
 }
 
 /* What has arrived for the thread still runs. */
 static pgas_status_t thread_leaves(void)
 {
-    int port = pgasi_self.port;
+    int ep = pgasi_self.ep;
     pgasi_call_forget();
-    if (port && pgasi_port_used(port))
-        pgasi_port_drain_out(port);
-    if (port && !pgasi_consumers_run(pgasi_self.slot))
-        pgasi_port_set_left(port, true);
+    if (ep && pgasi_ep_used(ep))
+        pgasi_ep_drain_out(ep);
+    if (ep && !pgasi_consumers_run(pgasi_self.slot))
+        pgasi_ep_set_left(ep, true);
     pgas_call_path.epoch = 0;
     pgas_call_path.context = 0;
     return pgasi_call_complete();
@@ -78,7 +78,7 @@ static pgas_status_t call_start(void)
     if (status == PGAS_OK)
         status = pgasi_buffers_start();
     if (status == PGAS_OK)
-        status = pgasi_parcels_start();
+        status = pgasi_bulks_start();
     if (status == PGAS_OK)
         status = pgasi_bcast_start();
     if (status == PGAS_OK)
@@ -98,7 +98,7 @@ static pgas_status_t call_start(void)
 
 static void call_stop(void)
 {
-    pgasi_parcels_stop();
+    pgasi_bulks_stop();
     pgasi_buffers_stop();
     pgasi_route_stop();
     pgasi_delegate_stop();
@@ -179,17 +179,17 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     status = pgasi_ctxs_start();
     if (status != PGAS_OK)
         goto stop_calls;
-    status = pgasi_region_plan();
+    status = pgasi_chanmem_plan();
     if (status == PGAS_OK)
         status = pgasi_account_check(); /* now that the transport can tell what it takes */
     if (status == PGAS_OK)
-        status = pgasi_inboxes_start();
+        status = pgasi_recvqs_start();
     if (status != PGAS_OK)
         goto stop_ctxs;
     status = pgasi_mem_start();
     if (status != PGAS_OK)
         goto stop_inboxes;
-    status = pgasi_region_start();
+    status = pgasi_chanmem_start();
     if (status == PGAS_OK)
         status = pgasi_handlers_agree();
     if (status == PGAS_OK)
@@ -200,12 +200,12 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         callers_stop();
         serve_stop();
     }
-    outboxes_stop();
+    sendqs_stop();
     pgasi_handlers_stop();
-    pgasi_region_stop();
+    pgasi_chanmem_stop();
     pgasi_mem_stop();
 stop_inboxes:
-    pgasi_inboxes_stop();
+    pgasi_recvqs_stop();
 stop_ctxs:
     pgasi_ctxs_stop();
 stop_calls:
@@ -237,11 +237,11 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 static void stand_in_for_threads(void)
 {
     for (int slot = 0; slot < pgasi_param.ctxs; slot++) {
-        int port = pgasi_port_of_slot(slot);
+        int ep = pgasi_ep_of_slot(slot);
         if (pgasi_slot_reserve(slot))
-            pgasi_port_set_left(port, true);
+            pgasi_ep_set_left(ep, true);
         else
-            pgasi_port_stand_in(port);
+            pgasi_ep_serve_for_all(ep);
     }
 }
 
@@ -264,11 +264,11 @@ static pgas_status_t stop_all(void)
      * way out of it. */
     pgasi_boot_barrier();
     pgasi_ctxs_drain();
-    outboxes_stop();
+    sendqs_stop();
     pgasi_handlers_stop();
-    pgasi_region_stop();
+    pgasi_chanmem_stop();
     pgasi_mem_stop();
-    pgasi_inboxes_stop();
+    pgasi_recvqs_stop();
     pgasi_ctxs_stop();
     call_stop();
     pgas_status_t end = pgasi_boot_stop();

@@ -1,8 +1,8 @@
 /* Contexts over the transport: see ctx.h.
  *
  * Context 0 uses the transport's service context, which also receives: both are guarded by the
- * rank's inbox lock. Other contexts open a transport context when first used off the node; a job on
- * one node opens no transport at all. */
+ * rank's receive queue lock. Other contexts open a transport context when first used off the node;
+ * a job on one node opens no transport at all. */
 #include "mem/ctx.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
 /** Contexts: what a thread issues through. One per attached thread up to PGAS_LANES, one shared by
- *  the rest, and context 0, which belongs to whoever holds the rank's inbox lock (service thread,
+ *  the rest, and context 0, which belongs to whoever holds the rank's receive lock (service thread,
  *  or a thread that runs handlers).
  *
  *  A context has a transport context of its own, opened on first use off the node, with the keys of
@@ -57,7 +57,7 @@ typedef struct pgasi_ctx {
     uint32_t seen_entered, seen_progressed;
     uint64_t watch_until_ns;       /* ... and his notes */
     struct pgasi_ctx_flush *flush; /* of all peers; as a peer's */
-    struct pgasi_outbox *outbox;   /* the call layer's part; NULL until it issues a call */
+    struct pgasi_sendq *sendq;     /* the call layer's part; NULL until it issues a call */
 } pgasi_ctx_t;
 
 /** A flush of one peer, or of all (rank -1), that nobody waits for, one at a time; context

@@ -123,8 +123,8 @@ static pgas_status_t attach(bool highest)
                                    .slot = slot,
                                    .n_attached = 1,
                                    .ctx = ctx,
-                                   .port_ctx = ctx,
-                                   .outbox = ctx->shared ? NULL : ctx->outbox };
+                                   .ep_ctx = ctx,
+                                   .sendq = ctx->shared ? NULL : ctx->sendq };
     pgasi_place_bind(slot);
     note_zone(slot);
     pgasi_hooks_thread_attached();
@@ -245,5 +245,5 @@ void pgasi_thread_be_service(void)
                                    .slot = PGAS_SLOT_SERVICE,
                                    .n_attached = 1,
                                    .ctx = pgasi_ctxs[PGASI_CTX_SERVICE],
-                                   .port_ctx = pgasi_ctxs[PGASI_CTX_SHARED] };
+                                   .ep_ctx = pgasi_ctxs[PGASI_CTX_SHARED] };
 }

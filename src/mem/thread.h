@@ -14,14 +14,14 @@ typedef struct {
     int slot;
     int n_attached;        /* nested attaches */
     struct pgasi_ctx *ctx; /* what it issues through outside of handlers */
-    struct pgasi_outbox
-        *outbox;    /* that of its own context, once it has one; NULL on a shared context */
+    struct pgasi_sendq
+        *sendq;     /* that of its own context, once it has one; NULL on a shared context */
     bool in_task;   /* it runs a handler that may wait */
     int in_handler; /* depth of handlers on this thread's stack: it then issues through: */
-    int port;       /* at which calls for this thread arrive; 0: none */
+    int ep;         /* at which calls for this thread arrive; 0: none */
     struct pgasi_ctx *handler_ctx;
-    struct pgasi_ctx *port_ctx; /* for handlers that run for this thread alone */
-    struct pgasi_rings *rings;  /* its allocators of registered memory; NULL until used */
+    struct pgasi_ctx *ep_ctx;  /* for handlers that run for this thread alone */
+    struct pgasi_rings *rings; /* its allocators of registered memory; NULL until used */
 } pgasi_thread_t;
 
 /** The calling thread's record; zero until it attaches. */

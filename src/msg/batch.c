@@ -5,7 +5,7 @@
  * When a peer is full, closed batches wait in order for progress to send them; a caller waits for
  * them with progress, a handler, which must not wait, goes on gathering behind them. A call by
  * itself that nothing is before is written straight into the channel, or into one message. */
-#include "msg/out.h"
+#include "msg/send.h"
 
 #include "base/clock.h"
 #include "boot/boot.h"
@@ -15,23 +15,23 @@
 #define OVERFLOWS_PER_TRY 4
 #define SPINS_FOR_ROOM    512 /* some ten microseconds */
 
-uint32_t pgasi_outbox_shared_held;
+uint32_t pgasi_sendq_shared_held;
 
 /* ---- publishing ---- */
 
-static void set_held(pgasi_outbox_t *ob, int n)
+static void set_held(pgasi_sendq_t *sq, int n)
 {
-    __atomic_store_n(&ob->n_held, n, __ATOMIC_RELEASE);
-    if (ob->ctx->shared)
-        __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
+    __atomic_store_n(&sq->n_held, n, __ATOMIC_RELEASE);
+    if (sq->ctx->shared)
+        __atomic_store_n(&pgasi_sendq_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
 }
 
-void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out)
+void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out)
 {
     if (!out->held) {
         out->held = true;
-        ob->held[ob->n_held] = out->port * (int)ob->n_ranks + out->rank;
-        set_held(ob, ob->n_held + 1);
+        sq->held[sq->n_held] = out->ep * (int)sq->n_ranks + out->rank;
+        set_held(sq, sq->n_held + 1);
     }
 }
 
@@ -47,39 +47,39 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
     c->kind = 0;
 }
 
-pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
+pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
 {
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(out->rank))) {
         buffer_release(batch);
         return PGAS_ERR_PEER;
     }
     if (PGAS_UNLIKELY(is_granted(out)))
-        pgasi_far_channel_join(ob, out, out->port * (int)ob->n_ranks + out->rank);
+        pgasi_far_channel_join(sq, out, out->ep * (int)sq->n_ranks + out->rank);
     return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch)
-                                 : pgasi_far_publish(ob, out, batch);
+                                 : pgasi_far_publish(sq, out, batch);
 }
 
-static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch,
+static inline void count_batch(pgasi_sendq_t *sq, const buffer_t *batch,
                                pgasi_publish_reason_t reason, int sign)
 {
-    ob->stats.published[reason] += (uint64_t)(int64_t)sign;
-    ob->stats.calls += (uint64_t)((int64_t)sign * batch->n_calls);
-    ob->stats.bytes += (uint64_t)sign * batch->used;
+    sq->stats.published[reason] += (uint64_t)(int64_t)sign;
+    sq->stats.calls += (uint64_t)((int64_t)sign * batch->n_calls);
+    sq->stats.bytes += (uint64_t)sign * batch->used;
 }
 
 /* Behind those that wait. */
-void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
+void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
 {
     batch->next = NULL;
     *out->waiting_end = batch;
     out->waiting_end = &batch->next;
-    ob->backlog_bytes += batch->used;
-    ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
-    ob->stats.n_queued++;
-    pgasi_out_hold(ob, out);
+    sq->backlog_bytes += batch->used;
+    sq->stats.backlog_high = PGASI_MAX(sq->stats.backlog_high, sq->backlog_bytes);
+    sq->stats.n_queued++;
+    pgasi_send_hold(sq, out);
 }
 
-void pgasi_out_check_lost(int rank, pgas_status_t status)
+void pgasi_send_check_lost(int rank, pgas_status_t status)
 {
     if (status != PGAS_ERR_LIMIT && status != PGAS_ERR_NO_MEMORY && status != PGAS_ERR_TRANSPORT)
         return;
@@ -93,38 +93,37 @@ void pgasi_out_check_lost(int rank, pgas_status_t status)
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only
  * when it is full: progress publishes it behind them. AGAIN: progress will go on with it. */
-static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest,
-                             pgasi_publish_reason_t reason)
+static pgas_status_t publish(pgasi_sendq_t *sq, out_t *out, int dest, pgasi_publish_reason_t reason)
 {
     buffer_t *batch = out->batch;
     if (!batch)
         return PGAS_OK;
     if (out->waiting && reason != PGASI_PUBLISH_FULL)
         return PGAS_ERR_AGAIN;
-    close_run(&ob->cursor[dest], out);
-    batch->used = (size_t)(ob->cursor[dest].pos - batch->data);
-    count_batch(ob, batch, reason, 1);
-    ob->stats.open--;
+    close_run(&sq->cursor[dest], out);
+    batch->used = (size_t)(sq->cursor[dest].pos - batch->data);
+    count_batch(sq, batch, reason, 1);
+    sq->stats.open--;
     out->batch = NULL;
-    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
-    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : pgasi_out_publish(ob, out, batch);
+    sq->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : pgasi_send_publish(sq, out, batch);
     if (status == PGAS_ERR_AGAIN)
-        pgasi_out_let_wait(ob, out, batch);
+        pgasi_send_let_wait(sq, out, batch);
     if (out->kind == OUT_NODE)
         update_window(out);
     return status;
 }
 
 /* Sends what waits, as far as there is room. */
-static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
+static pgas_status_t send_waiting(pgasi_sendq_t *sq, out_t *out)
 {
-    if (pgasi_far_channel_pay(ob, out) == PGAS_ERR_AGAIN)
+    if (pgasi_far_channel_pay(sq, out) == PGAS_ERR_AGAIN)
         return PGAS_ERR_AGAIN;
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
         size_t bytes = batch->used;
-        pgas_status_t status = pgasi_out_publish(ob, out, batch);
-        pgasi_out_check_lost(out->rank, status);
+        pgas_status_t status = pgasi_send_publish(sq, out, batch);
+        pgasi_send_check_lost(out->rank, status);
         if (status == PGAS_ERR_AGAIN) {
             close_window(out); /* those that left before have moved the tail */
             return PGAS_ERR_AGAIN;
@@ -132,29 +131,29 @@ static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
         out->waiting = next;
         if (!next)
             out->waiting_end = &out->waiting;
-        ob->backlog_bytes -= bytes;
+        sq->backlog_bytes -= bytes;
     }
     if (out->kind == OUT_NODE)
         update_window(out);
     return PGAS_OK;
 }
 
-static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bool beyond)
+static bool open_batch(pgasi_sendq_t *sq, out_t *out, int dest, size_t room, bool beyond)
 {
-    out->batch = pgasi_out_buffer(ob, room, beyond);
+    out->batch = pgasi_send_buffer(sq, room, beyond);
     if (!out->batch)
         return false;
     out->batch->n_calls = 0;
-    out->opened = ob->tick;
-    ob->stats.open++;
-    ob->stats.open_high = PGASI_MAX(ob->stats.open_high, ob->stats.open);
+    out->opened = sq->tick;
+    sq->stats.open++;
+    sq->stats.open_high = PGASI_MAX(sq->stats.open_high, sq->stats.open);
     close_window(out);
-    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data,
-                                            out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
+    sq->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data,
+                                            out->batch->data + PGASI_MAX(room, sq->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
-        ob->dirty[ob->n_dirty] = dest;
-        __atomic_store_n(&ob->n_dirty, ob->n_dirty + 1, __ATOMIC_RELAXED);
+        sq->dirty[sq->n_dirty] = dest;
+        __atomic_store_n(&sq->n_dirty, sq->n_dirty + 1, __ATOMIC_RELAXED);
     }
     return true;
 }
@@ -177,26 +176,26 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
 
 /* A handler, or who asks for it, may gather further batches behind those that wait: answers without
  * limit, for somebody waits for them. */
-static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgas_full_t full)
+static inline bool may_queue(const pgasi_sendq_t *sq, size_t room, pgas_full_t full)
 {
     return (pgasi_self.in_handler || full == PGAS_FULL_QUEUE) && full != PGAS_FULL_AGAIN &&
-           (full == PGASI_FULL_ANSWER || ob->backlog_bytes + room <= ob->backlog_limit);
+           (full == PGASI_FULL_ANSWER || sq->backlog_bytes + room <= sq->backlog_limit);
 }
 
 /* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish
  * it but its own thread, which waits for one. */
-static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
+static __attribute__((noinline)) bool make_room(pgasi_sendq_t *sq)
 {
-    for (int i = 0; i < ob->n_dirty; i++)
-        publish(ob, &ob->out[ob->dirty[i]], ob->dirty[i], PGASI_PUBLISH_ROOM);
-    return ob->free_buffers;
+    for (int i = 0; i < sq->n_dirty; i++)
+        publish(sq, &sq->out[sq->dirty[i]], sq->dirty[i], PGASI_PUBLISH_ROOM);
+    return sq->free_buffers;
 }
 
-static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
+static pgas_status_t append(pgasi_sendq_t *sq, out_t *out, int dest, const message_t *m,
                             pgas_full_t full)
 {
     size_t room = pgasi_desc_room(m->header);
-    pgas_agg_cursor_t *c = &ob->cursor[dest];
+    pgas_agg_cursor_t *c = &sq->cursor[dest];
     if (c->kind) {
         size_t stride = pgasi_desc_stride(m->header);
         if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
@@ -205,19 +204,19 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const mess
             return PGAS_OK;
         }
         close_run(c, out);
-        c->end = out->batch->data + PGASI_MIN(out->batch->capacity, ob->publish_bytes);
+        c->end = out->batch->data + PGASI_MIN(out->batch->capacity, sq->publish_bytes);
     }
     if (!out->batch || (ptrdiff_t)room > c->end - c->pos) {
-        pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_FULL);
+        pgas_status_t status = publish(sq, out, dest, PGASI_PUBLISH_FULL);
         if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
-            bool beyond = may_queue(ob, room, full);
+            bool beyond = may_queue(sq, room, full);
             bool opened = (!out->waiting || beyond) &&
-                          (open_batch(ob, out, dest, room, beyond) ||
-                           (make_room(ob) && open_batch(ob, out, dest, room, beyond)));
+                          (open_batch(sq, out, dest, room, beyond) ||
+                           (make_room(sq) && open_batch(sq, out, dest, room, beyond)));
             status = opened ? PGAS_OK : PGAS_ERR_AGAIN;
         }
         if (status != PGAS_OK) {
-            ob->stats.n_full += status == PGAS_ERR_AGAIN;
+            sq->stats.n_full += status == PGAS_ERR_AGAIN;
             return status;
         }
     }
@@ -226,18 +225,18 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const mess
     write_body(desc, m);
     out->batch->n_calls++;
     c->pos = desc + room;
-    open_run(c, out, ob->context, m->header, desc);
+    open_run(c, out, sq->context, m->header, desc);
     return PGAS_OK;
 }
 
 /* ---- calls by themselves ---- */
 
 /* A call by itself on the node: one descriptor, shown at once. */
-static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *m)
+static inline bool ring_direct(pgasi_sendq_t *sq, out_t *out, const message_t *m)
 {
     size_t room = pgasi_desc_room(m->header);
     if (PGAS_UNLIKELY(!ring_room(out, room))) {
-        ob->stats.n_full++;
+        sq->stats.n_full++;
         return false;
     }
     write_body(out->w->pos, m);
@@ -248,137 +247,137 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
 }
 
 /* The last batch found no room: its one call is not sent after all. */
-static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
+static pgas_status_t take_back(pgasi_sendq_t *sq, out_t *out)
 {
     buffer_t *batch = out->waiting;
     out->waiting = NULL;
     out->waiting_end = &out->waiting;
-    ob->backlog_bytes -= batch->used;
-    ob->stats.n_queued--;
-    count_batch(ob, batch, PGASI_PUBLISH_ORDER, -1);
+    sq->backlog_bytes -= batch->used;
+    sq->stats.n_queued--;
+    count_batch(sq, batch, PGASI_PUBLISH_ORDER, -1);
     buffer_release(batch);
     return PGAS_ERR_AGAIN;
 }
 
 /* Handlers may leave calls to progress. What an application's thread sends has left it when this
  * returns, for the thread may stay away from the library for long. */
-static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
+static inline pgas_status_t send_now(pgasi_sendq_t *sq, out_t *out, int dest, const message_t *m,
                                      pgas_full_t full)
 {
     size_t room = pgasi_desc_room(m->header);
-    bool queue = may_queue(ob, room, full);
+    bool queue = may_queue(sq, room, full);
     pgas_status_t status =
-        out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
+        out->batch && !queue ? publish(sq, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
     if (status == PGAS_ERR_AGAIN)
         return status;
-    buffer_t *buffer = out->kind >= OUT_FAR ? far_buffer(ob, out, room) : NULL;
+    buffer_t *buffer = out->kind >= OUT_FAR ? far_buffer(sq, out, room) : NULL;
     if (buffer) {
         *(uint64_t *)(void *)buffer->data = m->header;
         write_body(buffer->data, m);
-        status = pgasi_far_send(ob, out, buffer, room);
+        status = pgasi_far_send(sq, out, buffer, room);
         if (status != PGAS_ERR_AGAIN || !queue)
             return status;
     } else if (PGAS_LIKELY(is_direct(out))) {
-        if (PGAS_LIKELY(ring_direct(ob, out, m)))
+        if (PGAS_LIKELY(ring_direct(sq, out, m)))
             return PGAS_OK;
         if (!queue)
             return PGAS_ERR_AGAIN;
     }
-    status = append(ob, out, dest, m, full);
+    status = append(sq, out, dest, m, full);
     if (status != PGAS_OK)
         return status;
-    status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
-    return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
+    status = publish(sq, out, dest, PGASI_PUBLISH_ORDER);
+    return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(sq, out);
 }
 
-static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
+static inline pgas_status_t send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                                  bool now)
 {
-    out_t *out = out_of(ob, dest);
-    return now ? send_now(ob, out, dest, m, full) : append(ob, out, dest, m, full);
+    out_t *out = out_of(sq, dest);
+    return now ? send_now(sq, out, dest, m, full) : append(sq, out, dest, m, full);
 }
 
 /* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits
  * by progress. */
-__attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest)
+__attribute__((noinline, cold)) pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq, int dest)
 {
-    out_t *out = out_of(ob, dest);
+    out_t *out = out_of(sq, dest);
     out->dead = true;
-    publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+    publish(sq, out, dest, PGASI_PUBLISH_ORDER);
     if (out->kind == OUT_NODE)
         update_window(out);
     return PGAS_ERR_PEER;
 }
 
 /* Sends by the rules of `full`; context locked by the caller, given up while waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
-                             bool now)
+pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
+                              bool now)
 {
-    int rank = dest % (int)ob->n_ranks;
+    int rank = dest % (int)sq->n_ranks;
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
-        return pgasi_out_shut(ob, dest);
-    if (PGAS_UNLIKELY(ob->out[dest].begun))
+        return pgasi_send_shut(sq, dest);
+    if (PGAS_UNLIKELY(sq->out[dest].begun))
         return PGAS_ERR_BUSY;
-    pgas_status_t status = send(ob, dest, m, full, now);
+    pgas_status_t status = send(sq, dest, m, full, now);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGAS_FULL_AGAIN ||
         full == PGAS_FULL_QUEUE || pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
     while (status == PGAS_ERR_AGAIN) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         pgasi_wait_step(&w);
-        pgasi_ctx_lock(ob->ctx);
-        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, dest, m, full, now);
+        pgasi_ctx_lock(sq->ctx);
+        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(sq, dest, m, full, now);
     }
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     pgasi_wait_end(&w);
-    pgasi_ctx_lock(ob->ctx);
-    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
+    pgasi_ctx_lock(sq->ctx);
+    sq->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return status;
 }
 
 /* ---- for other files ---- */
 
-int pgasi_outbox_progress(pgasi_outbox_t *ob)
+int pgasi_sendq_progress(pgasi_sendq_t *sq)
 {
     int n = 0;
-    for (int i = 0; i < ob->n_held;) {
-        int dest = ob->held[i];
-        out_t *out = &ob->out[dest];
-        pgas_status_t status = send_waiting(ob, out);
+    for (int i = 0; i < sq->n_held;) {
+        int dest = sq->held[i];
+        out_t *out = &sq->out[dest];
+        pgas_status_t status = send_waiting(sq, out);
         if (status != PGAS_ERR_AGAIN)
-            status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
-        pgasi_out_check_lost(out->rank, status);
+            status = publish(sq, out, dest, PGASI_PUBLISH_ORDER);
+        pgasi_send_check_lost(out->rank, status);
         if (status == PGAS_ERR_AGAIN || pgasi_far_channel_owes(out)) {
             i++;
             continue;
         }
         n++;
         out->held = false;
-        ob->held[i] = ob->held[ob->n_held - 1];
-        set_held(ob, ob->n_held - 1);
+        sq->held[i] = sq->held[sq->n_held - 1];
+        set_held(sq, sq->n_held - 1);
     }
     return n;
 }
 
-bool pgasi_outbox_held(const pgasi_outbox_t *ob)
+bool pgasi_sendq_held(const pgasi_sendq_t *sq)
 {
-    return __atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) > 0;
+    return __atomic_load_n(&sq->n_held, __ATOMIC_RELAXED) > 0;
 }
 
-pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args,
-                                  size_t bytes, pgas_full_t full)
+pgas_status_t pgasi_sendq_append(pgasi_sendq_t *sq, int rank, uint32_t handler, const void *args,
+                                 size_t bytes, pgas_full_t full)
 {
     message_t m = {
         pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
     };
-    return pgasi_out_send(ob, rank, &m, full, false);
+    return pgasi_send_send(sq, rank, &m, full, false);
 }
 
-pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler,
-                                      const void *head, size_t head_bytes, const void *data,
-                                      size_t bytes, pgas_full_t full)
+pgas_status_t pgasi_sendq_append_two(pgasi_sendq_t *sq, int rank, uint32_t handler,
+                                     const void *head, size_t head_bytes, const void *data,
+                                     size_t bytes, pgas_full_t full)
 {
     message_t m = { pgasi_desc_header(handler, head_bytes + bytes, pgasi_self.slot),
                     NULL,
@@ -386,7 +385,7 @@ pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t han
                     data,
                     head_bytes,
                     bytes };
-    return pgasi_out_send(ob, rank, &m, full, false);
+    return pgasi_send_send(sq, rank, &m, full, false);
 }
 
 /* A receiver that is at work gives room again within microseconds, and behind batches single calls
@@ -399,34 +398,34 @@ static void wait_for_room(out_t *out, size_t room)
 }
 
 /* What waits is tried again now and then, and before it becomes too much. */
-static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_t *m)
+static pgas_status_t send_or_gather(pgasi_sendq_t *sq, int dest, const message_t *m)
 {
-    out_t *out = out_of(ob, dest);
+    out_t *out = out_of(sq, dest);
     wait_for_room(out, pgasi_desc_room(m->header));
-    if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
-        send_waiting(ob, out);
-    pgas_status_t status = pgasi_out_send(ob, dest, m, PGAS_FULL_QUEUE, true);
+    if (out->waiting && ++sq->n_overflows % OVERFLOWS_PER_TRY == 0)
+        send_waiting(sq, out);
+    pgas_status_t status = pgasi_send_send(sq, dest, m, PGAS_FULL_QUEUE, true);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
         return status;
-    send_waiting(ob, out);
-    return pgasi_out_send(ob, dest, m, PGAS_FULL_QUEUE, true);
+    send_waiting(sq, out);
+    return pgasi_send_send(sq, dest, m, PGAS_FULL_QUEUE, true);
 }
 
-pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler,
-                                    const void *args, size_t bytes, size_t limit_bytes)
+pgas_status_t pgasi_sendq_overflow(pgasi_sendq_t *sq, int rank, uint32_t handler, const void *args,
+                                   size_t bytes, size_t limit_bytes)
 {
     message_t m = {
         pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
     };
-    size_t usual = ob->backlog_limit;
-    ob->backlog_limit = limit_bytes;
-    pgas_status_t status = send_or_gather(ob, rank, &m);
-    ob->backlog_limit = usual;
+    size_t usual = sq->backlog_limit;
+    sq->backlog_limit = limit_bytes;
+    pgas_status_t status = send_or_gather(sq, rank, &m);
+    sq->backlog_limit = usual;
     return status;
 }
 
 /* A call that does nothing, behind all that was gathered. */
-pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
+pgas_status_t pgasi_sendq_mark(pgasi_sendq_t *sq, int rank, uint64_t wire_token)
 {
     message_t m = { pgasi_desc_header(PGASI_DESC_MARK, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
                     &wire_token,
@@ -434,91 +433,91 @@ pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_toke
                     NULL,
                     0,
                     0 };
-    pgas_status_t status = pgasi_out_send(ob, rank, &m, PGASI_FULL_ANSWER, false);
+    pgas_status_t status = pgasi_send_send(sq, rank, &m, PGASI_FULL_ANSWER, false);
     if (status == PGAS_OK)
-        publish(ob, out_of(ob, rank), rank, PGASI_PUBLISH_EXPLICIT);
+        publish(sq, out_of(sq, rank), rank, PGASI_PUBLISH_EXPLICIT);
     return status;
 }
 
-pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int dest, pgasi_publish_reason_t reason)
+pgas_status_t pgasi_sendq_publish(pgasi_sendq_t *sq, int dest, pgasi_publish_reason_t reason)
 {
-    return publish(ob, out_of(ob, dest), dest, reason);
+    return publish(sq, out_of(sq, dest), dest, reason);
 }
 
-pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
+pgas_status_t pgasi_sendq_flush(pgasi_sendq_t *sq, int dest)
 {
-    out_t *out = out_of(ob, dest);
-    pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_EXPLICIT);
+    out_t *out = out_of(sq, dest);
+    pgas_status_t status = publish(sq, out, dest, PGASI_PUBLISH_EXPLICIT);
     if ((!out->waiting && !pgasi_far_channel_owes(out)) || pgasi_self.in_handler)
         return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
     while (out->waiting || out->batch || pgasi_far_channel_owes(out)) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         pgasi_wait_step(&w);
-        pgasi_ctx_lock(ob->ctx);
+        pgasi_ctx_lock(sq->ctx);
     }
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     pgasi_wait_end(&w);
-    pgasi_ctx_lock(ob->ctx);
-    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
+    pgasi_ctx_lock(sq->ctx);
+    sq->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
-pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
+pgas_status_t pgasi_sendq_publish_all(pgasi_sendq_t *sq, pgasi_publish_reason_t reason)
 {
     pgas_status_t first_error = PGAS_OK;
-    for (int i = 0; i < ob->n_dirty; i++) {
-        int dest = ob->dirty[i];
-        pgas_status_t status = pgasi_outbox_publish(ob, dest, reason);
+    for (int i = 0; i < sq->n_dirty; i++) {
+        int dest = sq->dirty[i];
+        pgas_status_t status = pgasi_sendq_publish(sq, dest, reason);
         if (status != PGAS_OK && status != PGAS_ERR_AGAIN && first_error == PGAS_OK)
             first_error = status;
-        ob->out[dest].dirty = false;
+        sq->out[dest].dirty = false;
     }
-    __atomic_store_n(&ob->n_dirty, 0, __ATOMIC_RELEASE);
-    ob->answered = false;
-    ob->ticking = false;
+    __atomic_store_n(&sq->n_dirty, 0, __ATOMIC_RELEASE);
+    sq->answered = false;
+    sq->ticking = false;
     return first_error;
 }
 
 /* ---- the time limit ---- */
 
-void pgasi_outbox_set_latency(pgasi_outbox_t *ob, uint64_t latency_ns)
+void pgasi_sendq_set_latency(pgasi_sendq_t *sq, uint64_t latency_ns)
 {
-    __atomic_store_n(&ob->latency_ns, PGASI_MIN(ob->latency_ns, latency_ns), __ATOMIC_RELAXED);
+    __atomic_store_n(&sq->latency_ns, PGASI_MIN(sq->latency_ns, latency_ns), __ATOMIC_RELAXED);
 }
 
-bool pgasi_outbox_timed(const pgasi_outbox_t *ob)
+bool pgasi_sendq_timed(const pgasi_sendq_t *sq)
 {
-    return __atomic_load_n(&ob->n_dirty, __ATOMIC_RELAXED) > 0 &&
-           __atomic_load_n(&ob->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
+    return __atomic_load_n(&sq->n_dirty, __ATOMIC_RELAXED) > 0 &&
+           __atomic_load_n(&sq->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
 }
 
 /* Ticks are half the limit apart while something is gathered, and a batch leaves with the second
  * tick that it sees. So nobody looks at the clock when a batch is opened. */
-int pgasi_outbox_look(pgasi_outbox_t *ob)
+int pgasi_sendq_look(pgasi_sendq_t *sq)
 {
-    uint64_t now = pgasi_now_ns(), step = ob->latency_ns / 2;
-    if (!ob->ticking || now - ob->ticked_ns < step) {
-        ob->ticked_ns = ob->ticking ? ob->ticked_ns : now;
-        ob->ticking = true;
+    uint64_t now = pgasi_now_ns(), step = sq->latency_ns / 2;
+    if (!sq->ticking || now - sq->ticked_ns < step) {
+        sq->ticked_ns = sq->ticking ? sq->ticked_ns : now;
+        sq->ticking = true;
         return 0;
     }
     int n = 0;
-    ob->tick += (now - ob->ticked_ns) / PGASI_MAX(step, 1);
-    ob->ticked_ns = now;
-    for (int i = 0; i < ob->n_dirty;) {
-        int dest = ob->dirty[i];
-        out_t *out = &ob->out[dest];
-        if (out->batch && ob->tick - out->opened < 2) {
+    sq->tick += (now - sq->ticked_ns) / PGASI_MAX(step, 1);
+    sq->ticked_ns = now;
+    for (int i = 0; i < sq->n_dirty;) {
+        int dest = sq->dirty[i];
+        out_t *out = &sq->out[dest];
+        if (out->batch && sq->tick - out->opened < 2) {
             i++;
             continue;
         }
-        n += out->batch && publish(ob, out, dest, PGASI_PUBLISH_TIME) == PGAS_OK;
+        n += out->batch && publish(sq, out, dest, PGASI_PUBLISH_TIME) == PGAS_OK;
         out->dirty = false;
-        ob->dirty[i] = ob->dirty[ob->n_dirty - 1];
-        __atomic_store_n(&ob->n_dirty, ob->n_dirty - 1, __ATOMIC_RELEASE);
+        sq->dirty[i] = sq->dirty[sq->n_dirty - 1];
+        __atomic_store_n(&sq->n_dirty, sq->n_dirty - 1, __ATOMIC_RELEASE);
     }
-    ob->ticking = ob->n_dirty > 0;
+    sq->ticking = sq->n_dirty > 0;
     return n;
 }

@@ -1,11 +1,11 @@
-/* Channels on the node, the sender's side; inbox.h has the other.
+/* Channels on the node, the sender's side; recv_queue.h has the other.
  *
  * A channel is a ring of chunks in the receiver's memory; a descriptor is written once, in place,
  * and shown by its first word. A chunk is left with a descriptor that names the next. A further one
  * is taken only when none was free for a while: few chunks stay in caches. The tail always moves
  * before a descriptor shows, so that quiescence never sees more consumed than sent. Programs may
  * set channels up ahead, and take them down. */
-#include "msg/out.h"
+#include "msg/send.h"
 
 #include <string.h>
 
@@ -28,21 +28,21 @@ void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh)
         chunks[i] = (chunk_t){ out->channel.first + (uint32_t)i, dirty, dirty, 0, i > 0 };
 }
 
-void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
+void pgasi_channel_start(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     int node_rank = pgasi_boot.local_of[out->rank];
-    pgasi_inbox_open(node_rank, out->port, ob->ctx->index, &out->channel);
-    size_t index = (size_t)(out->port * pgasi_boot.node_size + node_rank);
-    pgasi_channel_set_chunks(out, &ob->chunks[index * (size_t)pgasi_param.chunks_max], true);
+    pgasi_recvq_open(node_rank, out->ep, sq->ctx->index, &out->channel);
+    size_t index = (size_t)(out->ep * pgasi_boot.node_size + node_rank);
+    pgasi_channel_set_chunks(out, &sq->chunks[index * (size_t)pgasi_param.chunks_max], true);
     out->bell_number = node_rank;
-    pgasi_channel_begin(ob, out, dest);
+    pgasi_channel_begin(sq, out, dest);
 }
 
-void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest)
+void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     out->chunk = out->channel.chunks + out->channel.first * pgasi_chunk_bytes;
     out->bell = pgasi_bells[out->bell_number];
-    out->w = &ob->window[dest];
+    out->w = &sq->window[dest];
     out->w->sleepers = &out->bell->sleepers;
     out->w->phase = PGAS_CALL_PHASE_EVEN;
     set_pos(out, out->chunk);
@@ -73,7 +73,7 @@ bool pgasi_channel_find_chunk(out_t *out)
         pgasi_far_channel_look(out); /* what tells us may wait behind what waits for us */
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
         !(out->far ? pgasi_far_channel_grow(out, &number, &fresh)
-                   : pgasi_inbox_grow(out->bell_number, &number, &fresh)))
+                   : pgasi_recvq_grow(out->bell_number, &number, &fresh)))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
@@ -177,19 +177,19 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
 
 /* The destination of a channel of the calling thread's context, which is locked then; not looked
  * at: it may not be known yet. */
-static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
+static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **ob_p, int *dest_p)
 {
-    int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
+    int rank = pgas_thread_rank(target), ep = pgasi_ep_of_slot(pgas_thread_slot(target));
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
     if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
-    if (port < 0)
+    if (ep < 0)
         return PGAS_ERR_LIMIT;
-    *dest_p = port * pgasi_boot.n_ranks + rank;
+    *dest_p = ep * pgasi_boot.n_ranks + rank;
     pgasi_ctx_lock(pgasi_self.ctx);
-    status = pgasi_outbox_of(pgasi_self.ctx, ob_p);
+    status = pgasi_sendq_of(pgasi_self.ctx, ob_p);
     if (status != PGAS_OK)
         pgasi_ctx_unlock(pgasi_self.ctx);
     return status;
@@ -197,38 +197,38 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
 
 /* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
  * Context locked, given up while waiting. */
-static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
+static pgas_status_t open_far(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool asked = false;
-    while ((!(asked = asked || pgasi_far_channel_ask(ob, out)) ||
+    while ((!(asked = asked || pgasi_far_channel_ask(sq, out)) ||
             pgasi_far_channel_state(out) == FAR_ASKED) &&
            !pgasi_boot_is_dead(out->rank)) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         pgasi_wait_step(&w);
-        pgasi_ctx_lock(ob->ctx);
+        pgasi_ctx_lock(sq->ctx);
     }
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     pgasi_wait_end(&w);
-    pgasi_ctx_lock(ob->ctx);
+    pgasi_ctx_lock(sq->ctx);
     if (is_granted(out) && !out->waiting && !out->batch && !out->begun)
-        pgasi_far_channel_join(ob, out, dest);
+        pgasi_far_channel_join(sq, out, dest);
     return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
 pgas_status_t pgas_channel_open(pgas_thread_t target)
 {
-    pgasi_outbox_t *ob;
+    pgasi_sendq_t *sq;
     int dest;
-    pgas_status_t status = own_channel(target, &ob, &dest);
+    pgas_status_t status = own_channel(target, &sq, &dest);
     if (status != PGAS_OK)
         return status;
-    out_t *out = out_of(ob, dest);
+    out_t *out = out_of(sq, dest);
     if (out->kind == OUT_FAR)
-        status = pgasi_ctx_open(ob->ctx);
+        status = pgasi_ctx_open(sq->ctx);
     if (status == PGAS_OK && out->kind == OUT_FAR)
-        status = open_far(ob, out, dest);
-    pgasi_ctx_unlock(ob->ctx);
+        status = open_far(sq, out, dest);
+    pgasi_ctx_unlock(sq->ctx);
     return status;
 }
 
@@ -258,7 +258,7 @@ static bool give_back(out_t *out)
         if (!stays && out->far)
             all &= !(stays = !pgasi_far_channel_shrink(out, c.number));
         else if (!stays)
-            pgasi_inbox_shrink(out->bell_number, c.number);
+            pgasi_recvq_shrink(out->bell_number, c.number);
         if (i == current)
             out->current = n;
         if (stays)
@@ -270,44 +270,44 @@ static bool give_back(out_t *out)
 
 pgas_status_t pgas_channel_close(pgas_thread_t target)
 {
-    pgasi_outbox_t *ob;
+    pgasi_sendq_t *sq;
     int dest;
-    pgas_status_t status = own_channel(target, &ob, &dest);
+    pgas_status_t status = own_channel(target, &sq, &dest);
     if (status != PGAS_OK)
         return status;
-    out_t *out = out_of(ob, dest);
+    out_t *out = out_of(sq, dest);
     if (out->begun)
         status = PGAS_ERR_BUSY;
     else
-        status = pgasi_outbox_flush(ob, dest);
+        status = pgasi_sendq_flush(sq, dest);
     /* a chunk that was made ready and not used is not written to later */
     if (status == PGAS_OK && out->kind == OUT_PUT) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         status = pgas_flush(out->rank);
-        pgasi_ctx_lock(ob->ctx);
+        pgasi_ctx_lock(sq->ctx);
     }
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_OK && has_chunks(out) &&
            (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
-        pgasi_ctx_unlock(ob->ctx);
+        pgasi_ctx_unlock(sq->ctx);
         pgasi_wait_step(&w);
-        pgasi_ctx_lock(ob->ctx);
+        pgasi_ctx_lock(sq->ctx);
         if (pgasi_boot_is_dead(out->rank))
             status = PGAS_ERR_PEER;
     }
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     pgasi_wait_end(&w);
     return status;
 }
 
 pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
 {
-    pgasi_outbox_t *ob;
+    pgasi_sendq_t *sq;
     int dest;
-    pgas_status_t status = info_p ? own_channel(target, &ob, &dest) : PGAS_ERR_INVALID;
+    pgas_status_t status = info_p ? own_channel(target, &sq, &dest) : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         return status;
-    out_t *out = &ob->out[dest];
+    out_t *out = &sq->out[dest];
     *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN,
                                      .stores = out->kind == OUT_NODE,
                                      .puts = out->kind == OUT_PUT };
@@ -317,6 +317,6 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
         info_p->sent = pgasi_channel_handed_over(out);
         info_p->consumed = head_of(out);
     }
-    pgasi_ctx_unlock(ob->ctx);
+    pgasi_ctx_unlock(sq->ctx);
     return PGAS_OK;
 }

@@ -47,9 +47,9 @@ enum {
     PGASI_DESC_ROUTE_3,
     PGASI_DESC_ROUTE_MARK_2, /* ... and marks */
     PGASI_DESC_ROUTE_MARK_3,
-    PGASI_DESC_PARCEL, /* a piece of a call with buffers, see parcel.h */
-    /* a rank to itself: the buffers of a call for a port have been read */
-    PGASI_DESC_PARCEL_READY,
+    PGASI_DESC_BULK, /* a piece of a call with buffers, see bulk.h */
+    /* a rank to itself: the buffers of a call for an endpoint have been read */
+    PGASI_DESC_BULK_READY,
     PGASI_DESC_BUFFER_READ, /* asks for a piece of a buffer */
     PGASI_DESC_BUFFER_DATA, /* which comes */
     PGASI_DESC_BUFFER_FREE, /* the buffers of a call have been read */
@@ -62,7 +62,7 @@ enum {
     PGASI_DESC_ALLOC,        /* asks the owner to allocate or free a block */
     PGASI_DESC_LOCK,         /* asks for a lock, gives it back, grants it */
     PGASI_DESC_DELEGATE,     /* operations on an object */
-    PGASI_DESC_CHANNEL,      /* about a channel between nodes: pgasi_note_t */
+    PGASI_DESC_CHANNEL,      /* about a channel between nodes: pgasi_ctl_t */
     PGASI_DESC_ARRAY,        /* of the coherent array, see array/wire.h */
     PGASI_DESC_ARRAY_LOCK,   /* as LOCK, of an element */
     PGASI_DESC_END_INTERNAL,
@@ -84,7 +84,7 @@ static inline bool pgasi_wire_wants_reply(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) != 0;
 }
-/* Limit of a wanted reply; the heads of parcels hold larger numbers. */
+/* Limit of a wanted reply; the heads of bulk messages hold larger numbers. */
 static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) - 1;

@@ -49,13 +49,13 @@ void pgasi_dispatch_set_tokens(const pgasi_token_ops_t *ops);
 pgas_status_t pgasi_dispatch(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
 
 /** Runs n calls of a handler as one run, as if they had arrived from that source. The caller holds
- *  the inbox lock, in a handler. */
+ *  the receive lock, in a handler. */
 void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
                        pgas_thread_t source);
 
-/** Runs a run of descriptors of one source and returns the number of calls. The inbox lock is held.
- *  Every header is checked before use. A malformed one ends the run; it is counted, and logged
- *  once. */
+/** Runs a run of descriptors of one source and returns the number of calls. The receive lock is
+ *  held. Every header is checked before use. A malformed one ends the run; it is counted, and
+ *  logged once. */
 uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank);
 
 /** The same for an endpoint whose thread has left. Callers that wait receive PGAS_ERR_PEER. Calls

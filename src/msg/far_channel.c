@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "msg/out.h"
+#include "msg/send.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 
@@ -25,13 +25,13 @@ typedef struct {
 } owed_t;
 
 struct far_channel {
-    int state;          /* far_state_t; the answers change it, under the inbox lock */
+    int state;          /* far_state_t; the answers change it, under the receive lock */
     int more;           /* the same for a further chunk */
     uint32_t n_refused; /* looks for one since it was refused */
-    pgasi_outbox_t *ob;
-    pgasi_note_t granted, chunk;
+    pgasi_sendq_t *sq;
+    pgasi_ctl_t granted, chunk;
     pgasi_segment_wire_t wire;
-    uint64_t told[2];  /* by puts: as a line of inbox.h, told by messages and read on demand */
+    uint64_t told[2];  /* by puts: as a line of recv_queue.h, told by messages and read on demand */
     uint64_t seen[2];  /* what is being read of it */
     uint64_t position; /* by puts: the tail; a chunk counts as a whole */
     uint64_t phase;
@@ -43,10 +43,10 @@ struct far_channel {
     chunk_t chunks[]; /* PGAS_CHUNKS_MAX */
 };
 
-static pgasi_outbox_t *outbox_of(int ctx)
+static pgasi_sendq_t *outbox_of(int ctx)
 {
     pgasi_ctx_t *l = __atomic_load_n(&pgasi_ctxs[ctx], __ATOMIC_ACQUIRE);
-    return l ? __atomic_load_n(&l->outbox, __ATOMIC_ACQUIRE) : NULL;
+    return l ? __atomic_load_n(&l->sendq, __ATOMIC_ACQUIRE) : NULL;
 }
 
 static int state_of(const far_channel_t *far)
@@ -62,29 +62,29 @@ int pgasi_far_channel_state(const out_t *out)
 /* ---- notes ---- */
 
 /* A message to the rank of a destination, out of the order of what waits for it. False: not now. */
-static bool send_note(pgasi_outbox_t *ob, out_t *out, int port, const pgasi_note_t *note)
+static bool send_note(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *ctl)
 {
-    uint64_t header = pgasi_desc_header(PGASI_DESC_CHANNEL, sizeof *note, 0);
-    buffer_t *buffer = pgasi_out_buffer(ob, pgasi_desc_room(header), true);
+    uint64_t header = pgasi_desc_header(PGASI_DESC_CHANNEL, sizeof *ctl, 0);
+    buffer_t *buffer = pgasi_send_buffer(sq, pgasi_desc_room(header), true);
     if (!buffer)
         return false;
     memcpy(buffer->data, &header, sizeof header);
-    memcpy(buffer->data + sizeof header, note, sizeof *note);
+    memcpy(buffer->data + sizeof header, ctl, sizeof *ctl);
     buffer->used = pgasi_desc_room(header);
-    pgas_status_t status = pgasi_far_message(ob, out, port, buffer);
+    pgas_status_t status = pgasi_far_message(sq, out, ep, buffer);
     if (status == PGAS_ERR_AGAIN)
         buffer_release(buffer);
     return status == PGAS_OK;
 }
 
-static pgasi_note_t note_of(const pgasi_outbox_t *ob, const out_t *out, pgasi_note_what_t what)
+static pgasi_ctl_t note_of(const pgasi_sendq_t *sq, const out_t *out, pgasi_ctl_what_t what)
 {
-    pgasi_note_t note;
-    memset(&note, 0, sizeof note);
-    note.what = what;
-    note.port = (uint32_t)out->port;
-    note.ctx = (uint32_t)ob->ctx->index;
-    return note;
+    pgasi_ctl_t ctl;
+    memset(&ctl, 0, sizeof ctl);
+    ctl.what = what;
+    ctl.ep = (uint32_t)out->ep;
+    ctl.ctx = (uint32_t)sq->ctx->index;
+    return ctl;
 }
 
 /* ... and its process can be named here, to be woken: it is in the same PID namespace. */
@@ -96,48 +96,48 @@ static bool on_this_host(int rank)
     return false;
 }
 
-bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
+bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out)
 {
     out->ask_at = out->n_messages + ASK_AGAIN;
-    if (!pgasi_region.n_chunks || !pgasi_far_wants_channels(on_this_host(out->rank)))
+    if (!pgasi_chanmem.n_chunks || !pgasi_far_wants_channels(on_this_host(out->rank)))
         return true;
     if (!out->far) {
         far_channel_t *far = calloc(1, pgasi_far_channel_bytes());
         if (!far)
             return true;
-        far->ob = ob;
+        far->sq = sq;
         __atomic_store_n(&out->far, far, __ATOMIC_RELEASE);
     }
     int state = state_of(out->far);
     if (state != FAR_NONE && state != FAR_REFUSED)
         return true;
-    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_ASK);
+    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_ASK);
     /* the answer may come at once */
     __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED);
-    if (send_note(ob, out, PGASI_PORT_ANY, &note))
+    if (send_note(sq, out, PGASI_EP_ANY, &ctl))
         return true;
     __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
     out->ask_at = out->n_messages + PGASI_FAR_ASK_AFTER;
     return false;
 }
 
-static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
+static bool on_grant(far_channel_t *far, const pgasi_ctl_t *ctl, const char *data, size_t bytes)
 {
-    bool sane = bytes == sizeof far->wire && note->n == pgasi_region.n_first &&
-                note->channel < pgasi_region.n_channels && note->number < pgasi_region.n_chunks &&
-                note->n <= pgasi_region.n_chunks - note->number;
+    bool sane = bytes == sizeof far->wire && ctl->n == pgasi_chanmem.n_first &&
+                ctl->channel < pgasi_chanmem.n_channels && ctl->number < pgasi_chanmem.n_chunks &&
+                ctl->n <= pgasi_chanmem.n_chunks - ctl->number;
     if (state_of(far) != FAR_ASKED)
         return false;
     if (sane) {
-        far->granted = *note;
+        far->granted = *ctl;
         memcpy(&far->wire, data, bytes);
     }
     __atomic_store_n(&far->state,
-                     sane      ? FAR_GRANTED
-                     : note->n ? FAR_DECLINED
-                               : FAR_REFUSED,
+                     sane     ? FAR_GRANTED
+                     : ctl->n ? FAR_DECLINED
+                              : FAR_REFUSED,
                      __ATOMIC_RELEASE);
-    return sane || !note->n;
+    return sane || !ctl->n;
 }
 
 /* Told by whoever runs the message, and read by who may use the context. */
@@ -149,59 +149,60 @@ static void raise_told(far_channel_t *far, uint64_t position)
     }
 }
 
-static bool on_chunk(far_channel_t *far, const pgasi_note_t *note)
+static bool on_chunk(far_channel_t *far, const pgasi_ctl_t *ctl)
 {
     if (__atomic_load_n(&far->more, __ATOMIC_ACQUIRE) != FAR_ASKED)
         return false;
-    far->chunk = *note;
-    bool got = note->n == 1 && note->number < pgasi_region.n_chunks;
+    far->chunk = *ctl;
+    bool got = ctl->n == 1 && ctl->number < pgasi_chanmem.n_chunks;
     __atomic_store_n(&far->more, got ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
-    return got || !note->n;
+    return got || !ctl->n;
 }
 
-static bool on_told(far_channel_t *far, const pgasi_note_t *note)
+static bool on_told(far_channel_t *far, const pgasi_ctl_t *ctl)
 {
-    bool sane = note->position <= __atomic_load_n(&far->position, __ATOMIC_ACQUIRE);
+    bool sane = ctl->position <= __atomic_load_n(&far->position, __ATOMIC_ACQUIRE);
     if (sane)
-        raise_told(far, note->position);
+        raise_told(far, ctl->position);
     return sane;
 }
 
 /* About the channel of a context of this rank. */
-static bool take_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+static bool take_note(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
-    pgasi_outbox_t *ob = outbox_of((int)note->ctx);
-    out_t *out = ob ? &ob->out[note->port * ob->n_ranks + (uint32_t)source] : NULL;
+    pgasi_sendq_t *sq = outbox_of((int)ctl->ctx);
+    out_t *out = sq ? &sq->out[ctl->ep * sq->n_ranks + (uint32_t)source] : NULL;
     far_channel_t *far = out ? __atomic_load_n(&out->far, __ATOMIC_ACQUIRE) : NULL;
-    if (far && note->what == PGASI_NOTE_GRANT)
-        return on_grant(far, note, data, bytes);
-    if (far && note->what == PGASI_NOTE_CHUNK)
-        return on_chunk(far, note);
-    return far && note->what == PGASI_NOTE_TOLD && on_told(far, note);
+    if (far && ctl->what == PGASI_CTL_GRANT)
+        return on_grant(far, ctl, data, bytes);
+    if (far && ctl->what == PGASI_CTL_CHUNK)
+        return on_chunk(far, ctl);
+    return far && ctl->what == PGASI_CTL_TOLD && on_told(far, ctl);
 }
 
-bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+bool pgasi_far_channel_note(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
-    bool sane = note->what == PGASI_NOTE_STOP || note->what == PGASI_NOTE_GO;
+    bool sane = ctl->what == PGASI_CTL_STOP || ctl->what == PGASI_CTL_GO;
     if (sane)
-        pgasi_far_set_stop((int)note->port, source, note->position, note->what == PGASI_NOTE_STOP);
+        pgasi_far_set_stop((int)ctl->ep, source, ctl->position, ctl->what == PGASI_CTL_STOP);
     else
-        sane = take_note(note, source, data, bytes);
+        sane = take_note(ctl, source, data, bytes);
     if (sane)
         pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
     return sane;
 }
 
-void pgasi_far_channel_tell(int port, int source_rank, int source_ctx, uint64_t position)
+void pgasi_far_channel_tell(int ep, int source_rank, int source_ctx, uint64_t position)
 {
-    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_ctx, 0, 0, 0, 0, 0,
-                          position };
-    pgasi_note_tell(source_rank, &note, NULL, 0);
+    pgasi_ctl_t ctl = {
+        PGASI_CTL_TOLD, (uint32_t)ep, (uint32_t)source_ctx, 0, 0, 0, 0, 0, position
+    };
+    pgasi_ctl_send(source_rank, &ctl, NULL, 0);
 }
 
 /* ---- from messages to the channel ---- */
 
-static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_note_t *granted)
+static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_ctl_t *granted)
 {
     out->channel.first = granted->number;
     out->channel.n_first = granted->n;
@@ -209,18 +210,18 @@ static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_note_t *granted)
 }
 
 /* The region is within reach of stores. */
-static void go_by_stores(pgasi_outbox_t *ob, out_t *out, int dest, char *region)
+static void go_by_stores(pgasi_sendq_t *sq, out_t *out, int dest, char *region)
 {
     far_channel_t *far = out->far;
-    pgasi_line_t *line =
-        (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + far->granted.channel;
+    pgasi_channel_state_t *state =
+        (pgasi_channel_state_t *)(void *)(region + pgasi_chanmem.states_at) + far->granted.channel;
     set_chunks(out, far->chunks, &far->granted);
-    out->channel.chunks = region + pgasi_region.chunks_at;
-    out->channel.consumed = &line->consumed;
+    out->channel.chunks = region + pgasi_chanmem.chunks_at;
+    out->channel.consumed = &state->consumed;
     out->bell_number = pgasi_boot.node_size + out->rank;
     __atomic_store_n(&pgasi_bells[out->bell_number], (pgasi_bell_t *)(void *)region,
                      __ATOMIC_RELEASE);
-    pgasi_channel_begin(ob, out, dest);
+    pgasi_channel_begin(sq, out, dest);
 }
 
 static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
@@ -236,26 +237,26 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
 }
 
 /* Nothing comes of it: the chunks go back. */
-static void decline(pgasi_outbox_t *ob, out_t *out)
+static void decline(pgasi_sendq_t *sq, out_t *out)
 {
-    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_BACK);
-    note.channel = out->far->granted.channel;
+    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_BACK);
+    ctl.channel = out->far->granted.channel;
     for (uint32_t i = 0; i < out->far->granted.n; i++) {
-        note.number = out->far->granted.number + i;
-        send_note(ob, out, PGASI_PORT_ANY, &note);
+        ctl.number = out->far->granted.number + i;
+        send_note(sq, out, PGASI_EP_ANY, &ctl);
     }
     __atomic_store_n(&out->far->state, FAR_DECLINED, __ATOMIC_RELEASE);
 }
 
-void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
+void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     far_channel_t *far = out->far;
     pgasi_tp_key_t *key;
     uint64_t address;
     char *mapped;
-    if (pgasi_key_learn(ob->ctx, out->rank, &far->wire) != PGAS_OK ||
-        pgasi_heap_tail_of(ob->ctx, out->rank, &key, &address, &mapped) != PGAS_OK) {
-        decline(ob, out);
+    if (pgasi_key_learn(sq->ctx, out->rank, &far->wire) != PGAS_OK ||
+        pgasi_heap_tail_of(sq->ctx, out->rank, &key, &address, &mapped) != PGAS_OK) {
+        decline(sq, out);
         return;
     }
     bool by_stores =
@@ -264,16 +265,16 @@ void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
         pgasi_param.far_calls == PGASI_FAR_CALLS_PUT ||
         (pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO && pgasi_far_wants_channels(false));
     if (!by_stores && !by_puts) {
-        decline(ob, out);
+        decline(sq, out);
         return;
     }
-    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_JOIN);
-    note.channel = far->granted.channel;
-    note.by_put = !by_stores;
-    if (!send_note(ob, out, out->port, &note))
+    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_JOIN);
+    ctl.channel = far->granted.channel;
+    ctl.by_put = !by_stores;
+    if (!send_note(sq, out, out->ep, &ctl))
         return; /* next time */
     if (by_stores)
-        go_by_stores(ob, out, dest, mapped);
+        go_by_stores(sq, out, dest, mapped);
     else
         go_by_puts(out, key, address);
     __atomic_store_n(&far->state, FAR_JOINED, __ATOMIC_RELEASE);
@@ -291,30 +292,30 @@ bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p)
     }
     if (more == FAR_ASKED || (more == FAR_REFUSED && ++far->n_refused % ASK_AGAIN))
         return false;
-    pgasi_outbox_t *ob = far->ob;
-    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_MORE);
-    note.channel = far->granted.channel;
+    pgasi_sendq_t *sq = far->sq;
+    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_MORE);
+    ctl.channel = far->granted.channel;
     __atomic_store_n(&far->more, FAR_ASKED, __ATOMIC_RELAXED);
-    if (!send_note(ob, out, PGASI_PORT_ANY, &note))
+    if (!send_note(sq, out, PGASI_EP_ANY, &ctl))
         __atomic_store_n(&far->more, more, __ATOMIC_RELAXED);
     return false;
 }
 
 bool pgasi_far_channel_shrink(out_t *out, uint32_t number)
 {
-    pgasi_note_t note = note_of(out->far->ob, out, PGASI_NOTE_BACK);
-    note.channel = out->far->granted.channel;
-    note.number = number;
-    return send_note(out->far->ob, out, PGASI_PORT_ANY, &note);
+    pgasi_ctl_t ctl = note_of(out->far->sq, out, PGASI_CTL_BACK);
+    ctl.channel = out->far->granted.channel;
+    ctl.number = number;
+    return send_note(out->far->sq, out, PGASI_EP_ANY, &ctl);
 }
 
 /* ---- by puts ---- */
 
 /* One put from a buffer, which is the transport's until all its puts are done. */
-static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at,
+static pgas_status_t put(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer, uint64_t at,
                          const void *from, size_t bytes)
 {
-    pgasi_ctx_t *ctx = ob->ctx;
+    pgasi_ctx_t *ctx = sq->ctx;
     pgas_status_t status =
         ctx->tp->ops->put(ctx->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
     if (status < PGAS_OK)
@@ -323,16 +324,16 @@ static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer,
         buffer->n_uses++;
         pgasi_ctx_count(ctx, 1);
     }
-    count_issued(ob, out);
+    count_issued(sq, out);
     return PGAS_OK;
 }
 
 /* The header of a descriptor whose arguments have left. */
-static pgas_status_t show_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at)
+static pgas_status_t show_far(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer, uint64_t at)
 {
-    pgas_status_t status = ob->ctx->tp->ops->fence(ob->ctx->tp);
+    pgas_status_t status = sq->ctx->tp->ops->fence(sq->ctx->tp);
     return status < PGAS_OK ? status
-                            : put(ob, out, buffer, at, &buffer->shown, sizeof buffer->shown);
+                            : put(sq, out, buffer, at, &buffer->shown, sizeof buffer->shown);
 }
 
 bool pgasi_far_channel_owes(const out_t *out)
@@ -341,13 +342,13 @@ bool pgasi_far_channel_owes(const out_t *out)
 }
 
 /* PGAS_ERR_AGAIN, or the debt is gone, with the peer too. */
-pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
+pgas_status_t pgasi_far_channel_pay(pgasi_sendq_t *sq, const out_t *out)
 {
     if (!pgasi_far_channel_owes(out))
         return PGAS_OK;
     owed_t *owed = &out->far->owed;
     pgas_status_t status =
-        pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(ob, out, owed->buffer, owed->at);
+        pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(sq, out, owed->buffer, owed->at);
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_drop(owed->buffer);
@@ -358,21 +359,21 @@ pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
 /* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and
  * shows that, which moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
  * use has ended, or ends when the header has left. */
-static pgas_status_t put_desc(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at,
+static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, uint64_t at,
                               const char *body, size_t bytes, uint64_t header, uint64_t tail)
 {
     buffer->shown = header;
-    pgas_status_t status = put(ob, out, buffer, at + 8, body, bytes);
+    pgas_status_t status = put(sq, out, buffer, at + 8, body, bytes);
     if (status == PGAS_ERR_AGAIN)
         return status;
     if (status == PGAS_OK) {
         /* before it can be seen, as in show() */
         __atomic_store_n(&out->far->position, tail, __ATOMIC_RELEASE);
-        status = show_far(ob, out, buffer, at);
+        status = show_far(sq, out, buffer, at);
     }
     if (status == PGAS_ERR_AGAIN) {
         out->far->owed = (owed_t){ buffer, at };
-        pgasi_out_hold(ob, out);
+        pgasi_send_hold(sq, out);
         return PGAS_OK;
     }
     buffer_drop(buffer);
@@ -381,15 +382,15 @@ static pgas_status_t put_desc(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, 
 
 static uint64_t address_of(const far_channel_t *far, const chunk_t *chunk, uint64_t inside)
 {
-    return far->region + pgasi_region.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
+    return far->region + pgasi_chanmem.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
 }
 
 /* On to the next chunk: its first header is cleared before the descriptor that names it is
  * shown. */
-static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
+static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
 {
     far_channel_t *far = out->far;
-    buffer_t *buffer = pgasi_channel_find_chunk(out) ? pgasi_out_buffer(ob, 32, true) : NULL;
+    buffer_t *buffer = pgasi_channel_find_chunk(out) ? pgasi_send_buffer(sq, 32, true) : NULL;
     if (!buffer)
         return PGAS_ERR_AGAIN;
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1), base = far->position - inside;
@@ -400,10 +401,10 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
                       (uint64_t)!c->odd << PGASI_DESC_SLOT_SHIFT;
     memcpy(buffer->data, words, sizeof words);
     buffer->n_uses = 1;
-    pgas_status_t status = put(ob, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
+    pgas_status_t status = put(sq, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
     bool cleared = status == PGAS_OK;
     if (cleared)
-        status = put_desc(ob, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
+        status = put_desc(sq, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
                           base + pgasi_chunk_bytes);
     if (status != PGAS_OK) {
         if (!cleared || status == PGAS_ERR_AGAIN)
@@ -418,22 +419,22 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
 }
 
 /* Room for so many bytes in one piece at the tail, and a unit behind them. */
-static pgas_status_t make_room(pgasi_outbox_t *ob, out_t *out, uint64_t bytes)
+static pgas_status_t make_room(pgasi_sendq_t *sq, out_t *out, uint64_t bytes)
 {
-    pgas_status_t status = pgasi_far_channel_pay(ob, out);
+    pgas_status_t status = pgasi_far_channel_pay(sq, out);
     uint64_t inside = out->far->position & (pgasi_chunk_bytes - 1);
     if (status != PGAS_OK || bytes + PGASI_RING_UNIT <= pgasi_chunk_bytes - inside)
         return status;
-    status = next_chunk(ob, out);
-    return status == PGAS_OK ? pgasi_far_channel_pay(ob, out) : status;
+    status = next_chunk(sq, out);
+    return status == PGAS_OK ? pgasi_far_channel_pay(sq, out) : status;
 }
 
-pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes)
+pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes)
 {
-    return make_room(ob, out, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
+    return make_room(sq, out, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
 }
 
-pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes,
+pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes,
                                     bool batch)
 {
     far_channel_t *far = out->far;
@@ -445,7 +446,7 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
     uint64_t room = PGASI_ALIGN_UP(bytes + (batch ? 8 : 0), PGASI_RING_UNIT);
     if (PGAS_UNLIKELY(room > pgasi_chunk_bytes - 64))
         pgasi_fatal("call", "%zu bytes do not fit a chunk", bytes);
-    pgas_status_t status = make_room(ob, out, room);
+    pgas_status_t status = make_room(sq, out, room);
     buffer->n_uses = 1;
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN)
         buffer_drop(buffer);
@@ -453,7 +454,7 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
         return status;
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
-    return put_desc(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
+    return put_desc(sq, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
                     room, pgasi_desc_shown(header, far->phase), far->position + room);
 }
 
@@ -475,17 +476,18 @@ static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
     far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
     if (status == PGAS_OK)
         take_seen(far);
-    pgasi_ctx_count(far->ob->ctx, -1);
+    pgasi_ctx_count(far->sq->ctx, -1);
     far->reading = false;
 }
 
 void pgasi_far_channel_look(out_t *out)
 {
     far_channel_t *far = out->far;
-    pgasi_ctx_t *ctx = far->ob->ctx;
+    pgasi_ctx_t *ctx = far->sq->ctx;
     if (far->reading)
         return;
-    uint64_t at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t);
+    uint64_t at = far->region + pgasi_chanmem.states_at +
+                  far->granted.channel * sizeof(pgasi_channel_state_t);
     far->read.fn = was_read;
     pgas_status_t status = ctx->tp->ops->get(ctx->tp, out->rank, far->key, at, far->seen,
                                              sizeof far->seen, &far->read);
@@ -504,7 +506,7 @@ uint64_t pgasi_far_channel_head(out_t *out)
 
 size_t pgasi_far_channel_bytes(void)
 {
-    return pgasi_region.n_chunks
+    return pgasi_chanmem.n_chunks
                ? sizeof(far_channel_t) + (size_t)pgasi_param.chunks_max * sizeof(chunk_t)
                : 0;
 }
@@ -512,7 +514,7 @@ size_t pgasi_far_channel_bytes(void)
 void pgasi_far_channel_free(out_t *out)
 {
     if (out->far)
-        pgasi_out_free_buffer(out->far->owed.buffer);
+        pgasi_send_free_buffer(out->far->owed.buffer);
     free(out->far);
     out->far = NULL;
 }

@@ -1,7 +1,7 @@
-/** Channels to other nodes, the sender's side; region.h tells how a sender comes to one and has the
- *  receiver's side.
+/** Channels to other nodes, the sender's side; channel_memory.h tells how a sender comes to one and
+ *  has the receiver's side.
  *
- *  A channel is a ring of chunks in the receiver's memory, as on the node (inbox.h), and the
+ *  A channel is a ring of chunks in the receiver's memory, as on the node (recv_queue.h), and the
  *  receiver reads it in the same way. It is written in one of two ways:
  *  - by stores, where one host's memory can be mapped by the transport's key (fake nodes): all as
  *  on the node;
@@ -19,16 +19,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 
 /** Whether PGAS_FAR_CALLS wants channels to ranks of this host, or of others. */
 bool pgasi_far_wants_channels(bool same_host);
 
 /** What a receiver answers to a sender of this rank; data: what came behind the note. False: nobody
  *  asked. */
-bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes);
+bool pgasi_far_channel_note(const pgasi_ctl_t *note, int source, const char *data, size_t bytes);
 
 /** To the sender of a channel that is written by puts: chunks up to a position have been left. */
-void pgasi_far_channel_tell(int port, int source_rank, int source_ctx, uint64_t position);
+void pgasi_far_channel_tell(int ep, int source_rank, int source_ctx, uint64_t position);
 
 #endif

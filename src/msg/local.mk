@@ -1,4 +1,4 @@
 # floor 4: descriptors, channels, receive and send queues: small messages between threads of ranks
 libpgas_core_la_SOURCES += %D%/batch.c %D%/channel.c %D%/dispatch.c %D%/dispatch.h %D%/far.c \
-	%D%/far_channel.c %D%/far_channel.h %D%/inbox.c %D%/inbox.h %D%/out.h %D%/outbox.c %D%/outbox.h \
-	%D%/descriptor.h %D%/region.c %D%/region.h %D%/serve.c %D%/serve.h
+	%D%/far_channel.c %D%/far_channel.h %D%/recv_queue.c %D%/recv_queue.h %D%/send.h %D%/send_queue.c %D%/send_queue.h \
+	%D%/descriptor.h %D%/channel_memory.c %D%/channel_memory.h %D%/serve.c %D%/serve.h

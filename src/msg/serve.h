@@ -4,10 +4,10 @@
 
 #include "mem/ctx.h"
 #include "mem/thread.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 
-/** Around what handlers might do, elsewhere: with the inbox lock, sending through context 0. No
- *  context's lock is held, but a port's may be. */
+/** Around what handlers might do, elsewhere: with the receive lock, sending through context 0. No
+ *  context's lock is held, but an endpoint's may be. */
 pgasi_path_state_t pgasi_serve_begin(void);
 void pgasi_serve_end(pgasi_path_state_t before);
 /** The thread is inside of that, or runs a handler for any thread of the rank. */

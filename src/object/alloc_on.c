@@ -5,7 +5,7 @@
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "object/owner.h"
 #include "call/sync.h"
 #include "mem/alloc_zone.h"
@@ -77,7 +77,7 @@ pgas_status_t pgas_free_on(pgas_gptr_t ptr)
     request_t r = { 0, ptr, 0 };
     answer_t a;
     if (pgasi_self.in_handler)
-        return pgasi_outbox_call(rank, PGASI_DESC_ALLOC, &r, sizeof r, NULL, PGAS_FULL_WAIT);
+        return pgasi_sendq_call(rank, PGASI_DESC_ALLOC, &r, sizeof r, NULL, PGAS_FULL_WAIT);
     return ask(rank, &r, &a);
 }
 

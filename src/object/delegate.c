@@ -19,7 +19,7 @@
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "object/named.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "call/sync.h"
@@ -421,7 +421,7 @@ pgas_status_t pgas_object_destroy(pgas_object_t name)
 }
 
 /* In a handler. All operations run as handlers do that run for any thread: one that holds an object
- * never waits for the inbox lock, which others hold that wait for the object. */
+ * never waits for the receive lock, which others hold that wait for the object. */
 static pgas_status_t run_here(const request_t *r)
 {
     pgas_status_t status;

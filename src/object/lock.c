@@ -18,7 +18,7 @@
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "object/named.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "mem/ctx.h"
@@ -63,8 +63,7 @@ static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_st
 {
     uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
     message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
-    pgasi_outbox_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL,
-                      PGASI_FULL_ANSWER);
+    pgasi_sendq_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
 }
 
 static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t number)
@@ -190,8 +189,8 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
 static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
 {
     message_t m = { lock, number, (uint16_t)pgasi_self.slot, op, 0, 0, 0 };
-    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_DESC_LOCK, &m, sizeof m, NULL,
-                             PGAS_FULL_WAIT);
+    return pgasi_sendq_call(pgasi_named_rank(lock), PGASI_DESC_LOCK, &m, sizeof m, NULL,
+                            PGAS_FULL_WAIT);
 }
 
 static pgas_status_t check(pgas_lock_t lock)

@@ -11,8 +11,8 @@
 #include "t/unit/lone.c"
 #include "base/log.h"
 #include "call/handler.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "mem/thread.h"
 
 #define SEGMENT 4096
@@ -140,10 +140,10 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
 
 static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *data, size_t bytes)
 {
-    pgasi_parcel_piece_t piece = { id, total, offset };
+    pgasi_bulk_piece_t piece = { id, total, offset };
     size_t room = 8 + sizeof piece + (bytes + 7) / 8 * 8;
     char *desc = calloc(1, room);
-    uint64_t header = pgasi_desc_header(PGASI_DESC_PARCEL, sizeof piece + bytes, 1);
+    uint64_t header = pgasi_desc_header(PGASI_DESC_BULK, sizeof piece + bytes, 1);
     memcpy(desc, &header, 8);
     memcpy(desc + 8, &piece, sizeof piece);
     memcpy(desc + 8 + sizeof piece, data, bytes);
@@ -160,19 +160,19 @@ static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
     static uint64_t last_id;
     uint64_t first = choices >> 3;
     char *stream = exact(data, n_bytes, 0);
-    if (n_bytes >= sizeof(pgasi_parcel_head_t) && choices & 1) {
-        pgasi_parcel_head_t h;
+    if (n_bytes >= sizeof(pgasi_bulk_head_t) && choices & 1) {
+        pgasi_bulk_head_t h;
         memcpy(&h, stream, sizeof h);
         h.n_parts %= 4;
-        h.port = PGASI_PORT_ANY;
+        h.ep = PGASI_EP_ANY;
         h.wire &= UINT32_MAX | PGASI_WIRE_ARRIVED;
-        h.args_at = (uint32_t)(sizeof h + h.n_parts * sizeof(pgasi_parcel_part_t));
+        h.args_at = (uint32_t)(sizeof h + h.n_parts * sizeof(pgasi_bulk_part_t));
         h.args_bytes %= 16;
         h.head_bytes = h.args_at + 16;
         h.handler = choices & 2 ? echo : nothing;
         memcpy(stream, &h, sizeof h);
         for (size_t i = 0, copied = 0; i < h.n_parts && h.head_bytes <= n_bytes; i++) {
-            pgasi_parcel_part_t part;
+            pgasi_bulk_part_t part;
             memcpy(&part, stream + sizeof h + i * sizeof part, sizeof part);
             part.mode %= 3;
             bool last = i + 1u == h.n_parts;
@@ -201,7 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     if (n_bytes < 2)
         return 0;
     unsigned way = data[0], choices = data[1];
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     if (way % 4 == 0)
         as_message(data + 2, n_bytes - 2, choices);
     else if (way % 4 == 1)
@@ -210,7 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         as_parcel(data + 2, n_bytes - 2, choices);
     else
         as_request(data + 2, n_bytes - 2, choices);
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
     require(pgasi_self.in_handler == 0, "no handler is left running");
     while (pgas_progress() > 0) { /* answers come back to us */
     }

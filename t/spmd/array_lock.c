@@ -12,7 +12,7 @@
  *   source: pgas/array.h, locks
  */
 #include <pthread.h>
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "pgas/array.h"
 #include "t/spmd/job.h"
 
@@ -296,10 +296,10 @@ static void own_locks_send_nothing(void)
     uint64_t first = 0, n = 0;
     pgas_quiesce();
     int n_bad = pgas_array_range(array, -1, &first, &n) != PGAS_OK;
-    uint64_t sent = pgasi_outboxes_sent();
+    uint64_t sent = pgasi_sendqs_sent();
     for (uint64_t i = first; i < first + n; i++)
         n_bad += pgas_array_wlock(array, i) != PGAS_OK || pgas_array_unlock(array, i) != PGAS_OK;
-    spmd_ok(n_bad == 0 && n > 0 && pgasi_outboxes_sent() == sent,
+    spmd_ok(n_bad == 0 && n > 0 && pgasi_sendqs_sent() == sent,
             "a lock of the own rank sends nothing");
 }
 

@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "boot/boot.h"
 #include "bcast/bcast.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "bcast/tree.h"
 #include "t/spmd/job.h"
 
@@ -333,17 +333,17 @@ static int n_unlike(int n_slots, int n_expected)
 {
     int n = 0;
     for (int i = 0; i < PGAS_THREADS_MAX; i++) {
-        bool meant = i < n_slots && pgasi_port_of_slot(i) >= 0;
+        bool meant = i < n_slots && pgasi_ep_of_slot(i) >= 0;
         n += __atomic_exchange_n(&runs_of[i], 0, __ATOMIC_RELAXED) != (meant ? n_expected : 0);
     }
     return n;
 }
 
-static int with_ports(int n_slots)
+static int with_eps(int n_slots)
 {
     int n = 0;
     for (int i = 0; i < n_slots; i++)
-        n += pgasi_port_of_slot(i) >= 0;
+        n += pgasi_ep_of_slot(i) >= 0;
     return n;
 }
 
@@ -354,7 +354,7 @@ static void every_thread(void)
     pgas_sync_error_t error;
     pthread_t thread[N_WORKERS];
     worker_t worker[N_WORKERS];
-    pgas_status_t expected = with_ports(1 + N_WORKERS) == 1 + N_WORKERS ? PGAS_OK : PGAS_ERR_LIMIT;
+    pgas_status_t expected = with_eps(1 + N_WORKERS) == 1 + N_WORKERS ? PGAS_OK : PGAS_ERR_LIMIT;
     int n_bad = 0;
     n_wrong = 0;
     pgas_quiesce();
@@ -366,7 +366,7 @@ static void every_thread(void)
         n_bad += pthread_create(&thread[i], NULL, work, &worker[i]) != 0;
     while (__atomic_load_n(&n_ready, __ATOMIC_ACQUIRE) < N_WORKERS)
         pgas_progress();
-    n_bad += with_ports(N_WORKERS + 2) == N_WORKERS + 2 &&
+    n_bad += with_eps(N_WORKERS + 2) == N_WORKERS + 2 &&
              pgas_consumers_start(N_WORKERS + 1, 2) != PGAS_OK;
     pgas_barrier(NULL);
     pgas_status_t status = broadcast_to_threads(on_each, &error);
@@ -377,10 +377,10 @@ static void every_thread(void)
             "threads of the program, not consumers; those beyond PGAS_LANES are told of");
     pgas_barrier(NULL);
     n_bad += broadcast_to_threads(each_waits, &error) != expected || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_elsewhere == n_ranks * with_ports(1 + N_WORKERS),
+    spmd_ok(n_bad + n_wrong == 0 && n_elsewhere == n_ranks * with_eps(1 + N_WORKERS),
             "and handlers that block, once a thread");
     n_bad +=
-        with_ports(N_WORKERS + 2) == N_WORKERS + 2 && pgas_consumers_stop(N_WORKERS + 1) != PGAS_OK;
+        with_eps(N_WORKERS + 2) == N_WORKERS + 2 && pgas_consumers_stop(N_WORKERS + 1) != PGAS_OK;
     __atomic_store_n(&work_over, 1, __ATOMIC_RELEASE);
     for (int i = 0; i < N_WORKERS; i++)
         n_bad += pthread_join(thread[i], NULL) != 0 || worker[i].bad != 0;
@@ -393,17 +393,17 @@ static void every_thread(void)
 /* As if the thread left between the look at who is there and its turn. */
 static void a_thread_that_leaves(void)
 {
-    int port = pgasi_port_of_slot(0), last = n_ranks - 1, n_bad = 0;
+    int ep = pgasi_ep_of_slot(0), last = n_ranks - 1, n_bad = 0;
     pgas_sync_error_t error = { PGAS_OK, 0, 0 };
     if (me == last)
-        pgasi_port_set_left(port, true);
+        pgasi_ep_set_left(ep, true);
     pgas_barrier(NULL);
     if (me == 0)
         n_bad += broadcast_to_threads(on_each, &error) != PGAS_ERR_PEER || error.rank != last ||
                  error.handler != on_each;
     pgas_barrier(NULL);
     if (me == last)
-        pgasi_port_set_left(port, false);
+        pgasi_ep_set_left(ep, false);
     n_bad += pgas_quiesce() != PGAS_OK || n_unlike(me != last, 1) != 0;
     spmd_is_int(n_bad, 0,
                 "a thread that leaves before its turn: the counter falls all the same, and names "

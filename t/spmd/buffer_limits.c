@@ -10,9 +10,9 @@
  */
 #include "base/checks.h"
 #include "base/param.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
-#include "bulk/parcel.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
+#include "bulk/bulk.h"
 #include "msg/descriptor.h"
 #include "t/handlers.h"
 #include "t/spmd/job.h"
@@ -95,23 +95,23 @@ static void pulls_wait_for_room(void)
 static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
 {
     static struct {
-        pgasi_parcel_head_t head;
-        pgasi_parcel_part_t part;
+        pgasi_bulk_head_t head;
+        pgasi_bulk_part_t part;
         unsigned char data[HALF];
     } stream;
     memset(&stream, 0, sizeof stream);
     stream.head.head_bytes = stream.head.args_at = offsetof(__typeof__(stream), data);
     stream.head.handler = whole;
     stream.head.n_parts = 1;
-    stream.part = (pgasi_parcel_part_t){ HALF, 0, PGAS_NULL, PGAS_BUFFER_COPY, 0, 0 };
+    stream.part = (pgasi_bulk_part_t){ HALF, 0, PGAS_NULL, PGAS_BUFFER_COPY, 0, 0 };
     memcpy(stream.data, memory, HALF);
     pgas_status_t status = PGAS_OK;
     to = PGASI_MIN(to, sizeof stream);
     for (size_t at = from; at < to && status == PGAS_OK; at += 1024) {
-        pgasi_parcel_piece_t piece = { id, sizeof stream, at };
-        status = pgasi_outbox_call_pair(job_right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL,
-                                        &piece, sizeof piece, (const char *)&stream + at,
-                                        PGASI_MIN(to - at, (size_t)1024), PGAS_FULL_WAIT);
+        pgasi_bulk_piece_t piece = { id, sizeof stream, at };
+        status = pgasi_sendq_call_pair(job_right(), PGASI_EP_ANY, false, PGASI_DESC_BULK, &piece,
+                                       sizeof piece, (const char *)&stream + at,
+                                       PGASI_MIN(to - at, (size_t)1024), PGAS_FULL_WAIT);
     }
     return status;
 }

@@ -28,8 +28,8 @@
 #include "boot/hooks.h"
 #include "msg/far_channel.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -70,19 +70,19 @@ static bool wants_stores(void)
 {
     bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO ||
                pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
-    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault &&
+    return may && pgasi_chanmem.n_chunks && !over_wire() && !*pgasi_param.fault &&
            !pgasi_hooks.wrap_transport;
 }
 
 static bool wants_puts(void)
 {
-    return pgasi_param.far_calls == PGASI_FAR_CALLS_PUT && pgasi_region.n_chunks;
+    return pgasi_param.far_calls == PGASI_FAR_CALLS_PUT && pgasi_chanmem.n_chunks;
 }
 
 /* Chunks enough for everybody. */
 static bool is_ample(void)
 {
-    return pgasi_region.n_channels >= 256;
+    return pgasi_chanmem.n_channels >= 256;
 }
 
 static pgas_channel_info_t look(pgas_thread_t target)
@@ -397,7 +397,7 @@ static uint32_t n_granted(void)
 {
     uint32_t n = 0, high;
     uint64_t n_refused;
-    pgasi_region_count(&n, &high, &n_refused);
+    pgasi_chanmem_count(&n, &high, &n_refused);
     return n;
 }
 
@@ -505,18 +505,18 @@ static void a_channel_grows_and_shrinks(void)
             (int)all[1]);
 }
 
-static void tell(pgasi_note_what_t what, int ctx, uint32_t channel, uint32_t number,
+static void tell(pgasi_ctl_what_t what, int ctx, uint32_t channel, uint32_t number,
                  uint64_t position)
 {
-    pgasi_note_t note;
+    pgasi_ctl_t note;
     memset(&note, 0, sizeof note);
     note.what = what;
     note.ctx = (uint32_t)ctx;
     note.channel = channel;
     note.number = number;
-    note.n = pgasi_region.n_first;
+    note.n = pgasi_chanmem.n_first;
     note.position = position;
-    pgasi_outbox_answer(peer, PGASI_DESC_CHANNEL, &note, sizeof note, NULL, 0);
+    pgasi_sendq_answer(peer, PGASI_DESC_CHANNEL, &note, sizeof note, NULL, 0);
 }
 
 /* Each rank to the next; what comes back would be more notes. The last context is nobody's. */
@@ -524,20 +524,20 @@ static int tell_nonsense(void)
 {
     int mine = pgasi_self.ctx->index, unused = pgasi_n_ctxs - 1, n = 0;
     for (uint32_t c = 0; c < 8; c++, n += 3) {
-        tell(PGASI_NOTE_JOIN, mine, c, 0, 0); /* this one has joined, or was never granted */
-        tell(PGASI_NOTE_BACK, unused, c, 2 * c, 0);
-        tell(PGASI_NOTE_MORE, unused, c, 0, 0);
+        tell(PGASI_CTL_JOIN, mine, c, 0, 0); /* this one has joined, or was never granted */
+        tell(PGASI_CTL_BACK, unused, c, 2 * c, 0);
+        tell(PGASI_CTL_MORE, unused, c, 0, 0);
     }
-    tell(PGASI_NOTE_ASK, mine, 0, 0, 0);
-    tell(PGASI_NOTE_JOIN, mine, UINT32_MAX, 0, 0);
-    tell(PGASI_NOTE_BACK, mine, 0, UINT32_MAX, 0);
-    tell(PGASI_NOTE_GRANT, mine, 0, 0, 0);
-    tell(PGASI_NOTE_GRANT, unused, 0, 0, 0);
-    tell(PGASI_NOTE_CHUNK, mine, 0, 0, 0);
-    tell(PGASI_NOTE_TOLD, mine, 0, 0, UINT64_C(1) << 60);
-    tell((pgasi_note_what_t)99, mine, 0, 0, 0);
-    tell(PGASI_NOTE_ASK, 1000, 0, 0, 0);
-    pgasi_outbox_answer(peer, PGASI_DESC_CHANNEL, &n, sizeof n, NULL, 0);
+    tell(PGASI_CTL_ASK, mine, 0, 0, 0);
+    tell(PGASI_CTL_JOIN, mine, UINT32_MAX, 0, 0);
+    tell(PGASI_CTL_BACK, mine, 0, UINT32_MAX, 0);
+    tell(PGASI_CTL_GRANT, mine, 0, 0, 0);
+    tell(PGASI_CTL_GRANT, unused, 0, 0, 0);
+    tell(PGASI_CTL_CHUNK, mine, 0, 0, 0);
+    tell(PGASI_CTL_TOLD, mine, 0, 0, UINT64_C(1) << 60);
+    tell((pgasi_ctl_what_t)99, mine, 0, 0, 0);
+    tell(PGASI_CTL_ASK, 1000, 0, 0, 0);
+    pgasi_sendq_answer(peer, PGASI_DESC_CHANNEL, &n, sizeof n, NULL, 0);
     return n + 10;
 }
 
@@ -566,14 +566,14 @@ static void who_gets_none_is_counted(void)
     bool printed = f && pgas_stats_print(f) == PGAS_OK;
     if (f)
         fclose(f);
-    pgasi_region_count(&n, &high, &refused);
+    pgasi_chanmem_count(&n, &high, &refused);
     char words[64];
     snprintf(words, sizeof words, "at most %u, refused %llu;", (unsigned)high,
              (unsigned long long)refused);
     pgas_allreduce(NULL, &refused, &all, 1, PGAS_UINT64, PGAS_SUM);
-    bool tiny = pgasi_region.n_chunks && wants_puts() && !is_ample();
+    bool tiny = pgasi_chanmem.n_chunks && wants_puts() && !is_ample();
     spmd_ok(printed && strstr(text, words) && (all > 0) >= tiny && (all > 0) <= !is_ample() &&
-                n <= pgasi_region.n_chunks,
+                n <= pgasi_chanmem.n_chunks,
             "channels that were asked for in vain are counted and told");
 }
 
@@ -605,8 +605,8 @@ static void stores_are_in_place(void)
     if (good)
         memcpy(args, words, sizeof words);
     spmd_barrier();
-    size_t chunks = pgasi_region.n_chunks < 256 ? pgasi_region.n_chunks : 256;
-    bool seen = chunks && memmem(pgasi_heap_tail() + pgasi_region.chunks_at,
+    size_t chunks = pgasi_chanmem.n_chunks < 256 ? pgasi_chanmem.n_chunks : 256;
+    bool seen = chunks && memmem(pgasi_heap_tail() + pgasi_chanmem.chunks_at,
                                  chunks * pgasi_chunk_bytes, words, sizeof words);
     spmd_ok(good && seen == (wants_stores() && n_ranks > 1),
             "by stores arguments are built where the target reads them");

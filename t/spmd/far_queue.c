@@ -12,7 +12,7 @@
  */
 #include <sched.h>
 #include "base/param.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
 
@@ -61,14 +61,14 @@ static uint64_t send_until_refused(uint64_t *n_sent)
 /* Batches of the own thread: that waited for room, and that left as their order asked. */
 static uint64_t waited(void)
 {
-    const pgasi_outbox_t *outbox = pgasi_self.ctx->outbox;
-    return outbox ? pgasi_outbox_stats(outbox)->n_queued : 0;
+    const pgasi_sendq_t *sendq = pgasi_self.ctx->sendq;
+    return sendq ? pgasi_sendq_stats(sendq)->n_queued : 0;
 }
 
 static uint64_t published(void)
 {
-    const pgasi_outbox_t *outbox = pgasi_self.ctx->outbox;
-    return outbox ? pgasi_outbox_stats(outbox)->published[PGASI_PUBLISH_ORDER] : 0;
+    const pgasi_sendq_t *sendq = pgasi_self.ctx->sendq;
+    return sendq ? pgasi_sendq_stats(sendq)->published[PGASI_PUBLISH_ORDER] : 0;
 }
 
 static void stopped_and_on_again(void)

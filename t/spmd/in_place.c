@@ -14,8 +14,8 @@
  */
 #include <pthread.h>
 #include "base/rng.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 #include "t/handlers.h"
 #include "t/spmd/job.h"
@@ -64,7 +64,7 @@ static void fill(char *args, uint64_t number)
 static bool lies_at_target(int peer, const void *args)
 {
     pgasi_channel_t channel;
-    pgasi_inbox_open(pgasi_boot.local_of[peer], PGASI_PORT_ANY, pgasi_self.ctx->index, &channel);
+    pgasi_recvq_open(pgasi_boot.local_of[peer], PGASI_EP_ANY, pgasi_self.ctx->index, &channel);
     const char *first = channel.chunks + channel.first * pgasi_chunk_bytes;
     return (const char *)args >= first &&
            (const char *)args < first + channel.n_first * pgasi_chunk_bytes;

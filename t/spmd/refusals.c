@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/graph.h"

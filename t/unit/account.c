@@ -56,7 +56,7 @@ static void it_covers_what_is_mapped(void)
     int n_bad = 0;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
         n_bad += lone_init(8, params[i]) != PGAS_OK ||
-                 printed_item("channels into this rank") != lone_inbox_bytes;
+                 printed_item("channels into this rank") != lone_recvq_bytes;
         pgas_finalize();
     }
     is_int(n_bad, 0,

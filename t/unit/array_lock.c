@@ -7,8 +7,8 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "msg/serve.h"
 #include "mem/thread.h"
@@ -90,7 +90,7 @@ int main(void)
     ok(n > 0 && n <= MOST, "after a while without others the home looks seldom again");
     pgasi_hooks.poll[PGASI_LAYER_ARRAY] = array_rounds;
     pgas_array_destroy(array);
-    lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* rank 1's answers */
+    lone_consumed = pgasi_sendqs_sent() - pgasi_recvq_consumed(); /* rank 1's answers */
     pgas_finalize();
     return done();
 }

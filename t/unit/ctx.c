@@ -6,7 +6,7 @@
  *         barrier.) */
 #include <pthread.h>
 #include "base/clock.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 #include "t/tap.h"

@@ -12,8 +12,8 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/progress.h"
 #include "call/sync.h"
 #include "mem/thread.h"
@@ -54,11 +54,11 @@ static void answer(int rank, uint32_t id, uint32_t token)
     uint64_t words[2] = { pgasi_desc_header(id, sizeof(pgasi_desc_ack_t), 0) };
     pgasi_desc_ack_t ack = { token, PGAS_OK, 0 };
     memcpy(words + 1, &ack, sizeof ack);
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     pgasi_self.in_handler++;
     pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), rank);
     pgasi_self.in_handler--;
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
 }
 
 static void fill_ring(int rank)
@@ -213,7 +213,7 @@ static void handlers_queue(int rank)
                 pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || poured != PGAS_ERR_AGAIN;
     pgasi_peer_died(rank);
-    while (pgasi_outbox_held(pgasi_ctxs[PGASI_CTX_SERVICE]->outbox))
+    while (pgasi_sendq_held(pgasi_ctxs[PGASI_CTX_SERVICE]->sendq))
         pgas_progress();
     is_int(n_bad, 0, "what handlers queued for it is dropped");
     n_bad = pgas_call(0, pour, &rank, sizeof rank, NULL) != PGAS_OK;
@@ -318,7 +318,7 @@ int main(void)
     names_and_functions(9);
     reports();
     /* what the dead will never take */
-    lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed();
+    lone_consumed = pgasi_sendqs_sent() - pgasi_recvq_consumed();
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     pgasi_log_set_fd(stderr_fd);
     return done();

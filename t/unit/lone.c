@@ -11,13 +11,13 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 
 #define RANKS_MAX 64
 
 pgasi_boot_t pgasi_boot = { .rank = -1 };
 uint64_t lone_sent, lone_consumed;
-size_t lone_inbox_bytes;
+size_t lone_recvq_bytes;
 
 static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
@@ -42,7 +42,7 @@ static void open_senders(void)
 {
     for (int r = 1; r < n_ranks; r++) {
         pgasi_boot.node_rank = r;
-        pgasi_inbox_open(0, PGASI_PORT_ANY, LONE_CTX, &sender[r]);
+        pgasi_recvq_open(0, PGASI_EP_ANY, LONE_CTX, &sender[r]);
     }
     pgasi_boot.node_rank = 0;
 }
@@ -52,10 +52,10 @@ pgasi_channel_t lone_sender(int rank)
     return sender[rank];
 }
 
-pgasi_channel_t lone_receiver(int rank, int port, int ctx)
+pgasi_channel_t lone_receiver(int rank, int ep, int ctx)
 {
     pgasi_channel_t channel;
-    pgasi_inbox_open(rank, port, ctx, &channel);
+    pgasi_recvq_open(rank, ep, ctx, &channel);
     return channel;
 }
 
@@ -244,7 +244,7 @@ pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *m
                                     void **addr_of)
 {
     if (!want_huge)
-        lone_inbox_bytes = bytes;
+        lone_recvq_bytes = bytes;
     for (int i = 0; i < n_ranks; i++) {
         addr_of[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

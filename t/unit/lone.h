@@ -9,7 +9,7 @@
 #define T_UNIT_LONE_H
 
 #include <stdint.h>
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "pgas/pgas.h"
 
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */
@@ -24,7 +24,7 @@ pgasi_channel_t lone_sender(int rank);
 pgasi_channel_t lone_receiver(int rank, int port, int ctx);
 
 /** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */
-extern size_t lone_inbox_bytes;
+extern size_t lone_recvq_bytes;
 
 /** Bytes that other ranks sent and consumed, for pgas_quiesce and pgas_finalize. */
 extern uint64_t lone_sent, lone_consumed;

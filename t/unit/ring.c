@@ -3,14 +3,14 @@
  *       naive writer puts there is what the library runs, over many passes, with the reader far
  *       behind or at once
  * needs: tsan-ok
- * source: src/msg/inbox.h, descriptor.h; the other rank is a thread with code of its own; seeded
- * model test */
+ * source: src/msg/recv_queue.h, descriptor.h; the other rank is a thread with code of its own;
+ * seeded model test */
 #include <pthread.h>
 #include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 #include "mem/ctx.h"
 #include "t/tap.h"
@@ -172,10 +172,10 @@ static void *reader_main(void *arg)
  * tail is stored. */
 static int call_and_count(const char *args, size_t bytes)
 {
-    uint64_t before = pgasi_outboxes_sent();
+    uint64_t before = pgasi_sendqs_sent();
     int status = bytes == 8 ? pgas_call(1, numbered, args, 8, NULL)
                             : pgas_call(1, numbered, args, bytes, NULL);
-    return status != PGAS_OK || pgasi_outboxes_sent() - before < round_up(8 + bytes);
+    return status != PGAS_OK || pgasi_sendqs_sent() - before < round_up(8 + bytes);
 }
 
 /* We send to rank 1, directly and gathered; the naive reader must find every call in order. */
@@ -186,7 +186,7 @@ static int send_to_reader(bool slow, uint64_t seed)
     pthread_t thread;
     pgas_agg_t *agg = NULL;
     int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
-    reader.at = first_place(lone_receiver(1, PGASI_PORT_ANY, PGASI_CTX_FIRST_OWN));
+    reader.at = first_place(lone_receiver(1, PGASI_EP_ANY, PGASI_CTX_FIRST_OWN));
     reader.consumed = (uint64_t *)(uintptr_t)reader.at.channel.consumed;
     pgasi_rng_seed(&rng, seed);
     pthread_create(&thread, NULL, reader_main, &reader);
@@ -211,7 +211,7 @@ static int send_to_reader(bool slow, uint64_t seed)
     }
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     pthread_join(thread, NULL);
-    n_bad += reader.at.left + reader.at.offset != pgasi_outboxes_sent();
+    n_bad += reader.at.left + reader.at.offset != pgasi_sendqs_sent();
     return n_bad + reader.n_bad;
 }
 
@@ -311,8 +311,8 @@ static bool job(const char *params, int (*body)(uint64_t seed), uint64_t seed, b
     bool good = lone_init(3, params) == PGAS_OK;
     good = (body(seed) == 0) == want_good && good;
     /* For finalize: the others consumed what we sent, what they sent is what we have. */
-    lone_consumed = pgasi_outboxes_sent();
-    lone_sent = pgasi_inbox_consumed();
+    lone_consumed = pgasi_sendqs_sent();
+    lone_sent = pgasi_recvq_consumed();
     return pgas_finalize() == PGAS_OK && good;
 }
 

@@ -17,8 +17,8 @@
 #include "boot/boot.h"
 #include "bcast/bcast.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "call/task.h"
 #include "mem/thread.h"
 #include "t/tap.h"
@@ -60,11 +60,11 @@ static void receive(uint32_t id, const void *args, size_t bytes, int rank)
     static uint64_t words[ARGS_MAX / 8 + 2];
     words[0] = pgasi_desc_header(id, bytes, 0);
     memcpy(words + 1, args, bytes);
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), rank);
     pgasi_handlers_leave(before);
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
 }
 
 /* Words that are there, in the places of others. */

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include "base/rng.h"
 #include "call/handler.h"
-#include "msg/inbox.h"
+#include "msg/recv_queue.h"
 #include "call/notify.h"
 #include "call/progress.h"
 #include "msg/serve.h"
@@ -42,11 +42,11 @@ static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_
     memcpy(words + 1, &ack, sizeof ack);
     if (bytes)
         memcpy(words + 2, data, bytes);
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     pgasi_self.in_handler++;
     pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), 1);
     pgasi_self.in_handler--;
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
 }
 
 static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data,
@@ -299,8 +299,8 @@ static void ended_twice(void)
         pgas_sync_fini(&other[i]);
 }
 
-/* Answers run one at a time: a thread that serves nobody takes the inbox for one, and gives it
- * back. */
+/* Answers run one at a time: a thread that serves nobody takes the receive queue for one, and gives
+ * it back. */
 static uint64_t answer_begun, answer_ended, end_begun, end_ended;
 
 static void *answer_from_outside(void *arg)
@@ -318,7 +318,7 @@ static void answered_from_outside(void)
     pgas_sync_t sync;
     bool early = false;
     pgas_sync_init(&sync, 2);
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     pthread_create(&thread, NULL, answer_from_outside, &sync);
     while (!__atomic_load_n(&answer_begun, __ATOMIC_ACQUIRE))
         sched_yield();
@@ -327,17 +327,17 @@ static void answered_from_outside(void)
         early = __atomic_load_n(&answer_ended, __ATOMIC_ACQUIRE) ||
                 __atomic_load_n(&sync.count, __ATOMIC_ACQUIRE) != 2;
     }
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
     pthread_join(thread, NULL);
     ok(!early && sync.count == 1 && sync.status == PGAS_ERR_NOT_FOUND,
        "an answer from outside waits for those that run");
-    bool given_back = pgasi_inbox_try_lock();
+    bool given_back = pgasi_recv_try_lock();
     if (given_back)
-        pgasi_inbox_unlock();
+        pgasi_recv_unlock();
     ok(given_back, "and lets others run again");
     pgasi_path_state_t before = pgasi_serve_begin();
     pgasi_sync_answered(sync.token, PGAS_OK, 1, 3);
-    bool kept = !pgasi_inbox_try_lock() && pgasi_is_serving();
+    bool kept = !pgasi_recv_try_lock() && pgasi_is_serving();
     pgasi_serve_end(before);
     ok(kept && sync.count == 0, "an answer from inside changes nothing of that");
     pgas_sync_fini(&sync);
@@ -358,7 +358,7 @@ static void ended_from_outside(void)
     pgas_sync_t sync;
     bool early = false;
     pgas_sync_init(&sync, 1);
-    pgasi_inbox_lock();
+    pgasi_recv_lock();
     pthread_create(&thread, NULL, end_from_outside, &sync);
     while (!__atomic_load_n(&end_begun, __ATOMIC_ACQUIRE))
         sched_yield();
@@ -366,11 +366,11 @@ static void ended_from_outside(void)
         sched_yield();
         early = __atomic_load_n(&end_ended, __ATOMIC_ACQUIRE);
     }
-    pgasi_inbox_unlock();
+    pgasi_recv_unlock();
     pthread_join(thread, NULL);
-    bool given_back = pgasi_inbox_try_lock();
+    bool given_back = pgasi_recv_try_lock();
     if (given_back)
-        pgasi_inbox_unlock();
+        pgasi_recv_unlock();
     ok(!early && given_back,
        "the end of a counter in use waits for answers that run, and lets others run again");
 }

@@ -1,14 +1,15 @@
-/** Parcels: calls that do not fit one descriptor, or whose buffers must be fetched. A parcel is a
- *  stream of bytes,
+/** Bulk messages: calls that do not fit one descriptor, or whose buffers must be fetched. A bulk
+ *  message is a stream of bytes,
  *
  *      head, parts (one per buffer), keys of segments, arguments | copied buffers, each padded to 8
  *
- *  that travels as descriptors of PGASI_DESC_PARCEL: one if it fits, else one for each piece, in
- *  order, to the port of the call's target. The call runs there when the stream is complete and
+ *  that travels as descriptors of PGASI_DESC_BULK: one if it fits, else one for each piece, in
+ *  order, to the endpoint of the call's target. The call runs there when the stream is complete and
  *  every pulled buffer has been read; on a handler thread if its handler may wait. What is read is
- *  read under the inbox lock, for all ports; then the port is told that the call is ready. */
-#ifndef PGASI_PARCEL_H
-#define PGASI_PARCEL_H
+ *  read under the receive lock, for all endpoints; then the endpoint is told that the call is
+ *  ready. */
+#ifndef PGASI_BULK_H
+#define PGASI_BULK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,10 +25,10 @@
 
 /** Stands before each piece. */
 typedef struct {
-    uint64_t id;     /* of the parcel at its source rank */
+    uint64_t id;     /* of the bulk message at its source rank */
     uint64_t total;  /* bytes of the stream */
     uint64_t offset; /* of this piece in it */
-} pgasi_parcel_piece_t;
+} pgasi_bulk_piece_t;
 
 typedef struct {
     uint32_t head_bytes; /* of the stream up to the first copied buffer, a multiple of 8 */
@@ -38,12 +39,12 @@ typedef struct {
     /* token of a counter at the source that falls when all is read; 0: none */
     uint32_t local;
     uint32_t open;           /* the entry of the source's table of open pulls */
-    uint32_t port;           /* at which the call runs */
+    uint32_t ep;             /* at which the call runs */
     uint32_t reply_key_at_8; /* as key_at_8 */
     uint64_t reply_bytes;    /* 0: no reply is wanted */
     uint64_t reply_address;  /* at the source */
     pgas_gptr_t reply_ptr;   /* the same, if it lies in a segment */
-} pgasi_parcel_head_t;
+} pgasi_bulk_head_t;
 
 typedef struct {
     uint64_t bytes;
@@ -51,36 +52,36 @@ typedef struct {
     pgas_gptr_t ptr;  /* push: where it is; pull: the source, if it lies in a segment */
     uint32_t mode;
     uint16_t helper, key_at_8; /* the segment's key: place in the head by 8, 0 if there is none */
-} pgasi_parcel_part_t;
+} pgasi_bulk_part_t;
 
 /** What the target asks for when it can read a buffer in no other way, and what it gets. */
 typedef struct {
     uint64_t offset, bytes;
-    uint64_t number; /* of the parcel at the target; 0: as a reply */
+    uint64_t number; /* of the bulk message at the target; 0: as a reply */
     uint32_t open, part;
-} pgasi_parcel_ask_t;
+} pgasi_bulk_ask_t;
 typedef struct {
     uint64_t offset, number;
     uint32_t part;
     int32_t status;
-} pgasi_parcel_data_t;
-/** To the port of a call whose buffers have been read, by this rank itself. */
+} pgasi_bulk_data_t;
+/** To the endpoint of a call whose buffers have been read, by this rank itself. */
 typedef struct {
-    uint64_t number; /* of the parcel here */
-} pgasi_parcel_ready_t;
+    uint64_t number; /* of the bulk message here */
+} pgasi_bulk_ready_t;
 /** The buffers of a call have been read. */
 typedef struct {
     uint32_t open, local;
     int32_t status;
     uint32_t spare;
-} pgasi_parcel_free_t;
+} pgasi_bulk_free_t;
 
 /** The largest piece towards a rank: of the stream, or of data after a header of the wire. */
-size_t pgasi_parcel_piece_max(int rank);
+size_t pgasi_bulk_piece_max(int rank);
 
 /* ---- the target ---- */
 
-struct pgasi_parcel;
+struct pgasi_bulk;
 
 typedef enum {
     PGASI_PART_NEW, /* a pull that has not begun */
@@ -93,7 +94,7 @@ typedef enum {
 
 typedef struct {
     pgasi_tp_comp_t comp;
-    struct pgasi_parcel *parcel;
+    struct pgasi_bulk *bulk;
     char *address;
     uint64_t bytes;
     uint64_t asked, arrived; /* PGASI_PART_ASK: bytes */
@@ -102,10 +103,10 @@ typedef struct {
     bool taken; /* by the handler */
 } pgasi_part_t;
 
-typedef struct pgasi_parcel {
-    struct pgasi_parcel *next;
+typedef struct pgasi_bulk {
+    struct pgasi_bulk *next;
     pgas_thread_t source;
-    pgasi_parcel_head_t head;
+    pgasi_bulk_head_t head;
     /* the stream up to head.head_bytes, or all of it if it came in one piece */
     char *block;
     bool own_block;
@@ -120,39 +121,39 @@ typedef struct pgasi_parcel {
     pgas_status_t helper_status;
     uint32_t n_parts;
     pgasi_part_t part[];
-} pgasi_parcel_t;
+} pgasi_bulk_t;
 
-static inline const pgasi_parcel_part_t *pgasi_parcel_wire(const pgasi_parcel_t *p, size_t i)
+static inline const pgasi_bulk_part_t *pgasi_bulk_wire(const pgasi_bulk_t *p, size_t i)
 {
-    return (const pgasi_parcel_part_t *)(const void *)(p->block + sizeof p->head) + i;
+    return (const pgasi_bulk_part_t *)(const void *)(p->block + sizeof p->head) + i;
 }
 
-/* parcel.c */
-pgas_status_t pgasi_parcels_start(void);
-void pgasi_parcels_stop(void);
-/** Runs the call, here or on a handler thread, or tells its counter why not; then the parcel is
- *  gone. In the context of handlers. */
-void pgasi_parcel_finish(pgasi_parcel_t *p);
-void pgasi_parcel_destroy(pgasi_parcel_t *p);
+/* bulk.c */
+pgas_status_t pgasi_bulks_start(void);
+void pgasi_bulks_stop(void);
+/** Runs the call, here or on a handler thread, or tells its counter why not; then the bulk message
+ *  is gone. In the context of handlers. */
+void pgasi_bulk_finish(pgasi_bulk_t *p);
+void pgasi_bulk_destroy(pgasi_bulk_t *p);
 /** The one whose handler the thread runs, or NULL. */
-const pgasi_parcel_t *pgasi_parcel_running(void);
-/** The thread runs handlers for any thread of the rank, with the inbox lock. */
-static inline bool pgasi_parcel_in_inbox(void)
+const pgasi_bulk_t *pgasi_bulk_running(void);
+/** The thread runs handlers for any thread of the rank, with the receive queue lock. */
+static inline bool pgasi_bulk_in_inbox(void)
 {
     return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
 }
 
 /* pull.c */
-/** A complete parcel with buffers to be read; any port's thread. */
-void pgasi_pull_begin(pgasi_parcel_t *p);
-/** The buffers of a call that ran elsewhere than under the inbox lock are gone: others may be
+/** A complete bulk message with buffers to be read; any endpoint's thread. */
+void pgasi_pull_begin(pgasi_bulk_t *p);
+/** The buffers of a call that ran elsewhere than under the receive lock are gone: others may be
  *  read. */
 void pgasi_pulls_released(void);
-/** Takes the parcel whose buffers have been read; NULL if it is not known. */
-pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
+/** Takes the bulk message whose buffers have been read; NULL if it is not known. */
+pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
 /** The most bytes of pulled buffers that this rank held at one time. */
 uint64_t pgasi_pulls_high(void);
-void pgasi_pulls_peer_died(int rank); /* inbox lock held */
+void pgasi_pulls_peer_died(int rank); /* receive lock held */
 void pgasi_pulls_start(void);
 void pgasi_pulls_stop(void);
 /** Copies between this rank's memory and private memory of another of the node; false if that is
@@ -160,21 +161,20 @@ void pgasi_pulls_stop(void);
 bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
 /** Where memory of another rank, ptr its place in a segment or null, is reached by loads and
  *  stores; NULL if nowhere. */
-void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
+void *pgasi_bulk_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
 
 /** Asks for a round of progress: it goes on with pulls and replies, and runs calls whose data have
  *  arrived. */
 void pgasi_pulls_call(void);
-/** Makes a segment known to context 0 by the key that came with a parcel, if ptr and bytes lie in
- *  it. */
-bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr,
-                        uint64_t bytes);
+/** Makes a segment known to context 0 by the key that came with a bulk message, if ptr and bytes
+ *  lie in it. */
+bool pgasi_bulk_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
 
 /* reply.c */
 /** Goes on with replies that are being put; true if the transport wants to be asked again. Part of
  *  a round of pulls. */
 bool pgasi_replies_progress(void);
-void pgasi_replies_peer_died(int rank); /* inbox lock held */
+void pgasi_replies_peer_died(int rank); /* receive lock held */
 void pgasi_replies_stop(void);
 
 /* ---- the source: buffer.c ---- */
@@ -186,7 +186,7 @@ size_t pgasi_buffers_table_bytes(void);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes);
 /** pgas_call_return for replies larger than PGAS_CALL_MAX; the counter is alive. */
-pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                  void *reply, size_t reply_bytes, pgas_sync_t *executed);
+pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                void *reply, size_t reply_bytes, pgas_sync_t *executed);
 
 #endif

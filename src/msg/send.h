@@ -1,33 +1,33 @@
-/** Inside of the sending side: what its files share. outbox.c makes outboxes and has the entry
- *  points of other files, batch.c gathers, channel.c writes to the node, far.c sends elsewhere,
- *  direct.c has the public calls and their short ways, begin.c calls that are built in place. No
- *  other file includes this.
+/** Inside of the sending side: what its files share. send_queue.c makes send queues and has the
+ *  entry points of other files, batch.c gathers, channel.c writes to the node, far.c sends
+ *  elsewhere, direct.c has the public calls and their short ways, begin.c calls that are built in
+ *  place. No other file includes this.
  *
  *  What stands on the way of every call is inline here; all of it wants the context locked, or to
  *  be the caller's own. */
-#ifndef PGASI_OUT_H
-#define PGASI_OUT_H
+#ifndef PGASI_SEND_H
+#define PGASI_SEND_H
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/checks.h"
 #include "base/param.h"
 #include "msg/dispatch.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 
 /** A batch being gathered, or a message being sent. */
 typedef struct buffer {
     pgasi_tp_comp_t comp;
     struct buffer *next;
-    pgasi_outbox_t *outbox;
+    pgasi_sendq_t *sendq;
     size_t capacity, used; /* bytes; used when closed */
     uint32_t n_calls;      /* without those of the open run that the inline path adds */
     /* by the library, and by operations of the transport: with the last it is free again */
     int n_uses;
     bool pooled;
-    int slot;       /* of the outbox' registered memory, in which it lies; -1: of malloc's */
+    int slot;       /* of the send queue's registered memory, in which it lies; -1: of malloc's */
     uint64_t shown; /* of a descriptor that is put: its header, which goes last */
     _Alignas(64) char data[];
 } buffer_t;
@@ -58,20 +58,20 @@ typedef struct {
     bool odd;         /* the mark of its last use, or of its first */
 } chunk_t;
 
-/** One destination: a port of a rank, and its number here is port * n_ranks + rank. */
+/** One destination: an endpoint of a rank, and its number here is endpoint * n_ranks + rank. */
 typedef struct {
     pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
     char *end;             /* node: where other direct calls may go, NULL while they may not */
     pgasi_bell_t *bell;
     out_kind_t kind;
-    int rank, port;
+    int rank, ep;
     int bell_number; /* with stores */
     bool dirty;      /* in the list of open batches */
     bool held;       /* in the list of what progress must go on with */
     bool begun;      /* a call is being built in place (pgas_call_begin) */
     bool dead;       /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
-    uint64_t opened; /* the outbox' tick when it was */
+    uint64_t opened; /* the send queue's tick when it was */
     char *run;       /* header of the open run, if the cursor has a kind */
     char *chunk;     /* node: in which the tail is */
     uint64_t base;   /* position of its first byte */
@@ -87,12 +87,12 @@ typedef struct {
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
 
-struct pgasi_outbox {
+struct pgasi_sendq {
     out_t *out; /* by destination, as all arrays here lazily touched */
     uint32_t n_ranks, n_dests;
     int *known; /* destinations that were ever used */
     int n_known;
-    chunk_t *chunks;            /* by port and rank of the node, PGAS_CHUNKS_MAX each */
+    chunk_t *chunks;            /* by endpoint and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
     uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and phase */
     uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
@@ -103,16 +103,16 @@ struct pgasi_outbox {
     int n_dirty, n_held;
     bool answered; /* context 0: a handler of this round of serving has sent something already */
     size_t publish_bytes;
-    uint64_t latency_ns, ticked_ns, tick; /* see pgasi_outbox_look */
+    uint64_t latency_ns, ticked_ns, tick; /* see pgasi_sendq_look */
     bool ticking;
     buffer_t *free_buffers;
     int n_buffers, buffers_max;
-    char *slots; /* registered memory for PGASI_OUTBOX_BUFFERS; NULL: none */
+    char *slots; /* registered memory for PGASI_SENDQ_BUFFERS; NULL: none */
     uint64_t slots_taken;
     size_t backlog_bytes, backlog_limit;
     uint32_t n_overflows; /* since progress was last tried for one */
     uint64_t far_sent;
-    pgasi_outbox_stats_t stats;
+    pgasi_sendq_stats_t stats;
 };
 
 /** Arguments in up to two pieces. */
@@ -126,11 +126,11 @@ typedef struct {
 /* ---- channel.c ---- */
 
 /** The first use of a destination on the node: its channel. */
-void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest);
+void pgasi_channel_start(pgasi_sendq_t *sq, out_t *out, int dest);
 /** Notes the first chunks of out->channel in chunks; fresh: they hold zeros. */
 void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
 /** The tail stands before the first chunk's first descriptor, from now on. */
-void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest);
+void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest);
 /** The chunk behind the present one is free, or another has been put there that is; else false. */
 bool pgasi_channel_find_chunk(out_t *out);
 /** Goes on in the next chunk, with a descriptor that says so at the tail; false if none is free. */
@@ -143,19 +143,19 @@ uint64_t pgasi_channel_handed_over(const out_t *out);
 
 /** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
  *  the peer is alive, it would wait for ever, so the function ends the job. batch.c. */
-void pgasi_out_check_lost(int rank, pgas_status_t status);
+void pgasi_send_check_lost(int rank, pgas_status_t status);
 
 /* ---- far.c ---- */
 
 /** Sends a buffer, one descriptor or more, and takes it, unless PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer);
-/** The same as a message to a port of the rank. */
-pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
+pgas_status_t pgasi_far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer);
+/** The same as a message to an endpoint of the rank. */
+pgas_status_t pgasi_far_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer);
 /** Sends what far_buffer gave, one descriptor; the transport may keep that, then it is no spare
  *  buffer any more. Context open. */
-pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
-/** The receiver has too much of what waits for a port and is not through a channel. */
-bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out);
+pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
+/** The receiver has too much of what waits for an endpoint and is not through a channel. */
+bool pgasi_far_is_stopped(const pgasi_sendq_t *sq, const out_t *out);
 /** The transport has done with a buffer. */
 void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
@@ -163,22 +163,22 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
 /** Asks for a channel to where so many messages went. False: not now, but again with a later
  *  message. */
-bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out);
+bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out);
 /** The channel is granted, and all that was sent so far has left: what follows goes through it. */
-void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest);
-/** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. False: not now. */
+void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest);
+/** As pgasi_recvq_grow and pgasi_recvq_shrink, by messages. False: not now. */
 bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
 bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
 /** Puts a batch, or one descriptor with its header in front, and takes the buffer, unless
  *  PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes,
+pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes,
                                     bool batch);
 /** PGAS_OK if it would find room for so many bytes now. */
-pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes);
+pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes);
 /** The last descriptor's header could not leave with its arguments; pays that. @return PGAS_OK,
  *  PGAS_ERR_AGAIN. */
 bool pgasi_far_channel_owes(const out_t *out);
-pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);
+pgas_status_t pgasi_far_channel_pay(pgasi_sendq_t *sq, const out_t *out);
 /** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last
  *  question. */
 uint64_t pgasi_far_channel_position(const out_t *out);
@@ -193,28 +193,28 @@ int pgasi_far_channel_state(const out_t *out);
 /* ---- batch.c ---- */
 
 /** Progress goes on with a destination. */
-void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out);
+void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
 /** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
+pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 
 /** Sends by the rules of `full`; now: not gathered. Context locked by the caller, given up while
  *  waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgas_full_t full,
-                             bool now);
+pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
+                              bool now);
 /** Puts a closed batch, or a message, behind those that wait for room. */
-void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
+void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 /** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
-pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest);
+pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq, int dest);
 
-/* ---- outbox.c ---- */
+/* ---- send_queue.c ---- */
 
 /** The first use of a destination. */
-void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest);
+void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest);
 /** In registered memory if there are other nodes and not too many are in use. beyond: even if all
  *  buffers of the pool are.
  *  @return NULL: there is none. */
-buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond);
-void pgasi_out_free_buffer(buffer_t *buffer);
+buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond);
+void pgasi_send_free_buffer(buffer_t *buffer);
 
 /* ---- the tail of a channel ---- */
 
@@ -301,7 +301,7 @@ static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 static inline void ring_bell(const out_t *out)
 {
     pgasi_bell_ring_at(out->bell, out->bell_number);
-    if (PGAS_UNLIKELY(out->port == PGASI_PORT_SERVICE))
+    if (PGAS_UNLIKELY(out->ep == PGASI_EP_SERVICE))
         pgasi_bell_ring_service(out->bell_number);
 }
 
@@ -316,29 +316,29 @@ static inline bool ring_room(out_t *out, uint64_t bytes)
 
 /* ---- destinations, buffers, descriptors ---- */
 
-static inline out_t *out_of(pgasi_outbox_t *ob, int dest)
+static inline out_t *out_of(pgasi_sendq_t *sq, int dest)
 {
-    out_t *out = &ob->out[dest];
+    out_t *out = &sq->out[dest];
     if (PGAS_UNLIKELY(out->kind == OUT_UNKNOWN))
-        pgasi_out_know(ob, out, dest);
+        pgasi_send_know(sq, out, dest);
     return out;
 }
 
-static inline size_t buffer_capacity(const pgasi_outbox_t *ob)
+static inline size_t buffer_capacity(const pgasi_sendq_t *sq)
 {
-    return ob->publish_bytes + 64;
+    return sq->publish_bytes + 64;
 }
 
 static inline void buffer_release(buffer_t *buffer)
 {
-    pgasi_outbox_t *ob = buffer->outbox;
-    bool surplus = buffer->pooled && ob->n_buffers > ob->buffers_max;
-    ob->n_buffers -= surplus;
+    pgasi_sendq_t *sq = buffer->sendq;
+    bool surplus = buffer->pooled && sq->n_buffers > sq->buffers_max;
+    sq->n_buffers -= surplus;
     if (buffer->pooled && !surplus) {
-        buffer->next = ob->free_buffers;
-        ob->free_buffers = buffer;
+        buffer->next = sq->free_buffers;
+        sq->free_buffers = buffer;
     } else {
-        pgasi_out_free_buffer(buffer);
+        pgasi_send_free_buffer(buffer);
     }
 }
 
@@ -350,10 +350,10 @@ static inline void buffer_drop(buffer_t *buffer)
 }
 
 /* What the transport carries: so that a flush waits for it. */
-static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
+static inline void count_issued(pgasi_sendq_t *sq, const out_t *out)
 {
-    ob->ctx->peer[out->rank].issued++;
-    ob->ctx->issued++;
+    sq->ctx->peer[out->rank].issued++;
+    sq->ctx->issued++;
 }
 
 /* A channel to elsewhere has been granted and waits to be used. */
@@ -364,12 +364,12 @@ static inline bool is_granted(const out_t *out)
 
 /* A call by itself to elsewhere is one message, or two puts. Its descriptor stands in a spare
  * buffer, which is used up only if the transport keeps it. */
-static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
+static inline buffer_t *far_buffer(const pgasi_sendq_t *sq, const out_t *out, size_t room)
 {
-    buffer_t *buffer = ob->free_buffers;
+    buffer_t *buffer = sq->free_buffers;
     bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting &&
-                  ob->ctx->tp && buffer && room <= buffer->capacity && !is_granted(out) &&
-                  !(out->port && pgasi_far_is_stopped(ob, out));
+                  sq->ctx->tp && buffer && room <= buffer->capacity && !is_granted(out) &&
+                  !(out->ep && pgasi_far_is_stopped(sq, out));
     return usable ? buffer : NULL;
 }
 

@@ -1,10 +1,10 @@
-/* Channels of the node, receiving side: see inbox.h.
+/* Channels of the node, receiving side: see recv_queue.h.
  *
  * Shaped for many small calls from few active senders: a look costs one load per channel that was
  * ever used, a single call moves one cache line, a published batch is walked without looking at
- * marks. Chunks live in sparse memory: one that was never used costs nothing. Each port has a lock
- * of its own, so that what is for a thread waits for nobody else. */
-#include "msg/inbox.h"
+ * marks. Chunks live in sparse memory: one that was never used costs nothing. Each endpoint has a
+ * lock of its own, so that what is for a thread waits for nobody else. */
+#include "msg/recv_queue.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -19,28 +19,29 @@
 #include "boot/wait.h"
 #include "msg/far_channel.h"
 #include "msg/dispatch.h"
-#include "msg/outbox.h"
+#include "msg/send_queue.h"
 #include "msg/serve.h"
 #include "msg/descriptor.h"
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 
 #define HEADER_BYTES   65536
-#define PORTS_MAX      66
+#define EPS_MAX        66
 #define WORDS_PER_LINE 16
 #define RECENT_TURNS   7     /* rounds in a row for one channel alone, */
 #define RECENT_CALLS   8     /* while it brings at most so many calls in each */
 #define FURTHER_MAX    65536 /* chunks that no channel has from the start */
-#define CHANNELS_MAX   ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
+#define CHANNELS_MAX   ((HEADER_BYTES - (EPS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
-PGASI_STATIC_ASSERT(offsetof(pgasi_line_t, head) == offsetof(pgasi_line_t, consumed) + 8,
+PGASI_STATIC_ASSERT(offsetof(pgasi_channel_state_t, head) ==
+                        offsetof(pgasi_channel_state_t, consumed) + 8,
                     "see pgasi_channel_t");
 
 /* What senders of the node write to. */
 typedef struct {
     /* one word of a line changes whenever a bit is set */
-    PGASI_ALIGNED(64) uint32_t n_opened[PORTS_MAX * WORDS_PER_LINE];
+    PGASI_ALIGNED(64) uint32_t n_opened[EPS_MAX * WORDS_PER_LINE];
     /* a further chunk was given back */
     PGASI_ALIGNED(64) uint32_t some_given;
     PGASI_ALIGNED(64) uint64_t taken[FURTHER_MAX / 64]; /* of the further chunks */
@@ -54,7 +55,7 @@ typedef struct {
     uint64_t phase;    /* the mark it will bear */
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
-    pgasi_line_t *line;
+    pgasi_channel_state_t *state;
     char *chunks; /* number 0 */
     uint32_t first, n_first, n_chunks;
     int source_rank, source_ctx;
@@ -69,7 +70,7 @@ typedef struct {
 } place_t;
 
 /* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has
- * arrived. Inbox lock held, but for looks. */
+ * arrived. Receive lock held, but for looks. */
 typedef struct tell {
     struct tell *next;
     pgasi_join_t channel;
@@ -77,7 +78,7 @@ typedef struct tell {
     uint64_t position; /* of it */
 } tell_t;
 
-/* A message from elsewhere that waits for the threads of its port. */
+/* A message from elsewhere that waits for the threads of its endpoint. */
 typedef struct far {
     struct far *next;
     size_t bytes;
@@ -102,58 +103,58 @@ typedef struct {
     uint64_t *stopped;     /* [n_ranks] bits: who was told to stop */
     int n_stopped;
     tell_t *tells;
-} port_t;
+} endpoint_t;
 
 uint64_t pgasi_chunk_bytes;
-int pgasi_n_ports;
-const uint32_t *pgasi_ports_opened;
-uint64_t pgasi_ports_left;
+int pgasi_n_eps;
+const uint32_t *pgasi_eps_opened;
+uint64_t pgasi_eps_left;
 
 static pgasi_shm_t shm;
-static void **inbox_of; /* [node_size] */
-static pgasi_inbox_size_t size;
-bool pgasi_inbox_by_put;
-static bool some_tells;          /* some port has */
-static size_t channels_per_port; /* from the node */
-static size_t incoming_max;      /* also from elsewhere */
-static port_t *ports;
+static void **recvq_of; /* [node_size] */
+static pgasi_recvq_size_t size;
+bool pgasi_recvq_by_put;
+static bool some_tells;        /* some endpoint has */
+static size_t channels_per_ep; /* from the node */
+static size_t incoming_max;    /* also from elsewhere */
+static endpoint_t *eps;
 
-int pgasi_port_of_slot(int slot)
+int pgasi_ep_of_slot(int slot)
 {
     if (slot == PGAS_SLOT_ANY)
-        return PGASI_PORT_ANY;
+        return PGASI_EP_ANY;
     if (slot == PGAS_SLOT_SERVICE)
-        return PGASI_PORT_SERVICE;
-    return slot + PGASI_PORT_FIRST_THREAD < pgasi_n_ports ? slot + PGASI_PORT_FIRST_THREAD : -1;
+        return PGASI_EP_SERVICE;
+    return slot + PGASI_EP_FIRST_THREAD < pgasi_n_eps ? slot + PGASI_EP_FIRST_THREAD : -1;
 }
 
 static header_t *header_of(int node_rank)
 {
-    return inbox_of[node_rank];
+    return recvq_of[node_rank];
 }
 
-static pgasi_line_t *line_at(int node_rank, size_t channel)
+static pgasi_channel_state_t *state_at(int node_rank, size_t channel)
 {
-    return (pgasi_line_t *)(void *)((char *)inbox_of[node_rank] + HEADER_BYTES) + channel;
+    return (pgasi_channel_state_t *)(void *)((char *)recvq_of[node_rank] + HEADER_BYTES) + channel;
 }
 
-static size_t lines_bytes(size_t n)
+static size_t states_bytes(size_t n)
 {
-    return PGASI_ALIGN_UP(n * sizeof(pgasi_line_t), 4096);
+    return PGASI_ALIGN_UP(n * sizeof(pgasi_channel_state_t), 4096);
 }
 
 static char *chunks_of(int node_rank)
 {
-    return (char *)inbox_of[node_rank] + HEADER_BYTES + lines_bytes(size.n_channels);
+    return (char *)recvq_of[node_rank] + HEADER_BYTES + states_bytes(size.n_channels);
 }
 
 /* Chunks as large as asked, smaller when those of all channels would not fit together, never too
  * small for the largest call, and two of them at least, one to write and one to read; then half of
  * the memory or more is left for channels that grow. */
-pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
+pgas_status_t pgasi_recvq_size(const pgasi_params_t *p, size_t n_ranks, pgasi_recvq_size_t *size_p)
 {
     size_t n = n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)p->ctxs) *
-               (PGASI_PORT_FIRST_THREAD + (size_t)p->ctxs);
+               (PGASI_EP_FIRST_THREAD + (size_t)p->ctxs);
     size_t n_first = (size_t)PGASI_MIN(p->chunks, p->chunks_max);
     uint64_t least = 4096;
     while (least < p->call_max + 256)
@@ -167,13 +168,13 @@ pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_in
     size_t n_further = too_much ? 0 : p->chunk_memory / chunk - n * n_first;
     n_further = PGASI_MIN(n_further, n * (size_t)PGASI_MAX(p->chunks_max - (int)n_first, 0));
     size_t n_chunks = n * n_first + PGASI_MIN(n_further, (size_t)FURTHER_MAX);
-    *size_p = (pgasi_inbox_size_t){ n, n_first, n_chunks, chunk,
-                                    HEADER_BYTES + lines_bytes(n) + n_chunks * chunk };
+    *size_p = (pgasi_recvq_size_t){ n, n_first, n_chunks, chunk,
+                                    HEADER_BYTES + states_bytes(n) + n_chunks * chunk };
     return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 /* As if every node had as many ranks as the largest: chunks are of one size everywhere. */
-pgas_status_t pgasi_inbox_size_here(pgasi_inbox_size_t *size_p)
+pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p)
 {
     size_t largest = (size_t)pgasi_boot.node_size,
            *n_of = calloc((size_t)pgasi_boot.n_nodes, sizeof *n_of);
@@ -181,15 +182,15 @@ pgas_status_t pgasi_inbox_size_here(pgasi_inbox_size_t *size_p)
         largest = PGASI_MAX(largest, ++n_of[pgasi_boot.node_of[i]]);
     bool have = n_of != NULL;
     free(n_of);
-    return have ? pgasi_inbox_size(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
+    return have ? pgasi_recvq_size(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
 }
 
 static pgas_status_t choose_size(void)
 {
-    pgas_status_t status = pgasi_inbox_size_here(&size);
+    pgas_status_t status = pgasi_recvq_size_here(&size);
     pgasi_chunk_bytes = size.chunk_bytes;
-    pgasi_n_ports = PGASI_PORT_FIRST_THREAD + pgasi_param.ctxs;
-    channels_per_port = size.n_channels / (size_t)pgasi_n_ports;
+    pgasi_n_eps = PGASI_EP_FIRST_THREAD + pgasi_param.ctxs;
+    channels_per_ep = size.n_channels / (size_t)pgasi_n_eps;
     incoming_max = (size_t)pgasi_boot.n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)pgasi_param.ctxs);
     if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
         if (size.n_chunks * pgasi_chunk_bytes > pgasi_param.chunk_memory)
@@ -211,87 +212,87 @@ static size_t stopped_bytes(void)
     return pgasi_bitmap_words((size_t)pgasi_boot.n_ranks) * sizeof(uint64_t);
 }
 
-static pgas_status_t make_ports(void)
+static pgas_status_t make_eps(void)
 {
-    ports = aligned_alloc(64, (size_t)pgasi_n_ports * sizeof *ports);
-    if (!ports)
+    eps = aligned_alloc(64, (size_t)pgasi_n_eps * sizeof *eps);
+    if (!eps)
         return PGAS_ERR_NO_MEMORY;
-    memset(ports, 0, (size_t)pgasi_n_ports * sizeof *ports);
+    memset(eps, 0, (size_t)pgasi_n_eps * sizeof *eps);
     pgas_status_t status = PGAS_OK;
-    for (int i = 0; i < pgasi_n_ports; i++) {
-        ports[i].incoming = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].incoming);
-        ports[i].marks = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].marks);
-        ports[i].far_end = &ports[i].far;
-        ports[i].stopped = pgasi_lazy_alloc(stopped_bytes());
-        if (!ports[i].incoming || !ports[i].marks || !ports[i].stopped)
+    for (int i = 0; i < pgasi_n_eps; i++) {
+        eps[i].incoming = pgasi_lazy_alloc(incoming_max * sizeof *eps[i].incoming);
+        eps[i].marks = pgasi_lazy_alloc(incoming_max * sizeof *eps[i].marks);
+        eps[i].far_end = &eps[i].far;
+        eps[i].stopped = pgasi_lazy_alloc(stopped_bytes());
+        if (!eps[i].incoming || !eps[i].marks || !eps[i].stopped)
             status = PGAS_ERR_NO_MEMORY;
     }
     return status;
 }
 
-static void free_ports(void)
+static void free_eps(void)
 {
-    for (int i = 0; ports && i < pgasi_n_ports; i++) {
-        pgasi_lazy_free(ports[i].incoming, incoming_max * sizeof *ports[i].incoming);
-        pgasi_lazy_free(ports[i].marks, incoming_max * sizeof *ports[i].marks);
-        pgasi_lazy_free(ports[i].stopped, stopped_bytes());
-        while (ports[i].tells) {
-            tell_t *t = ports[i].tells;
-            ports[i].tells = t->next;
+    for (int i = 0; eps && i < pgasi_n_eps; i++) {
+        pgasi_lazy_free(eps[i].incoming, incoming_max * sizeof *eps[i].incoming);
+        pgasi_lazy_free(eps[i].marks, incoming_max * sizeof *eps[i].marks);
+        pgasi_lazy_free(eps[i].stopped, stopped_bytes());
+        while (eps[i].tells) {
+            tell_t *t = eps[i].tells;
+            eps[i].tells = t->next;
             free(t);
         }
-        while (ports[i].far) {
-            far_t *f = ports[i].far;
-            ports[i].far = f->next;
+        while (eps[i].far) {
+            far_t *f = eps[i].far;
+            eps[i].far = f->next;
             free(f);
         }
     }
-    free(ports);
-    ports = NULL;
+    free(eps);
+    eps = NULL;
 }
 
-pgas_status_t pgasi_inboxes_start(void)
+pgas_status_t pgasi_recvqs_start(void)
 {
     pgas_status_t status = choose_size();
-    inbox_of = calloc((size_t)pgasi_boot.node_size, sizeof *inbox_of);
+    recvq_of = calloc((size_t)pgasi_boot.node_size, sizeof *recvq_of);
     if (status == PGAS_OK)
-        status = inbox_of ? make_ports() : PGAS_ERR_NO_MEMORY;
+        status = recvq_of ? make_eps() : PGAS_ERR_NO_MEMORY;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK)
-        status = pgasi_shm_create_each(size.bytes, false, &shm, inbox_of);
+        status = pgasi_shm_create_each(size.bytes, false, &shm, recvq_of);
     if (status == PGAS_OK)
-        pgasi_ports_opened = header_of(pgasi_boot.node_rank)->n_opened;
+        pgasi_eps_opened = header_of(pgasi_boot.node_rank)->n_opened;
     else
-        pgasi_inboxes_stop();
-    pgasi_ports_left = 0;
+        pgasi_recvqs_stop();
+    pgasi_eps_left = 0;
     some_tells = false;
-    pgasi_inbox_by_put = false;
+    pgasi_recvq_by_put = false;
     return status;
 }
 
-void pgasi_inboxes_stop(void)
+void pgasi_recvqs_stop(void)
 {
     if (shm.base)
-        pgasi_shm_release_each(&shm, inbox_of);
+        pgasi_shm_release_each(&shm, recvq_of);
     shm = (pgasi_shm_t){ NULL, 0, 0 };
-    free(inbox_of);
-    inbox_of = NULL;
-    free_ports();
+    free(recvq_of);
+    recvq_of = NULL;
+    free_eps();
 }
 
-void pgasi_inbox_open(int node_rank, int port, int ctx, pgasi_channel_t *channel_p)
+void pgasi_recvq_open(int node_rank, int ep, int ctx, pgasi_channel_t *channel_p)
 {
     size_t of_port = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_ctxs + (size_t)ctx;
-    size_t channel = (size_t)port * channels_per_port + of_port;
+    size_t channel = (size_t)ep * channels_per_ep + of_port;
     header_t *header = header_of(node_rank);
     *channel_p =
         (pgasi_channel_t){ chunks_of(node_rank), (uint32_t)(channel * size.n_first),
-                           (uint32_t)size.n_first, &line_at(node_rank, channel)->consumed };
+                           (uint32_t)size.n_first, &state_at(node_rank, channel)->consumed };
     __atomic_fetch_or(&header->opened[channel / 64], UINT64_C(1) << channel % 64, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&header->n_opened[port * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&header->n_opened[ep * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
 }
 
-bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p)
+bool pgasi_recvq_grow(int node_rank, uint32_t *number_p, bool *fresh_p)
 {
     header_t *header = header_of(node_rank);
     size_t first = size.n_channels * size.n_first, n = size.n_chunks - first;
@@ -313,7 +314,7 @@ bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p)
     return false;
 }
 
-void pgasi_inbox_shrink(int node_rank, uint32_t number)
+void pgasi_recvq_shrink(int node_rank, uint32_t number)
 {
     header_t *header = header_of(node_rank);
     size_t i = number - size.n_channels * size.n_first;
@@ -323,19 +324,19 @@ void pgasi_inbox_shrink(int node_rank, uint32_t number)
 
 /* ---- locks ---- */
 
-bool pgasi_inbox_try_lock(void)
+bool pgasi_recv_try_lock(void)
 {
-    return pgasi_spin_try(&ports[PGASI_PORT_ANY].lock);
+    return pgasi_spin_try(&eps[PGASI_EP_ANY].lock);
 }
 
-void pgasi_inbox_lock(void)
+void pgasi_recv_lock(void)
 {
-    pgasi_spin_lock(&ports[PGASI_PORT_ANY].lock, 0);
+    pgasi_spin_lock(&eps[PGASI_EP_ANY].lock, 0);
 }
 
-void pgasi_inbox_unlock(void)
+void pgasi_recv_unlock(void)
 {
-    pgasi_spin_unlock(&ports[PGASI_PORT_ANY].lock);
+    pgasi_spin_unlock(&eps[PGASI_EP_ANY].lock);
 }
 
 /* ---- receiving ---- */
@@ -346,95 +347,94 @@ static inline uint64_t phase_of(bool odd)
 }
 
 /* Others may look where the next descriptor will show, and how far we are. */
-static inline void set_head(port_t *port, incoming_t *in)
+static inline void set_head(endpoint_t *ep, incoming_t *in)
 {
     uintptr_t mark = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
-    __atomic_store_n(&port->marks[in - port->incoming], mark, __ATOMIC_RELAXED);
-    __atomic_store_n(&in->line->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
+    __atomic_store_n(&ep->marks[in - ep->incoming], mark, __ATOMIC_RELAXED);
+    __atomic_store_n(&in->state->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
 /* From its first chunk on. */
-static void add_incoming(port_t *port, const incoming_t *channel)
+static void add_incoming(endpoint_t *ep, const incoming_t *channel)
 {
-    incoming_t *in = &port->incoming[port->n_incoming];
+    incoming_t *in = &ep->incoming[ep->n_incoming];
     *in = *channel;
     in->at = in->chunk = in->chunks + in->first * pgasi_chunk_bytes;
     in->phase = phase_of(false);
-    set_head(port, in);
-    __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
+    set_head(ep, in);
+    __atomic_store_n(&ep->n_incoming, ep->n_incoming + 1, __ATOMIC_RELEASE);
 }
 
-void pgasi_inbox_join(const pgasi_join_t *join)
+void pgasi_recvq_join(const pgasi_join_t *join)
 {
     if (join->by_put)
-        __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
-    add_incoming(&ports[join->port],
-                 &(incoming_t){ .line = join->line,
-                                .chunks = join->chunks,
-                                .first = join->first,
-                                .n_first = pgasi_region.n_first,
-                                .n_chunks = join->n_chunks,
-                                .source_rank = join->source_rank,
-                                .source_ctx = join->source_ctx,
-                                .by_put = join->by_put,
-                                .bell = pgasi_boot.node_size + join->source_rank });
+        __atomic_store_n(&pgasi_recvq_by_put, true, __ATOMIC_RELAXED);
+    add_incoming(&eps[join->ep], &(incoming_t){ .state = join->state,
+                                                .chunks = join->chunks,
+                                                .first = join->first,
+                                                .n_first = pgasi_chanmem.n_first,
+                                                .n_chunks = join->n_chunks,
+                                                .source_rank = join->source_rank,
+                                                .source_ctx = join->source_ctx,
+                                                .by_put = join->by_put,
+                                                .bell = pgasi_boot.node_size + join->source_rank });
 }
 
 /* Takes up channels that senders have opened since; lock held. */
-static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opened)
+static __attribute__((noinline)) void find_opened(endpoint_t *ep, uint32_t n_opened)
 {
     int me = pgasi_boot.node_rank;
     const header_t *header = header_of(me);
-    size_t first = (size_t)(port - ports) * channels_per_port;
-    for (size_t i = 0; i < channels_per_port; i++) {
+    size_t first = (size_t)(ep - eps) * channels_per_ep;
+    for (size_t i = 0; i < channels_per_ep; i++) {
         size_t channel = first + i;
         if (!(__atomic_load_n(&header->opened[channel / 64], __ATOMIC_RELAXED) >> channel % 64 & 1))
             continue;
-        pgasi_line_t *line = line_at(me, channel);
+        pgasi_channel_state_t *state = state_at(me, channel);
         bool known = false;
-        for (uint32_t k = 0; k < port->n_incoming && !known; k++)
-            known = port->incoming[k].line == line;
+        for (uint32_t k = 0; k < ep->n_incoming && !known; k++)
+            known = ep->incoming[k].state == state;
         if (known)
             continue;
         int source = (int)(i / (size_t)pgasi_n_ctxs);
         uint32_t number = (uint32_t)(channel * size.n_first);
-        add_incoming(port, &(incoming_t){ .line = line,
-                                          .chunks = chunks_of(me),
-                                          .first = number,
-                                          .n_first = (uint32_t)size.n_first,
-                                          .n_chunks = (uint32_t)size.n_chunks,
-                                          .bell = source,
-                                          .source_rank = pgasi_boot.node_members[source] });
+        add_incoming(ep, &(incoming_t){ .state = state,
+                                        .chunks = chunks_of(me),
+                                        .first = number,
+                                        .n_first = (uint32_t)size.n_first,
+                                        .n_chunks = (uint32_t)size.n_chunks,
+                                        .bell = source,
+                                        .source_rank = pgasi_boot.node_members[source] });
     }
-    __atomic_store_n(&port->n_opened_seen, n_opened, __ATOMIC_RELAXED);
+    __atomic_store_n(&ep->n_opened_seen, n_opened, __ATOMIC_RELAXED);
 }
 
 /* May look without the lock, perhaps at a place that another thread has read meanwhile and a sender
  * writes again: a wrong answer costs a round, for who holds the lock looks again. (ThreadSanitizer
  * cannot know; atomics it would check.) */
-__attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port_t *port,
+__attribute__((no_sanitize("thread"))) static inline bool has_arrived(const endpoint_t *ep,
                                                                       uint32_t i)
 {
-    uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
+    uintptr_t mark = __atomic_load_n(&ep->marks[i], __ATOMIC_RELAXED);
     return pgasi_desc_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
                                   phase_of(mark & 1));
 }
 
-bool pgasi_port_pending(int number)
+bool pgasi_ep_pending(int number)
 {
-    const port_t *port = &ports[number];
-    uint32_t n = __atomic_load_n(&port->n_incoming, __ATOMIC_ACQUIRE);
+    const endpoint_t *ep = &eps[number];
+    uint32_t n = __atomic_load_n(&ep->n_incoming, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++)
-        if (has_arrived(port, i))
+        if (has_arrived(ep, i))
             return true;
-    return __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_RELAXED) !=
-               __atomic_load_n(&port->n_opened_seen, __ATOMIC_RELAXED) ||
-           __atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL;
+    return __atomic_load_n(&pgasi_eps_opened[number * WORDS_PER_LINE], __ATOMIC_RELAXED) !=
+               __atomic_load_n(&ep->n_opened_seen, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&ep->far, __ATOMIC_RELAXED) != NULL;
 }
 
 /* On to the chunk that a wrap descriptor names; tells the sender that it may use the one left
  * behind. */
-static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, uint64_t number)
+static void change_chunk(const endpoint_t *ep, incoming_t *in, uint64_t header, uint64_t number)
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))
         pgasi_fatal("call", "broken descriptor from rank %d: chunk %llu", in->source_rank,
@@ -443,27 +443,27 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
     in->base += pgasi_chunk_bytes;
     in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
     in->phase = phase_of(pgasi_desc_slot(header) & 1);
-    __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
+    __atomic_store_n(&in->state->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
-        pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_ctx, in->base);
+        pgasi_far_channel_tell((int)(ep - eps), in->source_rank, in->source_ctx, in->base);
     else if (PGAS_LIKELY(pgasi_bells[in->bell]))
         pgasi_bell_ring(in->bell);
 }
 
-static inline uint64_t run_descs(const port_t *port, const char *descs, size_t bytes,
+static inline uint64_t run_descs(const endpoint_t *ep, const char *descs, size_t bytes,
                                  int source_rank)
 {
-    return port->left ? pgasi_descs_refuse(descs, bytes, source_rank)
-                      : pgasi_descs_run(descs, bytes, source_rank);
+    return ep->left ? pgasi_descs_refuse(descs, bytes, source_rank)
+                    : pgasi_descs_run(descs, bytes, source_rank);
 }
 
 /* One published thing that is no plain call: a batch, the end of a chunk, a descriptor with a token
  * or for the library. */
-static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
+static uint64_t take(const endpoint_t *ep, incoming_t *in, uint64_t header)
 {
     uint32_t id = pgasi_desc_handler(header);
     if (id == PGASI_DESC_WRAP) {
-        change_chunk(port, in, header, *(const uint64_t *)(const void *)(in->at + 8));
+        change_chunk(ep, in, header, *(const uint64_t *)(const void *)(in->at + 8));
         return 0;
     }
     bool batch = id == PGASI_DESC_BATCH;
@@ -471,8 +471,7 @@ static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
     if (PGAS_UNLIKELY(bytes > (uint64_t)(in->chunk + pgasi_chunk_bytes - in->at)))
         pgasi_fatal("call", "broken descriptor of %llu bytes from rank %d",
                     (unsigned long long)bytes, in->source_rank);
-    uint64_t n =
-        run_descs(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
+    uint64_t n = run_descs(ep, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
     in->at += PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     return n;
 }
@@ -487,7 +486,7 @@ static inline bool is_plain(uint64_t header)
 
 /* Runs what has arrived in one channel, up to the end of a chunk. Plain descriptors are run right
  * here. */
-static uint64_t drain_channel(port_t *port, incoming_t *in)
+static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
 {
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
     const char *at = in->at, *end = in->chunk + pgasi_chunk_bytes, *chunk = in->chunk;
@@ -498,7 +497,7 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
         if (!pgasi_desc_has_arrived(header, phase))
             break;
         size_t bytes = pgasi_desc_bytes(header);
-        if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !port->left)) {
+        if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !ep->left)) {
             const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_desc_handler(header)];
             e->fn(at + 8, bytes, source_bits | (pgas_thread_t)pgasi_desc_slot(header), e->context);
             at += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
@@ -506,65 +505,65 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
             continue;
         }
         in->at = at;
-        n += take(port, in, header);
+        n += take(ep, in, header);
         at = in->at;
         if (in->chunk != chunk) /* others get their turn */
             break;
     }
     if (in->at != at || n > 0 || in->chunk != chunk) {
         in->at = at;
-        set_head(port, in);
+        set_head(ep, in);
     }
     return n;
 }
 
 /* Tells a sender; without locks, in the context of handlers. The numbers say which word is the
  * last. */
-static void say(const port_t *port, int rank, pgasi_note_what_t what, uint64_t number)
+static void say(const endpoint_t *ep, int rank, pgasi_ctl_what_t what, uint64_t number)
 {
-    pgasi_note_t note = { what, (uint32_t)(port - ports), 0, 0, 0, 0, 0, 0, number };
-    pgasi_note_tell(rank, &note, NULL, 0);
+    pgasi_ctl_t ctl = { what, (uint32_t)(ep - eps), 0, 0, 0, 0, 0, 0, number };
+    pgasi_ctl_send(rank, &ctl, NULL, 0);
 }
 
 /* To those who were told to stop, when half of it has run. */
-static __attribute__((noinline)) void let_go(port_t *port)
+static __attribute__((noinline)) void let_go(endpoint_t *ep)
 {
     size_t n = (size_t)pgasi_boot.n_ranks, rank = 0;
     for (;;) {
-        pgasi_spin_lock(&port->far_lock, 0);
-        bool some = port->n_stopped && port->far_bytes <= pgasi_param.far_queue / 2;
-        rank = some ? pgasi_bitmap_find_set(port->stopped, n, rank) : n;
+        pgasi_spin_lock(&ep->far_lock, 0);
+        bool some = ep->n_stopped && ep->far_bytes <= pgasi_param.far_queue / 2;
+        rank = some ? pgasi_bitmap_find_set(ep->stopped, n, rank) : n;
         some = rank < n;
         uint64_t number = 0;
         if (some) {
-            pgasi_bitmap_clear(port->stopped, rank);
-            port->n_stopped--;
-            number = ++port->n_words;
+            pgasi_bitmap_clear(ep->stopped, rank);
+            ep->n_stopped--;
+            number = ++ep->n_words;
         }
-        pgasi_spin_unlock(&port->far_lock);
+        pgasi_spin_unlock(&ep->far_lock);
         if (!some)
             return;
-        say(port, (int)rank, PGASI_NOTE_GO, number);
+        say(ep, (int)rank, PGASI_CTL_GO, number);
     }
 }
 
 /* What came from elsewhere. */
-static uint64_t drain_far(port_t *port)
+static uint64_t drain_far(endpoint_t *ep)
 {
     uint64_t n = 0;
-    while (__atomic_load_n(&port->far, __ATOMIC_ACQUIRE)) {
-        pgasi_spin_lock(&port->far_lock, 0);
-        far_t *f = port->far;
-        __atomic_store_n(&port->far, f->next, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&ep->far, __ATOMIC_ACQUIRE)) {
+        pgasi_spin_lock(&ep->far_lock, 0);
+        far_t *f = ep->far;
+        __atomic_store_n(&ep->far, f->next, __ATOMIC_RELAXED);
         if (!f->next)
-            port->far_end = &port->far;
-        port->far_bytes -= f->bytes;
-        bool some_stopped = port->n_stopped > 0;
-        pgasi_spin_unlock(&port->far_lock);
+            ep->far_end = &ep->far;
+        ep->far_bytes -= f->bytes;
+        bool some_stopped = ep->n_stopped > 0;
+        pgasi_spin_unlock(&ep->far_lock);
         if (PGAS_UNLIKELY(some_stopped))
-            let_go(port);
-        n += run_descs(port, f->data, f->bytes, f->source_rank);
-        __atomic_store_n(&port->far_consumed, port->far_consumed + f->bytes, __ATOMIC_RELEASE);
+            let_go(ep);
+        n += run_descs(ep, f->data, f->bytes, f->source_rank);
+        __atomic_store_n(&ep->far_consumed, ep->far_consumed + f->bytes, __ATOMIC_RELEASE);
         free(f);
     }
     return n;
@@ -572,9 +571,9 @@ static uint64_t drain_far(port_t *port)
 
 static void expect(int number, int source_rank, const char *descs, size_t bytes);
 
-pgas_status_t pgasi_port_put(int number, int source_rank, const void *descs, size_t bytes)
+pgas_status_t pgasi_ep_put(int number, int source_rank, const void *descs, size_t bytes)
 {
-    port_t *port = &ports[number];
+    endpoint_t *ep = &eps[number];
     far_t *f = malloc(sizeof *f + bytes);
     if (!f)
         return PGAS_ERR_NO_MEMORY;
@@ -583,81 +582,81 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *descs, siz
     expect(number, source_rank, f->data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     /* else they will be refused, and that is what is told */
-    if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&ep->left, __ATOMIC_RELAXED))
         pgasi_descs_arrived(f->data, bytes, source_rank);
-    pgasi_spin_lock(&port->far_lock, 0);
-    __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
-    port->far_end = &f->next;
-    port->far_bytes += bytes;
-    bool stop = port->far_bytes > pgasi_param.far_queue &&
-                !pgasi_bitmap_test(port->stopped, (size_t)source_rank);
+    pgasi_spin_lock(&ep->far_lock, 0);
+    __atomic_store_n(ep->far_end, f, __ATOMIC_RELEASE);
+    ep->far_end = &f->next;
+    ep->far_bytes += bytes;
+    bool stop = ep->far_bytes > pgasi_param.far_queue &&
+                !pgasi_bitmap_test(ep->stopped, (size_t)source_rank);
     uint64_t word = 0;
     if (PGAS_UNLIKELY(stop)) {
-        pgasi_bitmap_set(port->stopped, (size_t)source_rank);
-        port->n_stopped++;
-        word = ++port->n_words;
+        pgasi_bitmap_set(ep->stopped, (size_t)source_rank);
+        ep->n_stopped++;
+        word = ++ep->n_words;
     }
-    pgasi_spin_unlock(&port->far_lock);
+    pgasi_spin_unlock(&ep->far_lock);
     if (PGAS_UNLIKELY(stop))
-        say(port, source_rank, PGASI_NOTE_STOP, word);
+        say(ep, source_rank, PGASI_CTL_STOP, word);
     pgasi_handlers_leave(before);
-    if (!pgasi_port_used(number))
+    if (!pgasi_ep_used(number))
         __atomic_fetch_add(&header_of(pgasi_boot.node_rank)->n_opened[number * WORDS_PER_LINE], 1,
                            __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
-uint64_t pgasi_port_drain(int number)
+uint64_t pgasi_ep_drain(int number)
 {
-    port_t *port = &ports[number];
+    endpoint_t *ep = &eps[number];
     uint32_t n_opened =
-        __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
-    if (PGAS_UNLIKELY(n_opened != port->n_opened_seen))
-        find_opened(port, n_opened);
+        __atomic_load_n(&pgasi_eps_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(n_opened != ep->n_opened_seen))
+        find_opened(ep, n_opened);
     uint64_t n = 0;
-    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_PORT_ANY);
-    for (uint32_t i = 0; i < port->n_incoming; i++) {
-        if (!has_arrived(port, i))
+    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_EP_ANY);
+    for (uint32_t i = 0; i < ep->n_incoming; i++) {
+        if (!has_arrived(ep, i))
             continue;
-        port->recent = i;
-        n += drain_channel(port, &port->incoming[i]);
+        ep->recent = i;
+        n += drain_channel(ep, &ep->incoming[i]);
     }
-    if (PGAS_UNLIKELY(__atomic_load_n(&port->far, __ATOMIC_RELAXED)))
-        n += drain_far(port);
+    if (PGAS_UNLIKELY(__atomic_load_n(&ep->far, __ATOMIC_RELAXED)))
+        n += drain_far(ep);
     pgasi_handlers_leave(before);
-    port->n_calls += n;
+    ep->n_calls += n;
     return n;
 }
 
-uint64_t pgasi_port_drain_some(int number)
+uint64_t pgasi_ep_drain_some(int number)
 {
-    port_t *port = &ports[number];
-    uint32_t i = port->recent;
-    if (port->turns >= RECENT_TURNS || i >= port->n_incoming || !has_arrived(port, i)) {
-        port->turns = 0;
-        return pgasi_port_drain(number);
+    endpoint_t *ep = &eps[number];
+    uint32_t i = ep->recent;
+    if (ep->turns >= RECENT_TURNS || i >= ep->n_incoming || !has_arrived(ep, i)) {
+        ep->turns = 0;
+        return pgasi_ep_drain(number);
     }
-    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_PORT_ANY);
-    uint64_t n = drain_channel(port, &port->incoming[i]);
+    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_EP_ANY);
+    uint64_t n = drain_channel(ep, &ep->incoming[i]);
     pgasi_handlers_leave(before);
-    port->turns = n <= RECENT_CALLS ? port->turns + 1 : RECENT_TURNS;
-    port->n_calls += n;
+    ep->turns = n <= RECENT_CALLS ? ep->turns + 1 : RECENT_TURNS;
+    ep->n_calls += n;
     return n;
 }
 
-uint64_t pgasi_port_drain_if_free(int number)
+uint64_t pgasi_ep_drain_if_free(int number)
 {
-    port_t *port = &ports[number];
-    if (!pgasi_port_pending(number) || !pgasi_spin_try(&port->lock))
+    endpoint_t *ep = &eps[number];
+    if (!pgasi_ep_pending(number) || !pgasi_spin_try(&ep->lock))
         return 0;
-    uint64_t n = pgasi_port_drain(number);
-    pgasi_spin_unlock(&port->lock);
+    uint64_t n = pgasi_ep_drain(number);
+    pgasi_spin_unlock(&ep->lock);
     return n;
 }
 
-void pgasi_port_drain_out(int number)
+void pgasi_ep_drain_out(int number)
 {
-    for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(number) > 0; i++) {
+    for (int i = 0; i <= pgasi_param.chunks_max && pgasi_ep_drain_if_free(number) > 0; i++) {
     }
 }
 
@@ -669,7 +668,7 @@ static place_t place_of(const incoming_t *in)
 }
 
 /* The descriptors that were published together at a place, which goes on behind them; false:
- * nothing (yet), or nothing sane, which who drains it says. Port locked. */
+ * nothing (yet), or nothing sane, which who drains it says. Endpoint locked. */
 static bool next_descs(place_t *p, const char *chunks, uint64_t n_chunks, const char **descs_p,
                        size_t *bytes_p)
 {
@@ -701,23 +700,24 @@ static bool next_descs(place_t *p, const char *chunks, uint64_t n_chunks, const 
 
 /* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written
  * over before it has run. */
-static void catch_up(const port_t *port, tell_t *t)
+static void catch_up(const endpoint_t *ep, tell_t *t)
 {
-    for (uint32_t i = 0; i < port->n_incoming; i++) {
-        const incoming_t *in = &port->incoming[i];
-        if (in->line != t->channel.line || t->position >= in->base + (uint64_t)(in->at - in->chunk))
+    for (uint32_t i = 0; i < ep->n_incoming; i++) {
+        const incoming_t *in = &ep->incoming[i];
+        if (in->state != t->channel.state ||
+            t->position >= in->base + (uint64_t)(in->at - in->chunk))
             continue;
         t->place = place_of(in);
     }
 }
 
 /* Tells senders that wait for it; the descriptors stay. Both locks held. */
-static uint64_t tell_channel(const port_t *port, tell_t *t)
+static uint64_t tell_channel(const endpoint_t *ep, tell_t *t)
 {
     const char *descs;
     size_t bytes;
     uint64_t n = 0;
-    catch_up(port, t);
+    catch_up(ep, t);
     place_t p = t->place;
     for (; next_descs(&p, t->channel.chunks, t->channel.n_chunks, &descs, &bytes); n++)
         pgasi_descs_arrived((char *)(uintptr_t)descs, bytes, t->channel.source_rank);
@@ -735,100 +735,100 @@ __attribute__((no_sanitize("thread"))) static bool has_untold(int number, const 
     const char *at = __atomic_load_n(&t->place.at, __ATOMIC_RELAXED);
     uint64_t phase = __atomic_load_n(&t->place.phase, __ATOMIC_RELAXED);
     if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) <
-        __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
-        return pgasi_port_pending(number);
+        __atomic_load_n(&t->channel.state->head, __ATOMIC_RELAXED))
+        return pgasi_ep_pending(number);
     return pgasi_desc_has_arrived(*(const volatile uint64_t *)(const void *)at, phase);
 }
 
-static uint64_t tell_port(int number)
+static uint64_t report_ep(int number)
 {
-    port_t *port = &ports[number];
-    const tell_t *some = __atomic_load_n(&port->tells, __ATOMIC_ACQUIRE);
+    endpoint_t *ep = &eps[number];
+    const tell_t *some = __atomic_load_n(&ep->tells, __ATOMIC_ACQUIRE);
     while (some && !has_untold(number, some))
         some = some->next;
     if (!some)
         return 0;
     uint64_t n = 0;
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
-    if (pgasi_spin_try(&port->lock)) {
-        for (tell_t *t = port->tells; t && !port->left; t = t->next)
-            n += tell_channel(port, t);
-        pgasi_spin_unlock(&port->lock);
+    if (pgasi_spin_try(&ep->lock)) {
+        for (tell_t *t = ep->tells; t && !ep->left; t = t->next)
+            n += tell_channel(ep, t);
+        pgasi_spin_unlock(&ep->lock);
     }
     pgasi_serve_end(before);
     return n;
 }
 
-/* The sender has joined, but the port learns that in its turn only. Without memory it tells when
- * calls run. */
+/* The sender has joined, but the endpoint learns that in its turn only. Without memory it tells
+ * when calls run. */
 static void expect(int number, int source_rank, const char *descs, size_t bytes)
 {
-    pgasi_note_t note;
+    pgasi_ctl_t ctl;
     tell_t t = { .position = 0 };
     uint64_t header;
     memcpy(&header, descs, sizeof header);
-    if (number < PGASI_PORT_FIRST_THREAD || pgasi_desc_handler(header) != PGASI_DESC_CHANNEL ||
-        bytes < 8 + sizeof note)
+    if (number < PGASI_EP_FIRST_THREAD || pgasi_desc_handler(header) != PGASI_DESC_CHANNEL ||
+        bytes < 8 + sizeof ctl)
         return;
-    memcpy(&note, descs + 8, sizeof note);
-    if (!pgasi_region_find(&note, source_rank, &t.channel) || t.channel.port != number)
+    memcpy(&ctl, descs + 8, sizeof ctl);
+    if (!pgasi_chanmem_find(&ctl, source_rank, &t.channel) || t.channel.ep != number)
         return;
     if (t.channel.by_put)
-        __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&pgasi_recvq_by_put, true, __ATOMIC_RELAXED);
     t.place.at = t.place.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
     t.place.phase = phase_of(false);
     tell_t *kept = malloc(sizeof *kept);
     if (!kept)
         return;
-    for (const tell_t *other = ports[number].tells; other; other = other->next) {
-        if (other->channel.line == t.channel.line) { /* said twice */
+    for (const tell_t *other = eps[number].tells; other; other = other->next) {
+        if (other->channel.state == t.channel.state) { /* said twice */
             free(kept);
             return;
         }
     }
-    t.next = ports[number].tells;
+    t.next = eps[number].tells;
     *kept = t;
-    __atomic_store_n(&ports[number].tells, kept, __ATOMIC_RELEASE);
+    __atomic_store_n(&eps[number].tells, kept, __ATOMIC_RELEASE);
     __atomic_store_n(&some_tells, true, __ATOMIC_RELEASE);
 }
 
-uint64_t pgasi_ports_tell(void)
+uint64_t pgasi_eps_report(void)
 {
     uint64_t n = 0;
     if (PGAS_LIKELY(!__atomic_load_n(&some_tells, __ATOMIC_ACQUIRE)))
         return 0;
-    for (int p = PGASI_PORT_FIRST_THREAD; p < pgasi_n_ports; p++)
-        n += tell_port(p);
+    for (int p = PGASI_EP_FIRST_THREAD; p < pgasi_n_eps; p++)
+        n += report_ep(p);
     return n;
 }
 
 /* ---- threads that left ---- */
 
-void pgasi_port_set_left(int number, bool left)
+void pgasi_ep_set_left(int number, bool left)
 {
-    uint64_t bit = UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD);
-    pgasi_spin_lock(&ports[number].lock, 0);
-    __atomic_store_n(&ports[number].left, left, __ATOMIC_RELAXED);
-    pgasi_spin_unlock(&ports[number].lock);
+    uint64_t bit = UINT64_C(1) << (number - PGASI_EP_FIRST_THREAD);
+    pgasi_spin_lock(&eps[number].lock, 0);
+    __atomic_store_n(&eps[number].left, left, __ATOMIC_RELAXED);
+    pgasi_spin_unlock(&eps[number].lock);
     if (left)
-        __atomic_fetch_or(&pgasi_ports_left, bit, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&pgasi_eps_left, bit, __ATOMIC_RELEASE);
     else
-        __atomic_fetch_and(&pgasi_ports_left, ~bit, __ATOMIC_RELEASE);
+        __atomic_fetch_and(&pgasi_eps_left, ~bit, __ATOMIC_RELEASE);
 }
 
-void pgasi_port_stand_in(int number)
+void pgasi_ep_serve_for_all(int number)
 {
-    __atomic_fetch_or(&pgasi_ports_left, UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD),
+    __atomic_fetch_or(&pgasi_eps_left, UINT64_C(1) << (number - PGASI_EP_FIRST_THREAD),
                       __ATOMIC_RELEASE);
 }
 
-uint64_t pgasi_ports_refuse(void)
+uint64_t pgasi_eps_refuse(void)
 {
-    uint64_t bits = __atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED), n = 0;
+    uint64_t bits = __atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED), n = 0;
     for (; PGAS_UNLIKELY(bits != 0); bits &= bits - 1) {
-        int number = PGASI_PORT_FIRST_THREAD + __builtin_ctzll(bits);
-        if (pgasi_port_used(number))
-            n += pgasi_port_drain_if_free(number);
+        int number = PGASI_EP_FIRST_THREAD + __builtin_ctzll(bits);
+        if (pgasi_ep_used(number))
+            n += pgasi_ep_drain_if_free(number);
     }
     return n;
 }
@@ -858,35 +858,35 @@ static uint64_t count_channel(const incoming_t *in)
     return n;
 }
 
-/* Port locked. */
+/* Endpoint locked. */
 static uint64_t count_waiting(int number)
 {
-    port_t *port = &ports[number];
+    endpoint_t *ep = &eps[number];
     uint32_t n_opened =
-        __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
-    if (n_opened != port->n_opened_seen)
-        find_opened(port, n_opened);
+        __atomic_load_n(&pgasi_eps_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    if (n_opened != ep->n_opened_seen)
+        find_opened(ep, n_opened);
     uint64_t n = 0;
-    for (uint32_t i = 0; i < port->n_incoming; i++)
-        n += count_channel(&port->incoming[i]);
-    pgasi_spin_lock(&port->far_lock, 0);
-    for (const far_t *f = port->far; f; f = f->next)
+    for (uint32_t i = 0; i < ep->n_incoming; i++)
+        n += count_channel(&ep->incoming[i]);
+    pgasi_spin_lock(&ep->far_lock, 0);
+    for (const far_t *f = ep->far; f; f = f->next)
         n += count_descs(f->data, f->bytes);
-    pgasi_spin_unlock(&port->far_lock);
+    pgasi_spin_unlock(&ep->far_lock);
     return n;
 }
 
-void pgasi_ports_tell_orphans(void)
+void pgasi_eps_report_absent(void)
 {
     static int warned;
     int zone;
-    for (int number = PGASI_PORT_FIRST_THREAD; number < pgasi_n_ports && !warned; number++) {
-        int slot = number - PGASI_PORT_FIRST_THREAD;
-        if (!pgasi_port_used(number) || pgasi_thread_zone(slot, &zone) ||
-            !pgasi_spin_try(&ports[number].lock))
+    for (int number = PGASI_EP_FIRST_THREAD; number < pgasi_n_eps && !warned; number++) {
+        int slot = number - PGASI_EP_FIRST_THREAD;
+        if (!pgasi_ep_used(number) || pgasi_thread_zone(slot, &zone) ||
+            !pgasi_spin_try(&eps[number].lock))
             continue;
-        uint64_t n = ports[number].left ? 0 : count_waiting(number);
-        pgasi_spin_unlock(&ports[number].lock);
+        uint64_t n = eps[number].left ? 0 : count_waiting(number);
+        pgasi_spin_unlock(&eps[number].lock);
         if (n)
             pgasi_warn_once(
                 &warned, "call",
@@ -897,33 +897,33 @@ void pgasi_ports_tell_orphans(void)
 
 /* ---- sums ---- */
 
-uint64_t pgasi_inbox_consumed(void)
+uint64_t pgasi_recvq_consumed(void)
 {
     uint64_t sum = 0;
-    for (int p = 0; p < pgasi_n_ports; p++) {
-        uint32_t n = __atomic_load_n(&ports[p].n_incoming, __ATOMIC_ACQUIRE);
+    for (int p = 0; p < pgasi_n_eps; p++) {
+        uint32_t n = __atomic_load_n(&eps[p].n_incoming, __ATOMIC_ACQUIRE);
         for (uint32_t i = 0; i < n; i++)
-            sum += __atomic_load_n(&ports[p].incoming[i].line->head, __ATOMIC_ACQUIRE);
-        sum += __atomic_load_n(&ports[p].far_consumed, __ATOMIC_ACQUIRE);
+            sum += __atomic_load_n(&eps[p].incoming[i].state->head, __ATOMIC_ACQUIRE);
+        sum += __atomic_load_n(&eps[p].far_consumed, __ATOMIC_ACQUIRE);
     }
     return sum;
 }
 
-uint64_t pgasi_inbox_n_calls(void)
+uint64_t pgasi_recvq_n_calls(void)
 {
     uint64_t sum = 0;
-    for (int p = 0; p < pgasi_n_ports; p++)
-        sum += __atomic_load_n(&ports[p].n_calls, __ATOMIC_RELAXED);
+    for (int p = 0; p < pgasi_n_eps; p++)
+        sum += __atomic_load_n(&eps[p].n_calls, __ATOMIC_RELAXED);
     return sum;
 }
 
-void pgasi_inbox_count(uint64_t *n_channels_p, uint64_t *n_grown_p)
+void pgasi_recvq_count(uint64_t *n_channels_p, uint64_t *n_grown_p)
 {
     *n_channels_p = *n_grown_p = 0;
-    for (int p = 0; p < pgasi_n_ports; p++) {
-        uint32_t n = __atomic_load_n(&ports[p].n_incoming, __ATOMIC_ACQUIRE);
+    for (int p = 0; p < pgasi_n_eps; p++) {
+        uint32_t n = __atomic_load_n(&eps[p].n_incoming, __ATOMIC_ACQUIRE);
         *n_channels_p += n;
         for (uint32_t i = 0; i < n; i++)
-            *n_grown_p += ports[p].incoming[i].grown;
+            *n_grown_p += eps[p].incoming[i].grown;
     }
 }

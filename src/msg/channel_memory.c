@@ -1,9 +1,9 @@
-/* Chunks for channels from other nodes: see region.h.
+/* Chunks for channels from other nodes: see channel_memory.h.
  *
  * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched
  * while messages are handled, which one thread does at a time. What a note says is checked against
  * what was granted: it may come from a rank that is out of its mind. */
-#include "msg/region.h"
+#include "msg/channel_memory.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "boot/wait.h"
 #include "msg/far_channel.h"
 #include "msg/dispatch.h"
-#include "msg/inbox.h"
-#include "msg/outbox.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "msg/descriptor.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
@@ -26,16 +26,16 @@
 /* Who has a line. */
 typedef struct {
     int source;
-    uint32_t port, ctx, first;
+    uint32_t ep, ctx, first;
     bool joined;
 } owner_t;
 
-pgasi_region_t pgasi_region;
+pgasi_chanmem_t pgasi_chanmem;
 
 static uint64_t *taken, *used;                   /* by chunk: granted now; ever */
 static uint32_t *channel_of;                     /* by chunk, while it is granted */
 static owner_t *owners;                          /* by channel */
-static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: ports look at it too */
+static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: endpoints look at it too */
 static uint64_t n_refused;
 static size_t pool_bytes; /* of one context's buffers; 0: none */
 
@@ -74,45 +74,46 @@ static void plan_chunks(uint64_t chunk_bytes)
                  n_first * n_first;
     if (!n)
         return;
-    pgasi_region_t *r = &pgasi_region;
-    *r = (pgasi_region_t){ (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
-    r->lines_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_line_t));
-    r->chunks_at = PGASI_ALIGN_UP(r->lines_at + r->n_channels * sizeof(pgasi_line_t), 4096);
+    pgasi_chanmem_t *r = &pgasi_chanmem;
+    *r = (pgasi_chanmem_t){ (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
+    r->states_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_channel_state_t));
+    r->chunks_at =
+        PGASI_ALIGN_UP(r->states_at + r->n_channels * sizeof(pgasi_channel_state_t), 4096);
     r->bytes = r->chunks_at + n * chunk_bytes;
 }
 
-pgas_status_t pgasi_region_plan(void)
+pgas_status_t pgasi_chanmem_plan(void)
 {
-    pgasi_inbox_size_t inbox;
-    memset(&pgasi_region, 0, sizeof pgasi_region);
+    pgasi_recvq_size_t recvq;
+    memset(&pgasi_chanmem, 0, sizeof pgasi_chanmem);
     pgasi_heap_tail_bytes = pool_bytes = 0;
-    pgas_status_t status = pgasi_tp ? pgasi_inbox_size_here(&inbox) : PGAS_OK;
+    pgas_status_t status = pgasi_tp ? pgasi_recvq_size_here(&recvq) : PGAS_OK;
     if (!pgasi_tp || status != PGAS_OK)
         return status == PGAS_ERR_LIMIT ? PGAS_OK : status; /* told where it is made */
     if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN
                                                                               : PGAS_OK) != PGAS_OK)
-        plan_chunks(inbox.chunk_bytes);
-    pool_bytes = PGASI_ALIGN_UP(pgasi_outbox_pool_bytes(inbox.chunk_bytes), 4096);
-    pgasi_heap_tail_bytes = pgasi_region.bytes + (size_t)pgasi_n_ctxs * pool_bytes;
+        plan_chunks(recvq.chunk_bytes);
+    pool_bytes = PGASI_ALIGN_UP(pgasi_sendq_pool_bytes(recvq.chunk_bytes), 4096);
+    pgasi_heap_tail_bytes = pgasi_chanmem.bytes + (size_t)pgasi_n_ctxs * pool_bytes;
     return PGAS_OK;
 }
 
-char *pgasi_region_buffers(int ctx)
+char *pgasi_chanmem_buffers(int ctx)
 {
-    return pool_bytes ? pgasi_heap_tail() + pgasi_region.bytes + (size_t)ctx * pool_bytes : NULL;
+    return pool_bytes ? pgasi_heap_tail() + pgasi_chanmem.bytes + (size_t)ctx * pool_bytes : NULL;
 }
 
 /* ---- granting ---- */
 
 static char *chunk_at(uint64_t number)
 {
-    return pgasi_heap_tail() + pgasi_region.chunks_at + number * pgasi_chunk_bytes;
+    return pgasi_heap_tail() + pgasi_chanmem.chunks_at + number * pgasi_chunk_bytes;
 }
 
 /* n chunks in a row for a channel; false if there are none. */
 static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 {
-    uint64_t at = 0, size = pgasi_region.n_chunks;
+    uint64_t at = 0, size = pgasi_chanmem.n_chunks;
     for (;;) {
         at = pgasi_bitmap_find_clear(taken, size, at);
         if (at + n > size)
@@ -135,10 +136,10 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
     return true;
 }
 
-void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
+void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t bytes)
 {
     pgas_status_t status =
-        pgasi_outbox_answer(rank, PGASI_DESC_CHANNEL, note, sizeof *note, data, bytes);
+        pgasi_sendq_answer(rank, PGASI_DESC_CHANNEL, ctl, sizeof *ctl, data, bytes);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
         PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
                     pgas_status_text(status));
@@ -150,142 +151,141 @@ static void drop(int source)
         PGASI_ERROR("call", "rank %d tells nonsense of a channel: dropped", source);
 }
 
-static owner_t *owner_at(const pgasi_note_t *note, int source)
+static owner_t *owner_at(const pgasi_ctl_t *ctl, int source)
 {
-    owner_t *o = note->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE)
-                     ? &owners[note->channel]
-                     : NULL;
-    return o && o->source == source && o->port == note->port && o->ctx == note->ctx ? o : NULL;
+    owner_t *o =
+        ctl->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE) ? &owners[ctl->channel] : NULL;
+    return o && o->source == source && o->ep == ctl->ep && o->ctx == ctl->ctx ? o : NULL;
 }
 
-/* One channel each, so that a port has room for all that may join. */
-static bool has_one(const pgasi_note_t *note, int source)
+/* One channel each, so that an endpoint has room for all that may join. */
+static bool has_one(const pgasi_ctl_t *ctl, int source)
 {
     bool has = false;
     for (uint32_t i = 0; i < n_owners && !has; i++)
-        has = owners[i].source == source && owners[i].port == note->port &&
-              owners[i].ctx == note->ctx;
+        has = owners[i].source == source && owners[i].ep == ctl->ep && owners[i].ctx == ctl->ctx;
     return has;
 }
 
-static void on_ask(pgasi_note_t *note, int source)
+static void on_ask(pgasi_ctl_t *ctl, int source)
 {
     pgasi_segment_wire_t wire;
     bool fresh = false;
     memset(&wire, 0, sizeof wire);
-    bool got = n_owners < pgasi_region.n_channels &&
+    bool got = n_owners < pgasi_chanmem.n_channels &&
                pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK &&
-               take(pgasi_region.n_first, n_owners, &note->number, &fresh);
+               take(pgasi_chanmem.n_first, n_owners, &ctl->number, &fresh);
     n_refused += !got;
-    note->what = PGASI_NOTE_GRANT;
-    note->n = got ? pgasi_region.n_first : 0;
-    note->fresh = fresh;
+    ctl->what = PGASI_CTL_GRANT;
+    ctl->n = got ? pgasi_chanmem.n_first : 0;
+    ctl->fresh = fresh;
     if (got) {
-        note->channel = n_owners;
-        owners[n_owners] = (owner_t){ source, note->port, note->ctx, note->number, false };
+        ctl->channel = n_owners;
+        owners[n_owners] = (owner_t){ source, ctl->ep, ctl->ctx, ctl->number, false };
         __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
-        *(uint64_t *)(void *)chunk_at(note->number) = 0;
+        *(uint64_t *)(void *)chunk_at(ctl->number) = 0;
     }
-    pgasi_note_tell(source, note, &wire, sizeof wire);
+    pgasi_ctl_send(source, ctl, &wire, sizeof wire);
 }
 
-static void on_more(pgasi_note_t *note, int source)
+static void on_more(pgasi_ctl_t *ctl, int source)
 {
-    bool fresh = false, got = take(1, note->channel, &note->number, &fresh);
-    note->what = PGASI_NOTE_CHUNK;
-    note->n = got;
-    note->fresh = fresh;
-    pgasi_note_tell(source, note, NULL, 0);
+    bool fresh = false, got = take(1, ctl->channel, &ctl->number, &fresh);
+    ctl->what = PGASI_CTL_CHUNK;
+    ctl->n = got;
+    ctl->fresh = fresh;
+    pgasi_ctl_send(source, ctl, NULL, 0);
 }
 
 /* One of the sender's further chunks, or of a channel that he does not want. */
-static bool may_give_back(const pgasi_note_t *note, const owner_t *o)
+static bool may_give_back(const pgasi_ctl_t *ctl, const owner_t *o)
 {
-    bool his = o && note->number < pgasi_region.n_chunks &&
-               pgasi_bitmap_test(taken, note->number) && channel_of[note->number] == note->channel;
-    return his && (note->number - o->first >= pgasi_region.n_first ||
+    bool his = o && ctl->number < pgasi_chanmem.n_chunks && pgasi_bitmap_test(taken, ctl->number) &&
+               channel_of[ctl->number] == ctl->channel;
+    return his && (ctl->number - o->first >= pgasi_chanmem.n_first ||
                    !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
 }
 
-static void on_back(const pgasi_note_t *note)
+static void on_back(const pgasi_ctl_t *ctl)
 {
-    pgasi_bitmap_clear(taken, note->number);
+    pgasi_bitmap_clear(taken, ctl->number);
     n_taken--;
 }
 
-static pgasi_join_t join_of(const pgasi_note_t *note, const owner_t *o)
+static pgasi_join_t join_of(const pgasi_ctl_t *ctl, const owner_t *o)
 {
     char *region = pgasi_heap_tail();
-    pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
-    return (pgasi_join_t){ (int)note->port,
+    pgasi_channel_state_t *state =
+        (pgasi_channel_state_t *)(void *)(region + pgasi_chanmem.states_at) + ctl->channel;
+    return (pgasi_join_t){ (int)ctl->ep,
                            o->source,
-                           (int)note->ctx,
-                           line,
-                           region + pgasi_region.chunks_at,
+                           (int)ctl->ctx,
+                           state,
+                           region + pgasi_chanmem.chunks_at,
                            o->first,
-                           pgasi_region.n_chunks,
-                           note->by_put != 0 };
+                           pgasi_chanmem.n_chunks,
+                           ctl->by_put != 0 };
 }
 
-bool pgasi_region_find(const pgasi_note_t *note, int source, pgasi_join_t *join_p)
+bool pgasi_chanmem_find(const pgasi_ctl_t *ctl, int source, pgasi_join_t *join_p)
 {
-    const owner_t *o = note->what == PGASI_NOTE_JOIN ? owner_at(note, source) : NULL;
+    const owner_t *o = ctl->what == PGASI_CTL_JOIN ? owner_at(ctl, source) : NULL;
     if (!o || __atomic_load_n(&o->joined, __ATOMIC_RELAXED))
         return false;
-    *join_p = join_of(note, o);
+    *join_p = join_of(ctl, o);
     return true;
 }
 
-static void on_join(const pgasi_note_t *note, owner_t *o)
+static void on_join(const pgasi_ctl_t *ctl, owner_t *o)
 {
-    pgasi_join_t join = join_of(note, o);
+    pgasi_join_t join = join_of(ctl, o);
     __atomic_store_n(&o->joined, true, __ATOMIC_RELAXED);
-    pgasi_inbox_join(&join);
+    pgasi_recvq_join(&join);
 }
 
 /* False: it makes no sense, and nothing is done. */
-static bool follow(pgasi_note_t *note, int source, const char *data, size_t bytes)
+static bool follow(pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
-    owner_t *o = owner_at(note, source);
+    owner_t *o = owner_at(ctl, source);
     bool sane = o != NULL;
-    switch (note->what) {
-    case PGASI_NOTE_ASK:
-        if ((sane = !has_one(note, source)))
-            on_ask(note, source);
+    switch (ctl->what) {
+    case PGASI_CTL_ASK:
+        if ((sane = !has_one(ctl, source)))
+            on_ask(ctl, source);
         return sane;
-    case PGASI_NOTE_MORE:
+    case PGASI_CTL_MORE:
         if (sane)
-            on_more(note, source);
+            on_more(ctl, source);
         return sane;
-    case PGASI_NOTE_JOIN:
+    case PGASI_CTL_JOIN:
         if ((sane = sane && !o->joined))
-            on_join(note, o);
+            on_join(ctl, o);
         return sane;
-    case PGASI_NOTE_BACK:
-        if ((sane = may_give_back(note, o)))
-            on_back(note);
+    case PGASI_CTL_BACK:
+        if ((sane = may_give_back(ctl, o)))
+            on_back(ctl);
         return sane;
     default:
-        return pgasi_far_channel_note(note, source, data, bytes);
+        return pgasi_far_channel_note(ctl, source, data, bytes);
     }
 }
 
-static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *context)
+static void on_ctl(const void *args, size_t bytes, pgas_thread_t thread, void *context)
 {
-    pgasi_note_t note;
+    pgasi_ctl_t ctl;
     int source = pgas_thread_rank(thread);
     (void)context;
-    bool sane = bytes >= sizeof note;
+    bool sane = bytes >= sizeof ctl;
     if (sane)
-        memcpy(&note, args, sizeof note);
-    sane = sane && note.port < (uint32_t)pgasi_n_ports && note.ctx < (uint32_t)pgasi_n_ctxs;
-    if (!sane || !follow(&note, source, (const char *)args + sizeof note, bytes - sizeof note))
+        memcpy(&ctl, args, sizeof ctl);
+    sane = sane && ctl.ep < (uint32_t)pgasi_n_eps && ctl.ctx < (uint32_t)pgasi_n_ctxs;
+    if (!sane || !follow(&ctl, source, (const char *)args + sizeof ctl, bytes - sizeof ctl))
         drop(source);
 }
 
-static bool on_note_for_left(const void *args, size_t bytes, pgas_thread_t thread)
+static bool on_ctl_for_left(const void *args, size_t bytes, pgas_thread_t thread)
 {
-    on_note(args, bytes, thread, NULL);
+    on_ctl(args, bytes, thread, NULL);
     return true;
 }
 
@@ -308,42 +308,42 @@ static pgas_status_t move_bells(void)
     return status;
 }
 
-pgas_status_t pgasi_region_start(void)
+pgas_status_t pgasi_chanmem_start(void)
 {
-    size_t words = pgasi_bitmap_words(pgasi_region.n_chunks) + 1;
-    pgasi_handler_set_internal(PGASI_DESC_CHANNEL, on_note);
+    size_t words = pgasi_bitmap_words(pgasi_chanmem.n_chunks) + 1;
+    pgasi_handler_set_internal(PGASI_DESC_CHANNEL, on_ctl);
     /* A channel of a thread that has left may be joined: its calls are refused then. */
-    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_note_for_left);
+    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_ctl_for_left);
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
-    channel_of = pgasi_lazy_alloc((pgasi_region.n_chunks + 1) * sizeof *channel_of);
+    channel_of = pgasi_lazy_alloc((pgasi_chanmem.n_chunks + 1) * sizeof *channel_of);
     taken = calloc(words, sizeof *taken);
     used = calloc(words, sizeof *used);
-    owners = pgasi_lazy_alloc((pgasi_region.n_channels + 1) * sizeof *owners);
+    owners = pgasi_lazy_alloc((pgasi_chanmem.n_channels + 1) * sizeof *owners);
     pgas_status_t status = taken && used && channel_of && owners ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    bool movable = status == PGAS_OK && pgasi_region.n_chunks && pgasi_heap_from_transport;
+    bool movable = status == PGAS_OK && pgasi_chanmem.n_chunks && pgasi_heap_from_transport;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
         status = move_bells();
     return status;
 }
 
-void pgasi_region_stop(void)
+void pgasi_chanmem_stop(void)
 {
     pool_bytes = 0;
     pgasi_wait_bells_home();
     free(taken);
     free(used);
     if (owners)
-        pgasi_lazy_free(owners, (pgasi_region.n_channels + 1) * sizeof *owners);
+        pgasi_lazy_free(owners, (pgasi_chanmem.n_channels + 1) * sizeof *owners);
     if (channel_of)
-        pgasi_lazy_free(channel_of, (pgasi_region.n_chunks + 1) * sizeof *channel_of);
+        pgasi_lazy_free(channel_of, (pgasi_chanmem.n_chunks + 1) * sizeof *channel_of);
     taken = used = NULL;
     channel_of = NULL;
     owners = NULL;
 }
 
-void pgasi_region_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p)
+void pgasi_chanmem_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p)
 {
     *n_p = n_taken;
     *high_p = n_taken_high;
