@@ -5,15 +5,17 @@
 snic_sources = %D%/wqe.h %D%/wqe.c \
 	%D%/snic/snic.h %D%/snic/inside.h %D%/snic/lock.c %D%/snic/descriptor.c %D%/snic/view.c %D%/snic/device.c %D%/snic/objects.c \
 	%D%/snic/engine.h %D%/snic/engine.c %D%/snic/chain.c %D%/snic/responder.c %D%/snic/memory.c %D%/snic/receive.c \
-	%D%/snic/completion.c %D%/snic/adversary.c %D%/snic/late.c %D%/snic/run.c %D%/snic/process.c %D%/snic/socket.c
+	%D%/snic/completion.c %D%/snic/adversary.c %D%/snic/late.c %D%/snic/run.c %D%/snic/process.h %D%/snic/client.c \
+	%D%/snic/process.c %D%/snic/socket.c
 verbs_queue_sources = $(snic_sources) \
-	%D%/queue/device.h %D%/queue/verbs.c \
-	%D%/queue/raw.h %D%/queue/raw.c %D%/queue/provider_snic.c \
+	%D%/queue/device.h %D%/queue/devices.c %D%/queue/verbs.c \
+	%D%/queue/raw.h %D%/queue/raw_setup.c %D%/queue/raw.c \
+	%D%/queue/snic_qp.h %D%/queue/snic_qp.c %D%/queue/provider_snic.c \
 	%D%/queue/tx.c \
 	%D%/queue/gid.h %D%/queue/gid.c
 if HAVE_VERBS
 verbs_queue_sources += %D%/queue/port.h %D%/queue/port.c %D%/queue/mr.h %D%/queue/mr.c \
-	%D%/queue/ibv.h %D%/queue/ibv_queue.c %D%/queue/provider_ibv.c
+	%D%/queue/ibv.h %D%/queue/ibv_qp.c %D%/queue/ibv_queue.c %D%/queue/provider_ibv.c
 endif
 if HAVE_MLX5DV
 verbs_queue_sources += %D%/queue/prm.h %D%/queue/prm.c %D%/queue/mlx5.h %D%/queue/mlx5_qp.c %D%/queue/provider_mlx5.c

@@ -100,7 +100,21 @@ static inline pgasi_ibv_qp_t *pgasi_ibv_qp(pgas_verbs_qp_t *qp)
     return (pgasi_ibv_qp_t *)(void *)qp;
 }
 
-/* entries of the table */
+/* provider_ibv.c */
+/** The status for an errno of libibverbs. */
+pgas_status_t pgasi_ibv_status(int error);
+
+/* ibv_qp.c */
+pgas_status_t pgasi_ibv_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans,
+                                 pgas_verbs_srq_t **srq_p);
+void pgasi_ibv_srq_close(pgas_verbs_srq_t *base);
+pgas_status_t pgasi_ibv_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts,
+                                pgas_verbs_qp_t **qp_p);
+void pgasi_ibv_qp_close(pgas_verbs_qp_t *base);
+void pgasi_ibv_qp_address(const pgas_verbs_qp_t *base, pgas_verbs_address_t *address_p);
+pgas_status_t pgasi_ibv_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_address_t *bytes);
+
+/* ibv_queue.c */
 pgas_status_t pgasi_ibv_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
                               uint32_t *n_p);
 pgas_status_t pgasi_ibv_ring(pgas_verbs_qp_t *qp);

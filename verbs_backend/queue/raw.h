@@ -62,6 +62,13 @@ typedef struct pgasi_raw_cq {
     struct pgasi_raw_cq *next; /* the device's list */
 } pgasi_raw_cq_t;
 
+/** what a next segment of a shared receive entry holds */
+typedef struct {
+    uint8_t reserved0[2];
+    uint16_t next;
+    uint8_t reserved1[12];
+} pgasi_raw_next_t;
+
 #define PGASI_RAW_NUMBER_BITS 24
 #define PGASI_RAW_PAGE        1024
 /** Begins a device of these providers: queue pairs by number, for completions. */

@@ -1,16 +1,14 @@
 /* The public functions of queues: arguments are checked and what is open is counted here, the rest
  * is the provider's. */
-#include "config.h"
+#include "verbs_backend/queue/device.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/spin.h"
-#include "verbs_backend/queue/device.h"
 #include "verbs_backend/wqe.h"
 
 #define CQ_DEPTH_MAX   (1u << 22)
@@ -18,17 +16,6 @@
 #define WAIT_YIELDS    20
 #define NAP_NS         50000u
 #define MILLISECOND_NS 1000000u
-
-const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
-#ifdef PGAS_HAVE_MLX5DV
-    &pgasi_verbs_mlx5,
-#endif
-#ifdef PGAS_HAVE_VERBS
-    &pgasi_verbs_ibv,
-#endif
-    &pgasi_verbs_snic,
-    NULL,
-};
 
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome)
 {
@@ -52,160 +39,6 @@ pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome)
     default:
         return PGAS_ERR_TRANSPORT;
     }
-}
-
-/* ---- devices ---- */
-
-pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
-{
-    int n = 0;
-    pgas_status_t status = !n_p || n_max < 0 || (!infos && n_max > 0) ? PGAS_ERR_INVALID : PGAS_OK;
-    for (int i = 0; status == PGAS_OK && pgasi_verbs_providers[i]; i++)
-        status = pgasi_verbs_providers[i]->list(infos, n_max, &n);
-    if (status == PGAS_OK)
-        *n_p = n;
-    return status;
-}
-
-pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
-                              int *n_p)
-{
-    if (!device || port < 1 || port > 255 || n_max < 0 || (!gids && n_max > 0) || !n_p)
-        return PGAS_ERR_INVALID;
-    if (strcmp(device, pgasi_verbs_snic.name) == 0 && port == 1) {
-        *n_p = 0;
-        return PGAS_OK;
-    }
-#ifdef PGAS_HAVE_VERBS
-    return pgasi_verbs_gids(device, port, gids, n_max, n_p);
-#else
-    return PGAS_ERR_NOT_FOUND;
-#endif
-}
-
-/** A name as the user gave it, in parts. */
-typedef struct {
-    const pgasi_verbs_ops_t *ops; /* NULL: whoever has the device */
-    char device[64];
-    int port; /* 0: not given */
-} name_t;
-
-static const pgasi_verbs_ops_t *find_provider(const char *name, size_t bytes)
-{
-    for (int i = 0; pgasi_verbs_providers[i] != NULL; i++)
-        if (strlen(pgasi_verbs_providers[i]->name) == bytes &&
-            strncmp(pgasi_verbs_providers[i]->name, name, bytes) == 0)
-            return pgasi_verbs_providers[i];
-    return NULL;
-}
-
-/* [provider:]device[:port] */
-static pgas_status_t parse_name(const char *text, name_t *name_p)
-{
-    const char *colon = strchr(text, ':');
-    memset(name_p, 0, sizeof *name_p);
-    if (colon) {
-        name_p->ops = find_provider(text, (size_t)(colon - text));
-        if (name_p->ops && strcmp(name_p->ops->name, "snic") != 0)
-            text = colon + 1;
-    }
-    colon = strchr(text, ':');
-    size_t bytes = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    if (bytes == 0 || bytes >= sizeof name_p->device)
-        return PGAS_ERR_INVALID;
-    memcpy(name_p->device, text, bytes);
-    if (colon) {
-        char *end;
-        long port = strtol(colon + 1, &end, 10);
-        if (end == colon + 1 || *end != '\0' || port < 1 || port > 255)
-            return PGAS_ERR_INVALID;
-        name_p->port = (int)port;
-    }
-    return PGAS_OK;
-}
-
-/* Which provider has the device; with no name at all, the first active port. */
-static pgas_status_t choose(name_t *name)
-{
-    int n = 0;
-    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
-    pgas_verbs_info_t *infos =
-        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
-    if (!infos)
-        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    status = pgas_verbs_list(infos, n, &n);
-    const pgas_verbs_info_t *found = NULL;
-    for (int i = 0; status == PGAS_OK && i < n && !found; i++) {
-        bool named = strcmp(infos[i].name, name->device) == 0 &&
-                     (name->port == 0 || infos[i].port == name->port);
-        if (name->device[0] == '\0' ? infos[i].active : named)
-            found = &infos[i];
-    }
-    if (status == PGAS_OK && !found)
-        status = PGAS_ERR_NOT_FOUND;
-    if (status == PGAS_OK) {
-        name->ops = find_provider(found->provider, strlen(found->provider));
-        memmove(name->device, found->name, sizeof name->device);
-        name->port = name->port != 0 || !found->active ? name->port : found->port;
-    }
-    free(infos);
-    return status;
-}
-
-/* Options of any version of ours, the later fields defaulted. */
-static pgas_status_t take_opts(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_opts_t *opts_p)
-{
-    *opts_p = (pgas_verbs_dev_opts_t)PGAS_VERBS_DEV_OPTS_INIT;
-    if (!given)
-        return PGAS_OK;
-    if (given->size != sizeof *given)
-        return PGAS_ERR_INVALID;
-    *opts_p = *given;
-    bool sane = (unsigned)given->engine <= PGAS_VERBS_ENGINE_STEP &&
-                (given->adversary & ~PGAS_VERBS_SNIC_ALL) == 0 && given->gid_index >= -1;
-    return sane ? PGAS_OK : PGAS_ERR_INVALID;
-}
-
-pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_t **dev_p)
-{
-    pgas_verbs_dev_opts_t opts;
-    name_t name;
-    memset(&name, 0, sizeof name);
-    pgas_status_t status = !dev_p ? PGAS_ERR_INVALID : take_opts(given, &opts);
-    if (status == PGAS_OK && opts.device && opts.device[0] != '\0')
-        status = parse_name(opts.device, &name);
-    if (status == PGAS_OK && !name.ops)
-        status = choose(&name);
-    if (status != PGAS_OK)
-        return status;
-    pgas_verbs_dev_t *dev = NULL;
-    status = name.ops->open(&opts, name.device, name.port, &dev);
-    if (status == PGAS_OK) {
-        dev->ops = name.ops;
-        dev->n_open = 0;
-        *dev_p = dev;
-    }
-    return status;
-}
-
-pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev)
-{
-    if (!dev)
-        return PGAS_ERR_INVALID;
-    if (__atomic_load_n(&dev->n_open, __ATOMIC_ACQUIRE) != 0)
-        return PGAS_ERR_BUSY;
-    dev->ops->close(dev);
-    return PGAS_OK;
-}
-
-void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p)
-{
-    *info_p = dev->info;
-}
-
-bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev)
-{
-    return dev->ops->step && dev->ops->step(dev);
 }
 
 /* One more, or one less, of whatever must be closed before the device. */
