@@ -1,8 +1,9 @@
-/* From edges anywhere to rows at their owners. Each edge is one aggregated call of 16 bytes to the
- * owner of its source; counts go first, so that the handler stores into an array of the right size.
+/* Building a graph: edges that any rank holds become rows at the owners of their sources. Each edge
+ * is one aggregated call of 16 bytes. The ranks exchange counts first, so that the handler stores
+ * into an array of the right size.
  *
- * Invariant: row i has its targets in rising order, so the result does not depend on the order of
- * arrival. Peak 36 bytes an edge: 16 as given, 12 as received, 8 in rows. */
+ * Invariant: the targets of a row are in rising order, so the result does not depend on the order
+ * of arrival. The peak is 36 bytes an edge: 16 as given, 12 as received, 8 in rows. */
 #include "graph/graph.h"
 
 #include <inttypes.h>
@@ -19,20 +20,22 @@ typedef struct {
 
 typedef struct {
     pgas_graph_t *graph;
-    /* local numbers, n_expected of them: own edges from the front, received ones behind */
+    /* [n_expected] local numbers; n_own edges of this rank come first, then those received */
     uint32_t *source;
     uint64_t *target;
     uint64_t n_own, n_stored, n_expected;
     uint64_t n_bad;
 } building_t;
 
-static building_t *building;
-static pgas_handler_t edge_handler;
+static struct {
+    building_t *now;
+    pgas_handler_t edge;
+} build;
 
 static void handle_edge(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     edge_t edge;
-    building_t *b = building;
+    building_t *b = build.now;
     (void)source, (void)context;
     if (!b || bytes != sizeof edge)
         return;
@@ -47,7 +50,7 @@ static void handle_edge(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_build_register(void)
 {
-    return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, &edge_handler);
+    return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, &build.edge);
 }
 
 /* ---- an empty graph ---- */
@@ -141,7 +144,7 @@ static pgas_status_t send_edges(building_t *b, const uint64_t *ends, uint64_t n_
             b->source[n_own] = (uint32_t)(edge.source - graph->first);
             b->target[n_own++] = edge.target;
         } else {
-            status = pgasi_graph_call(agg, owner, edge_handler, &edge, sizeof edge);
+            status = pgasi_graph_call(agg, owner, build.edge, &edge, sizeof edge);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
@@ -170,8 +173,8 @@ static void sort_row(uint64_t *row, uint64_t n)
     }
 }
 
-/* Counting sort by source. While rows fill, offsets[i + 1] is where the next target of row i
- * goes. */
+/* Counting sort by source. While the rows are filled, offsets[i + 1] is the index of the next
+ * target of row i. */
 static pgas_status_t make_rows(building_t *b)
 {
     pgas_graph_t *graph = b->graph;
@@ -193,7 +196,7 @@ static pgas_status_t make_rows(building_t *b)
     return PGAS_OK;
 }
 
-/* ---- all together ---- */
+/* ---- the whole ---- */
 
 pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges,
                                 void *owned, pgas_graph_t **graph_p)
@@ -204,13 +207,13 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
         status = exchange_counts(&b, ends, n_edges);
     if (status == PGAS_OK) {
         pgas_status_t mine = allocate(&b);
-        building = &b;
-        status = pgasi_graph_agree(mine, NULL); /* now every rank can take edges */
+        build.now = &b;
+        status = pgasi_graph_agree(mine, NULL); /* from here on every rank can take edges */
     }
     if (status == PGAS_OK)
         status = send_edges(&b, ends, n_edges);
     free(owned);
-    building = NULL;
+    build.now = NULL;
     if (status == PGAS_OK) {
         bool complete = b.n_bad == 0 && b.n_stored == b.n_expected;
         status = pgasi_graph_agree(complete ? make_rows(&b) : PGAS_ERR_INTERNAL, NULL);
@@ -224,43 +227,4 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
     else
         pgas_graph_destroy(b.graph);
     return status;
-}
-
-static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges,
-                                pgas_graph_t **graph_p)
-{
-    if (n_vertices == 0 || !graph_p || (n_edges > 0 && !ends)) {
-        pgasi_graph_note("pgas_graph_create: no vertices, or null with edges");
-        return PGAS_ERR_INVALID;
-    }
-    for (size_t i = 0; i < 2 * n_edges; i++) {
-        if (ends[i] >= n_vertices) {
-            pgasi_graph_note("edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices",
-                             i / 2, ends[i], n_vertices);
-            return PGAS_ERR_RANGE;
-        }
-    }
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges,
-                                pgas_graph_t **graph_p)
-{
-    /* the least, and the complement of the greatest */
-    uint64_t span[2] = { n_vertices, ~n_vertices };
-    pgas_status_t status = pgasi_graph_start();
-    if (status != PGAS_OK)
-        return status;
-    status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p), NULL);
-    if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, span, span, 2, PGAS_UINT64, PGAS_MIN);
-    if (status == PGAS_OK && span[0] != ~span[1]) {
-        if (pgas_rank() == 0) {
-            PGASI_ERROR("graph",
-                        "pgas_graph_create: the ranks name %" PRIu64 " to %" PRIu64 " vertices",
-                        span[0], ~span[1]);
-        }
-        status = PGAS_ERR_MISMATCH;
-    }
-    return status == PGAS_OK ? pgasi_graph_build(n_vertices, ends, n_edges, NULL, graph_p) : status;
 }

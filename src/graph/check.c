@@ -1,6 +1,6 @@
-/* The serial check of PageRank: everything comes to rank 0, which computes by itself, pushing along
- * edges one by one, and compares. Nothing of the plan or the sweeps is used, so that an error there
- * cannot hide. */
+/* The serial check of PageRank. Rank 0 gathers the graph and the values, pushes shares along the
+ * edges one by one, and compares. It uses nothing of the plan or of the sweeps, so that it finds
+ * their errors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,30 +14,32 @@
 
 #define N_TOP     10
 #define L1_MAX    1e-9
-#define ROUNDING  1e-9 /* relative: values that differ by less have no order */
+#define ROUNDING  1e-9 /* relative: values that differ by less may change places */
 #define WORDS_MAX 128
 
 typedef enum { VALUES, DEGREES, TARGETS, N_ARRAYS } array_t;
 
 typedef struct {
-    uint64_t array, place;
+    uint64_t array, first; /* word[0] goes to array[first] */
     uint64_t word[WORDS_MAX];
 } part_t;
 
-/* the whole graph and its values, on rank 0; arrays of words of 8 bytes */
+/* The whole graph and its values, on rank 0: arrays of words of 8 bytes. */
 typedef struct {
     uint64_t *array[N_ARRAYS];
     uint64_t n[N_ARRAYS];
     uint64_t n_stored, n_bad;
 } whole_t;
 
-static whole_t *gathering;
-static pgas_handler_t part_handler;
+static struct {
+    whole_t *now;
+    pgas_handler_t part;
+} gathering;
 
 static void handle_part(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    uint64_t head[2]; /* array, place */
-    whole_t *w = gathering;
+    uint64_t head[2]; /* array, first */
+    whole_t *w = gathering.now;
     (void)source, (void)context;
     if (!w || bytes < sizeof head)
         return;
@@ -53,12 +55,12 @@ static void handle_part(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_check_register(void)
 {
-    return pgas_handler_register("pgas.graph.part", handle_part, NULL, &part_handler);
+    return pgas_handler_register("pgas.graph.part", handle_part, NULL, &gathering.part);
 }
 
 /* ---- gathering ---- */
 
-static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, const void *words,
+static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t first, const void *words,
                                 uint64_t n)
 {
     part_t part;
@@ -66,9 +68,9 @@ static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, 
     for (uint64_t at = 0; at < n && status == PGAS_OK; at += WORDS_MAX) {
         size_t n_words = (size_t)PGASI_MIN(n - at, WORDS_MAX);
         part.array = (uint64_t)array;
-        part.place = place + at;
+        part.first = first + at;
         memcpy(part.word, (const uint64_t *)words + at, n_words * sizeof(uint64_t));
-        status = pgasi_graph_call(agg, 0, part_handler, &part,
+        status = pgasi_graph_call(agg, 0, gathering.part, &part,
                                   offsetof(part_t, word) + n_words * sizeof(uint64_t));
     }
     return status;
@@ -97,7 +99,7 @@ static pgas_status_t send_mine(const pgas_graph_t *graph, const double *values, 
 static pgas_status_t whole_init(whole_t *w, const pgas_graph_t *graph)
 {
     *w = (whole_t){ .n = { graph->n_vertices, graph->n_vertices, graph->n_edges } };
-    for (int i = 0; i < N_ARRAYS && graph->rank == 0; i++) { /* degrees become offsets: one more */
+    for (int i = 0; i < N_ARRAYS && graph->rank == 0; i++) { /* one more: degrees become offsets */
         w->array[i] = (uint64_t *)pgasi_graph_array(w->n[i] + 1, sizeof(uint64_t));
         if (!w->array[i])
             return PGAS_ERR_NO_MEMORY;
@@ -166,7 +168,7 @@ static void compare(const double *serial, const double *values, uint64_t n,
     check->good = check->same_top && check->l1 <= L1_MAX;
 }
 
-/* rank 0 */
+/* Computes and compares on rank 0. */
 static pgas_status_t judge(whole_t *w, const pgasi_pagerank_rule_t *rule,
                            pgas_pagerank_check_t *check)
 {
@@ -174,9 +176,9 @@ static pgas_status_t judge(whole_t *w, const pgasi_pagerank_rule_t *rule,
     double *x = (double *)pgasi_graph_array(n, sizeof(double)),
            *y = (double *)pgasi_graph_array(n, sizeof(double));
     bool complete = w->n_bad == 0 && w->n_stored == w->n[VALUES] + w->n[DEGREES] + w->n[TARGETS];
-    pgas_status_t status = !complete        ? PGAS_ERR_INTERNAL
-                           : x != NULL && y ? PGAS_OK
-                                            : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = x && y ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    if (!complete)
+        status = PGAS_ERR_INTERNAL;
     if (status == PGAS_OK) {
         offsets[n] = 0;
         for (uint64_t v = 0; v <= n; v++) {
@@ -203,11 +205,11 @@ static pgas_status_t gather_and_judge(const pgas_graph_t *graph, const pgasi_pag
     if (status != PGAS_OK)
         return status;
     pgas_status_t mine = whole_init(&w, graph);
-    gathering = graph->rank == 0 ? &w : NULL;
-    status = pgasi_graph_agree(mine, NULL); /* now rank 0 can take parts */
+    gathering.now = graph->rank == 0 ? &w : NULL;
+    status = pgasi_graph_agree(mine, NULL); /* from here on rank 0 can take parts */
     if (status == PGAS_OK)
         status = send_mine(graph, values, first_edge);
-    gathering = NULL;
+    gathering.now = NULL;
     if (status == PGAS_OK) {
         mine = graph->rank == 0 ? judge(&w, rule, check) : PGAS_OK;
         status = pgasi_graph_agree(mine, NULL);
@@ -225,7 +227,8 @@ pgas_status_t pgas_pagerank_check(const pgas_graph_t *graph, const pgas_pagerank
     memset(&check, 0, sizeof check);
     bool sane = graph && check_p && iterations > 0 && (values || graph->n_local == 0);
     if (!sane)
-        pgasi_graph_note("pgas_pagerank_check: no graph, no values, or no iterations");
+        pgasi_graph_note(
+            "pgas_pagerank_check: the graph or values is NULL, or iterations is not positive");
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
         status = pgasi_pagerank_rule(opts, &rule);

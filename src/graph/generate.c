@@ -1,6 +1,6 @@
-/* Random graphs. Edge i is a function of the seed and i alone, so any division of the edges among
- * ranks gives the same graph. R-MAT walks down a quadtree of the adjacency matrix, one level per
- * bit of the vertex number. */
+/* Random graphs. Edge i depends on the seed and i alone, so any number of ranks makes the same
+ * graph. R-MAT descends a quadtree of the adjacency matrix, one level for each bit of the vertex
+ * number. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
@@ -19,12 +19,12 @@ typedef struct {
     int scale; /* 2^scale is the least power of two with room for all vertices */
 } recipe_t;
 
-/* the vertex that stands in the place of x: a bijection of 0 .. 2^scale - 1 */
+/* The new number of vertex x: a bijection of 0 .. 2^scale - 1. */
 static uint64_t renumber(const recipe_t *r, uint64_t x)
 {
     uint64_t mask = (UINT64_C(1) << r->scale) - 1, key = r->seed;
     for (int i = 0; i < 3; i++) {
-        /* an odd factor: invertible modulo 2^scale */
+        /* the factor is odd, so it is invertible modulo 2^scale */
         x = ((x + key) * UINT64_C(0x9e3779b97f4a7c15)) & mask;
         x ^= x >> (r->scale + 1) / 2;
         key = pgasi_hash_u64(key + 1);
@@ -32,8 +32,8 @@ static uint64_t renumber(const recipe_t *r, uint64_t x)
     return x;
 }
 
-/* one walk down the quadtree */
-static void walk(const recipe_t *r, uint64_t *state, uint64_t ends[2])
+/* Descends the quadtree once. */
+static void descend(const recipe_t *r, uint64_t *state, uint64_t ends[2])
 {
     /* .57 .76 .95 of 2^32 */
     static const uint32_t limit_a = 2448131359u, limit_b = 3264175145u, limit_c = 4080218930u;
@@ -48,12 +48,12 @@ static void walk(const recipe_t *r, uint64_t *state, uint64_t ends[2])
     ends[1] = renumber(r, to);
 }
 
-/* walk until both ends are vertices: four times at most on average */
+/* Descends until both ends are vertices: at most four times on average. */
 static void make_edge(const recipe_t *r, uint64_t i, uint64_t ends[2])
 {
     uint64_t state = pgasi_hash_combine(r->seed, i);
     do {
-        walk(r, &state, ends);
+        descend(r, &state, ends);
     } while (ends[0] >= r->n_vertices || ends[1] >= r->n_vertices);
 }
 
@@ -61,15 +61,14 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
 {
     pgas_graph_generate_opts_t o = PGAS_GRAPH_GENERATE_OPTS_INIT;
     if (!PGASI_OPTS_SANE(opts, sizeof o)) {
-        pgasi_graph_note("pgas_graph_generate: size is not that of the options");
+        pgasi_graph_note("pgas_graph_generate: opts->size is too small");
         return PGAS_ERR_INVALID;
     }
     o = opts != NULL ? *opts : o;
     r->n_vertices = o.n_vertices != 0 ? o.n_vertices : 65536;
     r->n_edges = r->n_vertices * (uint64_t)(o.edges_per_vertex != 0 ? o.edges_per_vertex : 16);
     r->seed = o.seed != 0 ? o.seed : 1;
-    for (r->scale = 0; (r->n_vertices - 1) >> r->scale != 0; r->scale++) {
-    }
+    r->scale = (int)pgasi_log2_up(r->n_vertices);
     bool sane = r->n_vertices <= VERTICES_MAX && o.edges_per_vertex >= 0 &&
                 o.edges_per_vertex <= DEGREE_MAX;
     if (!sane) {
@@ -80,7 +79,7 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-/* Where memory may be promised beyond what is there, malloc alone would not refuse. */
+/* malloc alone would not refuse on machines that overcommit memory. */
 static uint64_t *allocate(uint64_t share, uint64_t n_edges)
 {
     if (share > pgasi_graph_memory() / (2 * sizeof(uint64_t))) {
@@ -100,7 +99,7 @@ pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_g
     if (status != PGAS_OK)
         return status;
     if (!graph_p)
-        pgasi_graph_note("pgas_graph_generate: no place for the graph");
+        pgasi_graph_note("pgas_graph_generate: graph_p is NULL");
     status = pgasi_graph_agree(graph_p ? make_recipe(opts, &recipe) : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
         status = pgas_broadcast(NULL, &recipe, sizeof recipe, 0);

@@ -1,9 +1,11 @@
-/** What the files of this folder share: the graph itself, agreement among ranks, and building.
+/** What the files of this folder share: the graph, agreement among ranks, and building.
  *
- *  Everything that communicates is collective and one at a time, so each file keeps what its
- *  handlers work on in one static variable, set before an agreement of all ranks and cleared after
- *  the last quiesce. Handlers run on other threads: between two collectives either they touch a
- *  thing or the caller's thread does. */
+ *  This folder uses the public headers of the library and src/base only.
+ *
+ *  Functions that communicate are collective, and only one runs at a time. Therefore each file has
+ *  one static variable for the object that its handlers work on. The function sets it before an
+ *  agreement of all ranks and clears it after the last quiesce. Handlers run on other threads:
+ *  between two collectives, either they access an object or the caller's thread does. */
 #ifndef PGASI_GRAPH_GRAPH_H
 #define PGASI_GRAPH_GRAPH_H
 
@@ -25,10 +27,10 @@ struct pgas_graph {
     pgasi_name_t *name; /* n_local, into name_text */
     char *name_text;
     uint64_t name_text_bytes, name_text_room;
-    double seconds; /* that making took here */
+    double seconds; /* that this rank took to make it */
 };
 
-/** Register and agree on the handlers of this folder. Collective; harmless when repeated. */
+/** Registers the handlers of this folder and agrees on them. Collective. It may be repeated. */
 pgas_status_t pgasi_graph_start(void);
 pgas_status_t pgasi_build_register(void);
 pgas_status_t pgasi_number_register(void);
@@ -38,19 +40,21 @@ pgas_status_t pgasi_plan_register(void);
 pgas_status_t pgasi_sweep_register(void);
 pgas_status_t pgasi_check_register(void);
 
-/** Keep the reason of an error that this rank has just found (the first since the last agreement)
- *  for the log. Any thread. */
+/** Records the reason of an error that this rank has detected, for the log. Only the first one
+ *  since the last agreement is kept. Any thread. */
 void pgasi_graph_note(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 
-/** Collective: the status of the lowest rank that has an error, the same on all ranks. rank_p: that
- *  rank, -1 if all is well or the agreement itself failed; it logs the reason. With NULL the reason
- *  is logged here: that rank's note, or the text of the status. */
+/** Collective. Returns the status of the lowest rank that has an error, the same on all ranks.
+ *  @param rank_p stores that rank, or -1 if no rank has an error or the agreement itself failed;
+ *                the caller logs the reason on that rank. With NULL it is logged here: the recorded
+ *                reason, or the text of the status. */
 pgas_status_t pgasi_graph_agree(pgas_status_t mine, int *rank_p);
 
-/** Collective, after calls: all calls have run everywhere, and the status is agreed. */
+/** Collective, after calls. When it returns, all calls have run on all ranks, and the ranks have
+ *  agreed on the status. */
 pgas_status_t pgasi_graph_settle(pgas_status_t mine);
 
-/** pgas_agg_call; keeps the reason when the arguments are too long for PGAS_CALL_MAX. */
+/** Calls pgas_agg_call. Records the reason if the arguments are longer than PGAS_CALL_MAX. */
 static inline pgas_status_t pgasi_graph_call(pgas_agg_t *agg, int rank, pgas_handler_t handler,
                                              const void *args, size_t bytes)
 {
@@ -62,45 +66,53 @@ static inline pgas_status_t pgasi_graph_call(pgas_agg_t *agg, int rank, pgas_han
     return status;
 }
 
-/** Owner of a vertex, unchecked. */
+/** Keeps the first error. */
+static inline void pgasi_graph_keep_first(pgas_status_t *status_p, pgas_status_t status)
+{
+    if (*status_p == PGAS_OK)
+        *status_p = status;
+}
+
+/** The owner of a vertex, which is not checked. */
 static inline int pgasi_graph_owner_of(uint64_t vertex, uint64_t block)
 {
     return (int)(vertex / block);
 }
 
-/** Build a graph of edges that the ranks hold, ends below n_vertices. Collective. owned (NULL or
- *  ends) is freed when it is not needed any more, also after an error. Logs what the user can do
- *  something about. */
+/** Builds a graph of edges that the ranks hold. All ends are below n_vertices. Collective. Frees
+ *  owned (NULL or ends) as soon as it is not needed any more, also after an error. Logs errors that
+ *  the user can cure. */
 pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges,
                                 void *owned, pgas_graph_t **graph_p);
 
-/** The names that a rank has read, and what their numbers become. */
+/** The names that a rank has read, and the vertex numbers that they get. */
 typedef struct {
     const pgasi_names_t *names;
-    /* names from round_begin[k] on were met in round k or later; n_rounds of them */
+    /* [n_rounds] names from round_begin[k] on were first read in round k or later */
     const uint32_t *round_begin;
     uint64_t n_rounds; /* the same on all ranks */
     uint64_t *ids;     /* out: n_names vertex numbers */
-    /* out: bitmap of n_names, set for names that were met here first of all */
+    /* out: bitmap of n_names; a set bit: this rank read the name first of all ranks */
     uint64_t *first;
     uint64_t n_vertices; /* out */
 } pgasi_numbering_t;
 
-/** Number all names of all ranks in the order of first appearance: by round, then by rank, then as
- *  met. Collective. */
+/** Numbers all names of all ranks in the order of first appearance: by round, then by rank, then in
+ *  the order in which the rank read them. Collective. */
 pgas_status_t pgasi_graph_number(pgasi_numbering_t *numbering);
 
-/** Bring each name to the rank that holds its vertex. Collective. */
+/** Sends each name to the rank that holds its vertex. Collective. */
 pgas_status_t pgasi_graph_spread_names(pgas_graph_t *graph, const pgasi_numbering_t *numbering);
 
-/** What a rank of this node may take for itself, in bytes. */
+/** The bytes of memory that one rank of this node may take. */
 uint64_t pgasi_graph_memory(void);
 
-/** malloc of n elements; never NULL for n = 0; keeps the reason when there is no memory. */
+/** malloc and calloc of n elements. They never return NULL for n = 0. They record the reason if
+ *  there is no memory. */
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes);
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes);
 
-/** Log an error that stands at a line of a file (line 0: at the file). */
+/** Logs an error of a line of a file, or of the whole file if the line is 0. */
 void pgasi_graph_log_error(const char *path, const pgasi_graph_error_t *error,
                            uint64_t lines_before);
 

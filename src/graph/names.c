@@ -1,8 +1,9 @@
-/* The table of names: open addressing over numbers, names in one arena. Shaped for 10^4 to 10^8
- * names of 5 to 60 bytes, each met some four times: a hit costs one probe, one compare of 32 bits
- * of hash and one memcmp.
+/* The table of names: open addressing over numbers; the text of all names is one array. It is
+ * shaped for 10^4 to 10^8 names of 5 to 60 bytes, each looked up some four times: a hit costs one
+ * probe, one comparison of 32 bits of hash and one memcmp.
  *
- * Invariants: slot is at most half full, so probing ends; numbers never change; text only grows. */
+ * Invariants: the slots are at most half full, so probing ends; numbers never change; the text only
+ * grows. */
 #include "graph/names.h"
 
 #include <stdlib.h>
@@ -34,13 +35,13 @@ uint64_t pgasi_names_hash(const char *text, size_t bytes)
     return pgasi_hash_bytes(text, bytes, 0);
 }
 
-/* Ranks own names by hash % n_ranks; mixing again keeps a rank's names apart in its table. */
+/* The names of a rank have the same hash % n_ranks. Mixing again spreads them over its table. */
 static uint32_t table_hash(uint64_t hash)
 {
     return (uint32_t)(pgasi_hash_u64(hash) >> 32);
 }
 
-static void place(pgasi_names_t *names, uint32_t number)
+static void fill_slot(pgasi_names_t *names, uint32_t number)
 {
     uint64_t mask = names->n_slots - 1, i = names->name[number].hash & mask;
     while (names->slot[i] != 0)
@@ -58,7 +59,7 @@ static pgas_status_t rehash(pgasi_names_t *names)
     names->slot = slot;
     names->n_slots = n_slots;
     for (uint32_t i = 0; i < names->n_names; i++)
-        place(names, i);
+        fill_slot(names, i);
     return PGAS_OK;
 }
 
@@ -100,6 +101,6 @@ pgas_status_t pgasi_names_add(pgasi_names_t *names, const char *text, size_t byt
     memcpy(names->text + names->text_bytes, text, bytes);
     names->text_bytes += bytes;
     *number_p = names->n_names++;
-    place(names, *number_p);
+    fill_slot(names, *number_p);
     return PGAS_OK;
 }

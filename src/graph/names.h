@@ -1,5 +1,5 @@
-/** A table of distinct names, numbered 0, 1, 2 .. in the order in which they came. One thread at a
- *  time. */
+/** A table of distinct names. They are numbered 0, 1, 2 .. in the order in which they are added.
+ *  One thread at a time. */
 #ifndef PGASI_GRAPH_NAMES_H
 #define PGASI_GRAPH_NAMES_H
 
@@ -17,8 +17,8 @@ typedef struct {
 
 typedef struct {
     pgasi_name_t *name;
-    char *text;     /* all names, one after the other */
-    uint32_t *slot; /* number + 1, or 0: linear probing, at most half full */
+    char *text;     /* of all names, one after the other */
+    uint32_t *slot; /* number + 1; 0: free. Linear probing; at most half of them are in use */
     uint32_t n_names;
     uint64_t name_room, text_bytes, text_room;
     uint64_t n_slots; /* a power of two, or 0 */
@@ -30,11 +30,14 @@ static inline void pgasi_names_init(pgasi_names_t *names)
 }
 void pgasi_names_fini(pgasi_names_t *names);
 
-/** The hash that the table uses; the caller gives it to add, since ranks are chosen by it too. */
+/** The hash that the table uses. The caller passes it to add, because it also determines the rank
+ *  of a name. */
 uint64_t pgasi_names_hash(const char *text, size_t bytes);
 
-/** Find a name, or add it. @return PGAS_OK, PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT (PGASI_NAMES_MAX
- *  names). */
+/** Finds a name, or adds it.
+ *  @return PGAS_OK.
+ *          PGAS_ERR_NO_MEMORY.
+ *          PGAS_ERR_LIMIT: there are PGASI_NAMES_MAX names. */
 pgas_status_t pgasi_names_add(pgasi_names_t *names, const char *text, size_t bytes, uint64_t hash,
                               uint32_t *number_p);
 
@@ -45,8 +48,8 @@ static inline const char *pgasi_names_text(const pgasi_names_t *names, uint32_t 
     return names->text + names->name[number].at;
 }
 
-/** Make room for n_needed elements in an array that doubles. @return where it is now; NULL, and all
- *  is as it was, when there is no memory. */
+/** Makes room for n_needed elements in an array, which is doubled.
+ *  @return its address. NULL: there is no memory, and nothing has changed. */
 void *pgasi_grow(void *array, uint64_t *room_p, uint64_t n_needed, size_t elem_bytes);
 
 #endif

@@ -1,13 +1,16 @@
 /* PageRank: sweeps over the plan of exchange.
  *
- * A sweep has four steps, between which the threads of a rank meet: (1) share = value / out-degree;
- * (2) the sum of shares for each slot, own slots into `incoming`, others in blocks of up to 124
- * sums, four to a published batch, then a quiesce; (3) new values from `incoming`, with the change
- * and the mass of vertices without out-edges; (4) one allreduce of these.
+ * A sweep has four steps. The threads of a rank wait for each other between them.
+ *   1. Each vertex gets its share: value / out-degree.
+ *   2. The shares are summed for each slot. Sums of own slots go to `incoming`. Sums for other
+ *      ranks are sent in calls of up to 124 sums, four calls to a batch; then comes a quiesce.
+ *   3. New values are computed from `incoming`, with their change and the mass of vertices without
+ *      out-edges.
+ *   4. One allreduce sums the changes and masses.
  *
- * Sums have a fixed order (edges by source, places by rank, changes by blocks of 1024 vertices), so
- * that neither the order of arrival nor the number of threads changes a bit. Why sums are added up
- * before they are sent: see plan.c. */
+ * Sums have a fixed order: edges by source, incoming sums by rank, changes by chunks of 1024
+ * vertices. Therefore neither the order of arrival nor the number of threads changes a bit. plan.c
+ * says why shares are summed before they are sent. */
 #include "graph/pagerank.h"
 
 #include <math.h>
@@ -22,11 +25,11 @@
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 
-#define SUMS_MAX 124  /* in a call: 8 bytes of header, 8 of place, 992 of sums */
-#define CHUNK    1024 /* vertices whose change is added up before others */
+#define SUMS_MAX 124  /* of a call of 1008 bytes: 8 of header, 8 of index, 992 of sums */
+#define CHUNK    1024 /* vertices whose changes are summed first */
 
 typedef struct {
-    uint64_t place; /* of the first one, among those of the sender */
+    uint64_t first; /* the index of sum[0] among those of the sender */
     double sum[SUMS_MAX];
 } sums_t;
 
@@ -41,56 +44,58 @@ typedef struct {
     double change, dangling; /* of all ranks, in the last sweep */
     int64_t n_done;
     bool stop;
-    pgas_status_t status; /* first error of any thread; under the lock */
+    pgas_status_t status; /* the first error of any thread; under the lock */
     pthread_mutex_t lock;
-    pthread_cond_t all_there;
-    int n_there;
-    uint64_t n_meetings;
+    pthread_cond_t all_arrived;
+    int n_arrived;
+    uint64_t n_barriers; /* that all threads have passed */
 } sweeps_t;
 
-static sweeps_t *sweeping;
-static pgas_handler_t sums_handler;
+static struct {
+    sweeps_t *now;
+    pgas_handler_t sums;
+} sweeping;
 
 static void handle_sums(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    uint64_t place;
+    uint64_t first;
     int rank = pgas_thread_rank(source);
+    sweeps_t *s = sweeping.now;
     (void)context;
-    if (!sweeping || bytes < sizeof place)
+    if (!s || bytes < sizeof first)
         return;
-    memcpy(&place, args, sizeof place);
-    bytes -= sizeof place;
-    uint64_t begin = sweeping->plan.from_begin[rank],
-             room = sweeping->plan.from_begin[rank + 1] - begin;
-    if (place > room || bytes > (room - place) * sizeof(double)) {
-        sweeping->n_bad++;
+    memcpy(&first, args, sizeof first);
+    bytes -= sizeof first;
+    uint64_t begin = s->plan.from_begin[rank], room = s->plan.from_begin[rank + 1] - begin;
+    if (first > room || bytes > (room - first) * sizeof(double)) {
+        s->n_bad++;
         return;
     }
-    memcpy(sweeping->incoming + begin + place, (const char *)args + sizeof place, bytes);
+    memcpy(s->incoming + begin + first, (const char *)args + sizeof first, bytes);
 }
 
 pgas_status_t pgasi_sweep_register(void)
 {
-    return pgas_handler_register("pgas.graph.sums", handle_sums, NULL, &sums_handler);
+    return pgas_handler_register("pgas.graph.sums", handle_sums, NULL, &sweeping.sums);
 }
 
 /* ---- threads ---- */
 
-/* Returns when all n threads of the rank are here. They may sleep: what they sent has left
- * (pgas_agg_flush_all). */
-static void meet(sweeps_t *s, int n)
+/* A barrier of the n threads of the rank. A thread may sleep in it, because its calls have been
+ * sent (pgas_agg_flush_all). */
+static void wait_for_threads(sweeps_t *s, int n)
 {
     if (n == 1)
         return;
     pthread_mutex_lock(&s->lock);
-    uint64_t meeting = s->n_meetings;
-    if (++s->n_there == n) {
-        s->n_there = 0;
-        s->n_meetings++;
-        pthread_cond_broadcast(&s->all_there);
+    uint64_t n_passed = s->n_barriers;
+    if (++s->n_arrived == n) {
+        s->n_arrived = 0;
+        s->n_barriers++;
+        pthread_cond_broadcast(&s->all_arrived);
     }
-    while (meeting == s->n_meetings)
-        pthread_cond_wait(&s->all_there, &s->lock);
+    while (n_passed == s->n_barriers)
+        pthread_cond_wait(&s->all_arrived, &s->lock);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -103,7 +108,7 @@ static void fail(sweeps_t *s, pgas_status_t status)
     }
 }
 
-/* the first slot of thread i of n, so that all have as many edges */
+/* The first slot of thread i of n. All threads get the same number of edges. */
 static uint64_t slot_of_thread(const pgasi_plan_t *plan, int i, int n)
 {
     uint64_t edge = plan->slot_edges[plan->n_slots] * (uint64_t)i / (uint64_t)n, low = 0,
@@ -118,7 +123,7 @@ static uint64_t slot_of_thread(const pgasi_plan_t *plan, int i, int n)
     return i == n ? plan->n_slots : low;
 }
 
-/* ---- the steps of a sweep, for a part of the vertices, slots or chunks ---- */
+/* ---- the steps of a sweep, for some of the vertices, slots or chunks ---- */
 
 static void find_shares(sweeps_t *s, uint64_t begin, uint64_t end)
 {
@@ -137,7 +142,7 @@ static inline double slot_sum(const sweeps_t *s, uint64_t slot)
     return sum;
 }
 
-/* slots of one other rank */
+/* Sends the sums of slots of another rank. */
 static pgas_status_t send_sums(const sweeps_t *s, pgas_agg_t *agg, int rank, uint64_t begin,
                                uint64_t end)
 {
@@ -145,17 +150,17 @@ static pgas_status_t send_sums(const sweeps_t *s, pgas_agg_t *agg, int rank, uin
     pgas_status_t status = PGAS_OK;
     for (uint64_t slot = begin; slot < end && status == PGAS_OK; slot += SUMS_MAX) {
         size_t n = (size_t)PGASI_MIN(end - slot, SUMS_MAX);
-        sums.place = slot - s->plan.slot_begin[rank];
+        sums.first = slot - s->plan.slot_begin[rank];
         for (size_t i = 0; i < n; i++)
             sums.sum[i] = slot_sum(s, slot + i);
-        status = pgasi_graph_call(agg, rank, sums_handler, &sums,
-                                  sizeof sums.place + n * sizeof(double));
+        status = pgasi_graph_call(agg, rank, sweeping.sums, &sums,
+                                  sizeof sums.first + n * sizeof(double));
     }
     return status;
 }
 
-/* own slots last: the others' messages travel meanwhile */
-static pgas_status_t give(const sweeps_t *s, pgas_agg_t *agg, uint64_t begin, uint64_t end)
+/* Sums the slots begin .. end - 1. Own slots come last, while the messages travel. */
+static pgas_status_t sum_slots(const sweeps_t *s, pgas_agg_t *agg, uint64_t begin, uint64_t end)
 {
     int n_ranks = s->graph->n_ranks, me = s->graph->rank;
     pgas_status_t status = PGAS_OK;
@@ -174,7 +179,8 @@ static pgas_status_t give(const sweeps_t *s, pgas_agg_t *agg, uint64_t begin, ui
     return status;
 }
 
-static void take_chunk(sweeps_t *s, uint64_t chunk, double base)
+/* Computes the new values of a chunk. */
+static void update_chunk(sweeps_t *s, uint64_t chunk, double base)
 {
     const pgasi_plan_t *plan = &s->plan;
     const uint64_t *offsets = s->graph->offsets;
@@ -182,8 +188,8 @@ static void take_chunk(sweeps_t *s, uint64_t chunk, double base)
     double change = 0, dangling = 0;
     for (uint64_t v = chunk * CHUNK; v < end; v++) {
         double sum = 0;
-        for (uint32_t p = plan->place_begin[v]; p < plan->place_begin[v + 1]; p++)
-            sum += s->incoming[plan->places[p]];
+        for (uint32_t p = plan->index_begin[v]; p < plan->index_begin[v + 1]; p++)
+            sum += s->incoming[plan->indices[p]];
         double value = base + s->rule.damping * sum;
         change += fabs(value - s->values[v]);
         dangling += offsets[v + 1] == offsets[v] ? value : 0;
@@ -193,15 +199,16 @@ static void take_chunk(sweeps_t *s, uint64_t chunk, double base)
     s->chunk_dangling[chunk] = dangling;
 }
 
-/* what every vertex gets, wherever edges lead */
+/* What every vertex gets, independent of edges. */
 static double base_value(const sweeps_t *s)
 {
     double n = (double)s->graph->n_vertices, base = (1 - s->rule.damping) / n;
     return s->rule.no_dangling ? base : base + s->rule.damping * s->dangling / n;
 }
 
-/* Thread 0, after the chunks: all ranks learn the sums, and whether some rank failed. */
-static void conclude(sweeps_t *s)
+/* Thread 0, after all chunks: sums the changes over all ranks, and finds out whether a rank
+ * failed. */
+static void end_sweep(sweeps_t *s)
 {
     double sums[3] = { 0, 0, s->status != PGAS_OK || s->n_bad > 0 ? 1 : 0 };
     for (uint64_t chunk = 0; chunk < s->n_chunks; chunk++) {
@@ -221,7 +228,7 @@ static void conclude(sweeps_t *s)
     }
 }
 
-/* thread i of n, from the first sweep to the last */
+/* Runs all sweeps on thread i of n. */
 static void sweep(int i, int n, void *arg)
 {
     sweeps_t *s = (sweeps_t *)arg;
@@ -234,26 +241,26 @@ static void sweep(int i, int n, void *arg)
     do {
         find_shares(s, PGASI_MIN(chunk_begin * CHUNK, s->graph->n_local),
                     PGASI_MIN(chunk_end * CHUNK, s->graph->n_local));
-        meet(s, n);
+        wait_for_threads(s, n);
         if (agg)
-            fail(s, give(s, agg, slot_begin, slot_end));
-        meet(s, n);
+            fail(s, sum_slots(s, agg, slot_begin, slot_end));
+        wait_for_threads(s, n);
         if (i == 0)
             fail(s, pgas_quiesce());
-        meet(s, n);
+        wait_for_threads(s, n);
         for (uint64_t chunk = chunk_begin; chunk < chunk_end; chunk++)
-            take_chunk(s, chunk, base_value(s));
-        meet(s, n);
+            update_chunk(s, chunk, base_value(s));
+        wait_for_threads(s, n);
         if (i == 0)
-            conclude(s);
-        meet(s, n);
+            end_sweep(s);
+        wait_for_threads(s, n);
     } while (!s->stop);
     fail(s, pgas_agg_destroy(agg));
 }
 
 /* ---- before and after ---- */
 
-/* also the mass of vertices without out-edges, and a base for all values */
+/* Sets the values before the first sweep, and the mass of vertices without out-edges. */
 static pgas_status_t start_values(sweeps_t *s)
 {
     const pgas_graph_t *graph = s->graph;
@@ -283,12 +290,12 @@ static void run(sweeps_t *s)
 {
     int n_threads = s->opts->n_threads;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->all_there, NULL);
+    pthread_cond_init(&s->all_arrived, NULL);
     if (n_threads > 1 && s->opts->parallel)
         s->opts->parallel(n_threads, sweep, s);
     else
         sweep(0, 1, s);
-    pthread_cond_destroy(&s->all_there);
+    pthread_cond_destroy(&s->all_arrived);
     pthread_mutex_destroy(&s->lock);
     fail(s, s->n_bad > 0 ? PGAS_ERR_INTERNAL : PGAS_OK);
 }
@@ -319,9 +326,9 @@ pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagera
     sane = sane && o.damping >= 0 && o.damping <= 1 && o.iterations >= 0 && o.tolerance >= 0 &&
            o.n_threads >= 0;
     if (!sane) {
-        pgasi_graph_note(
-            "pgas_pagerank: damping %g, iterations %d, tolerance %g or threads %d out of range",
-            o.damping, o.iterations, o.tolerance, o.n_threads);
+        pgasi_graph_note("pgas_pagerank: damping %g, iterations %d, tolerance %g or n_threads %d "
+                         "is out of range",
+                         o.damping, o.iterations, o.tolerance, o.n_threads);
     }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     int iterations = o.tolerance > 0 ? 1000 : 20;
@@ -345,7 +352,7 @@ pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_
     uint64_t begin_ns = pgasi_now_ns();
     bool sane = graph && (values || graph->n_local == 0);
     if (!sane)
-        pgasi_graph_note("pgas_pagerank: no graph, or no values");
+        pgasi_graph_note("pgas_pagerank: the graph or values is NULL");
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
         status = pgasi_pagerank_rule(opts, &s.rule);
@@ -354,15 +361,15 @@ pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_
     if (status != PGAS_OK)
         return status;
     pgas_status_t mine = allocate(&s);
-    sweeping = &s;
-    status = pgasi_graph_agree(mine, NULL); /* now every rank can take sums */
+    sweeping.now = &s;
+    status = pgasi_graph_agree(mine, NULL); /* from here on every rank can take sums */
     if (status == PGAS_OK)
         status = start_values(&s);
     if (status == PGAS_OK) {
         run(&s);
         status = pgasi_graph_agree(s.status, NULL);
     }
-    sweeping = NULL;
+    sweeping.now = NULL;
     if (status == PGAS_OK)
         status = describe(&s, begin_ns, info_p);
     free(s.share);

@@ -4,7 +4,7 @@
 
 #include "pgas/graph.h"
 
-/** Options as they are used: defaults filled in, rank 0's on all ranks. */
+/** The options of rank 0, with defaults filled in. */
 typedef struct {
     double damping;
     double tolerance; /* negative: none */
@@ -12,11 +12,13 @@ typedef struct {
     int64_t no_dangling;
 } pgasi_pagerank_rule_t;
 
-/** Collective. @return PGAS_OK or PGAS_ERR_INVALID, the same on all ranks. */
+/** Collective.
+ *  @return PGAS_OK.
+ *          PGAS_ERR_INVALID: an option of some rank is out of range. The same on all ranks. */
 pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p);
 
-/** The serial computation: n vertices by rows, iterations sweeps. x and y have room for n; the
- *  result is in x. */
+/** The serial computation for n vertices, given by rows. x and y have room for n values. The result
+ *  is in x. */
 void pgasi_pagerank_serial(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
                            const pgasi_pagerank_rule_t *rule, double *x, double *y);
 

@@ -1,10 +1,10 @@
-/* The plan of exchange for PageRank. Made by sorting the rank's edges by target: equal targets
- * become one slot, and since vertices stand in blocks, the slots of one owner are neighbours. Each
- * rank then tells the owners which vertices it has slots for, once.
+/* The plan of exchange for PageRank. It sorts the rank's edges by target: equal targets become one
+ * slot. Each rank owns a block of vertices, so the slots of one owner are contiguous. Then each
+ * rank sends to the owners, once, which vertices it has slots for.
  *
- * On the graph of Debian's packages (68,000 vertices, 275,000 edges) rank 0 of 2 sends 1,837 sums a
- * sweep for its 146,000 edges, and a sweep takes a third to a half of the time that one aggregated
- * call for each edge to another rank takes. */
+ * On the graph of Debian's packages (68,000 vertices, 275,000 edges) rank 0 of 2 sends 1,837 sums
+ * in a sweep for its 146,000 edges. A sweep takes a third to a half of the time of one aggregated
+ * call for each edge to another rank. */
 #include "graph/plan.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static void list_arcs(const pgas_graph_t *graph, pgasi_arc_t *arcs)
             arcs[n++] = (pgasi_arc_t){ graph->targets[e], v };
 }
 
-/* arcs are sorted; targets[s] becomes the local number of slot s at its owner */
+/* arcs are sorted. Stores in targets[s] the number of the vertex of slot s at its owner. */
 static void make_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, const pgasi_arc_t *arcs,
                        uint64_t n_arcs, uint32_t *targets)
 {
@@ -103,12 +103,12 @@ static pgas_status_t init_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, u
     return status;
 }
 
-/* ---- the owners learn of slots ---- */
+/* ---- what arrives: each rank lists its slots to their owners ---- */
 
 #define LIST_MAX 250
 
 typedef struct {
-    uint64_t place; /* of the first one, among those of the sender */
+    uint64_t first; /* the index of vertex[0] among the slots that the sender has here */
     uint32_t vertex[LIST_MAX];
 } list_t;
 
@@ -119,33 +119,36 @@ typedef struct {
     uint64_t n_bad;
 } learning_t;
 
-static learning_t *learning;
-static pgas_handler_t list_handler;
+static struct {
+    learning_t *now;
+    pgas_handler_t list;
+} learn;
 
 static void handle_list(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    uint64_t place;
+    uint64_t first;
     int rank = pgas_thread_rank(source);
+    learning_t *l = learn.now;
     (void)context;
-    if (!learning || bytes < sizeof place || bytes > sizeof(list_t))
+    if (!l || bytes < sizeof first || bytes > sizeof(list_t))
         return;
-    memcpy(&place, args, sizeof place);
-    const uint32_t *vertex = (const uint32_t *)((const char *)args + sizeof place);
-    uint64_t n = (bytes - sizeof place) / sizeof *vertex, begin = learning->plan->from_begin[rank];
-    if (place > learning->plan->from_begin[rank + 1] - begin ||
-        n > learning->plan->from_begin[rank + 1] - begin - place) {
-        learning->n_bad++;
+    memcpy(&first, args, sizeof first);
+    const uint32_t *vertex = (const uint32_t *)((const char *)args + sizeof first);
+    uint64_t n = (bytes - sizeof first) / sizeof *vertex, begin = l->plan->from_begin[rank],
+             room = l->plan->from_begin[rank + 1] - begin;
+    if (first > room || n > room - first) {
+        l->n_bad++;
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
-        learning->n_bad += vertex[i] >= learning->graph->n_local;
-        learning->vertex[begin + place + i] = vertex[i];
+        l->n_bad += vertex[i] >= l->graph->n_local;
+        l->vertex[begin + first + i] = vertex[i];
     }
 }
 
 pgas_status_t pgasi_plan_register(void)
 {
-    return pgas_handler_register("pgas.graph.list", handle_list, NULL, &list_handler);
+    return pgas_handler_register("pgas.graph.list", handle_list, NULL, &learn.list);
 }
 
 static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uint32_t *targets)
@@ -157,17 +160,17 @@ static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uin
         uint64_t begin = plan->slot_begin[r], end = plan->slot_begin[r + 1];
         for (uint64_t s = begin; s < end && status == PGAS_OK; s += LIST_MAX) {
             size_t n = (size_t)PGASI_MIN(end - s, LIST_MAX);
-            list.place = s - begin;
+            list.first = s - begin;
             memcpy(list.vertex, targets + s, n * sizeof *targets);
-            status = pgasi_graph_call(agg, r, list_handler, &list,
-                                      sizeof list.place + n * sizeof *targets);
+            status = pgasi_graph_call(agg, r, learn.list, &list,
+                                      sizeof list.first + n * sizeof *targets);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
     return pgasi_graph_settle(status != PGAS_OK ? status : destroyed);
 }
 
-/* how many sums will come from each rank */
+/* Stores how many sums come from each rank. */
 static pgas_status_t exchange_counts(pgasi_plan_t *plan, int n_ranks)
 {
     uint64_t *out = (uint64_t *)pgasi_graph_zeroed((uint64_t)n_ranks, sizeof(uint64_t)), sum = 0;
@@ -188,29 +191,29 @@ static pgas_status_t exchange_counts(pgasi_plan_t *plan, int n_ranks)
     return status;
 }
 
-/* counting sort of the places by vertex */
-static pgas_status_t make_places(pgasi_plan_t *plan, const pgas_graph_t *graph,
-                                 const uint32_t *vertex)
+/* Sorts the indices of incoming sums by vertex (counting sort). */
+static pgas_status_t make_indices(pgasi_plan_t *plan, const pgas_graph_t *graph,
+                                  const uint32_t *vertex)
 {
     uint32_t begin = 0;
-    plan->place_begin = (uint32_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint32_t));
-    plan->places = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
-    if (!plan->place_begin || !plan->places)
+    plan->index_begin = (uint32_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint32_t));
+    plan->indices = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
+    if (!plan->index_begin || !plan->indices)
         return PGAS_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < plan->n_incoming; i++)
-        plan->place_begin[vertex[i] + 1]++;
+        plan->index_begin[vertex[i] + 1]++;
     for (uint64_t v = 0; v < graph->n_local; v++) {
-        uint32_t n = plan->place_begin[v + 1];
-        plan->place_begin[v + 1] = begin;
+        uint32_t n = plan->index_begin[v + 1];
+        plan->index_begin[v + 1] = begin;
         begin += n;
     }
     for (uint64_t i = 0; i < plan->n_incoming; i++)
-        plan->places[plan->place_begin[vertex[i] + 1]++] = (uint32_t)i;
+        plan->indices[plan->index_begin[vertex[i] + 1]++] = (uint32_t)i;
     return PGAS_OK;
 }
 
-static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph,
-                                 const uint32_t *targets)
+static pgas_status_t init_indices(pgasi_plan_t *plan, const pgas_graph_t *graph,
+                                  const uint32_t *targets)
 {
     learning_t l = { graph, plan, NULL, 0 };
     pgas_status_t status = exchange_counts(plan, graph->n_ranks);
@@ -223,16 +226,15 @@ static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph,
                          " are possible: use more ranks",
                          plan->n_incoming, UINT32_MAX - 1);
     }
-    learning = &l;
-    /* every rank can take lists */
+    learn.now = &l; /* after the agreement every rank can take lists */
     status = pgasi_graph_agree(l.vertex ? mine : PGAS_ERR_NO_MEMORY, NULL);
     if (status == PGAS_OK)
         status = send_lists(plan, graph->n_ranks, targets);
-    learning = NULL;
+    learn.now = NULL;
     if (status == PGAS_OK) {
-        status =
-            pgasi_graph_agree(l.n_bad == 0 ? make_places(plan, graph, l.vertex) : PGAS_ERR_INTERNAL,
-                              NULL);
+        status = pgasi_graph_agree(l.n_bad == 0 ? make_indices(plan, graph, l.vertex)
+                                                : PGAS_ERR_INTERNAL,
+                                   NULL);
     }
     free(l.vertex);
     return status;
@@ -244,7 +246,7 @@ pgas_status_t pgasi_plan_init(pgasi_plan_t *plan, const pgas_graph_t *graph)
     *plan = (pgasi_plan_t){ 0 };
     pgas_status_t status = pgasi_graph_agree(init_slots(plan, graph, &targets), NULL);
     if (status == PGAS_OK)
-        status = init_places(plan, graph, targets);
+        status = init_indices(plan, graph, targets);
     free(targets);
     if (status != PGAS_OK)
         pgasi_plan_fini(plan);
@@ -257,7 +259,7 @@ void pgasi_plan_fini(pgasi_plan_t *plan)
     free(plan->slot_edges);
     free(plan->sources);
     free(plan->from_begin);
-    free(plan->place_begin);
-    free(plan->places);
+    free(plan->index_begin);
+    free(plan->indices);
     *plan = (pgasi_plan_t){ 0 };
 }

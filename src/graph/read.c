@@ -1,5 +1,6 @@
-/* pgas_graph_read: source -> reader -> pairs of numbers -> rows at their owners. Names are pairs of
- * local numbers until all names have their vertex numbers. */
+/* pgas_graph_read: the source gives bytes to the reader, the reader gives pairs of numbers, and
+ * building turns those into rows at their owners. Ends that are names are local numbers until all
+ * names have vertex numbers. */
 #include <stdlib.h>
 #include "base/checks.h"
 #include "base/clock.h"
@@ -11,13 +12,13 @@
 typedef struct {
     uint64_t *ends; /* two for each edge */
     uint64_t n_ends, ends_room;
-    uint64_t greatest; /* end met so far */
+    uint64_t greatest; /* of the ends so far */
     pgasi_names_t names;
     uint32_t *round_begin;
     uint64_t n_rounds, rounds_room;
 } contents_t;
 
-/* ---- what the reader finds ---- */
+/* ---- what the reader gives ---- */
 
 static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
 {
@@ -66,9 +67,9 @@ static void contents_fini(contents_t *c)
 
 /* ---- from contents to a graph ---- */
 
-/* the text as a whole: collective, rank 0 logs */
-static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *reader,
-                           const contents_t *c)
+/* Checks the text as a whole. Collective; rank 0 logs. */
+static pgas_status_t check_whole(const pgasi_source_t *source, const pgasi_reader_t *reader,
+                                 const contents_t *c)
 {
     pgasi_graph_error_t error = { .status = PGAS_OK };
     uint64_t n[3] = { source->n_lines, reader->n_entries, c->n_ends };
@@ -78,8 +79,8 @@ static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *r
     if (status == PGAS_OK && source->info.is_guess && n[2] == 0) {
         status = pgasi_graph_error_set(
             &error, PGAS_ERR_FORMAT, 0,
-            "is neither a matrix nor a list of numbers, and without a tab between two names "
-            "there is no edge in it; if names alone are meant, ask for that format");
+            "is neither a matrix nor a list of numbers, and it has no edge, because no line has a "
+            "tab between two names; for a list of names without edges, give the format NAMES");
     }
     if (error.status != PGAS_OK && pgas_rank() == 0)
         pgasi_graph_log_error(source->info.path, &error, 0);
@@ -113,7 +114,7 @@ static pgas_status_t build_of_names(contents_t *c, pgas_graph_t **graph_p)
 static pgas_status_t build_of_numbers(contents_t *c, const pgasi_source_info_t *info,
                                       pgas_graph_t **graph_p)
 {
-    uint64_t n_vertices = c->greatest + 1; /* of an edge list; some rank has an edge */
+    uint64_t n_vertices = c->greatest + 1; /* of an edge list; at least one rank has an edge */
     pgas_status_t status = pgas_allreduce(NULL, &n_vertices, &n_vertices, 1, PGAS_UINT64, PGAS_MAX);
     if (info->format == PGAS_GRAPH_MTX)
         n_vertices = info->mtx.n_vertices;
@@ -136,7 +137,7 @@ static pgas_status_t read_contents(pgasi_source_t *source, contents_t *c)
         status = pgasi_source_read(source, &reader, begin_round, c);
     }
     if (status == PGAS_OK)
-        status = judge(source, &reader, c);
+        status = check_whole(source, &reader, c);
     if (mine == PGAS_OK)
         pgasi_reader_fini(&reader);
     return status;
@@ -153,10 +154,8 @@ pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *op
     if (status != PGAS_OK)
         return status;
     bool sane = graph_p && (path || pgas_rank() != 0) && PGASI_OPTS_SANE(opts, sizeof o);
-    if (!sane) {
-        pgasi_graph_note(
-            "pgas_graph_read: no path, no place for the graph, or options of another size");
-    }
+    if (!sane)
+        pgasi_graph_note("pgas_graph_read: path or graph_p is NULL, or opts->size is too small");
     status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         o = opts != NULL ? *opts : o;

@@ -1,8 +1,9 @@
-/* Readers of graph texts. Shaped for lines of 10 to 60 bytes, millions of them: a line that lies
- * whole in the piece is read in place, only a line across a border of pieces is copied.
+/* Readers of graph texts, shaped for millions of lines of 10 to 60 bytes: a line that is complete
+ * in a piece is read in place. Only a line that spans two pieces is copied.
  *
  * Invariants: carry holds the bytes since the last line end, at most one line; after an error
- * nothing is read; n_lines counts the line that is being read, so it is the number to blame. */
+ * nothing is read; n_lines includes the line that is being read, so it is the line number of an
+ * error. */
 #include "graph/reader.h"
 
 #include <ctype.h>
@@ -32,7 +33,7 @@ pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t 
     return error_p->status;
 }
 
-/* refuse the current line, showing the begin of what is wrong */
+/* Refuses the current line. The text of the error shows the begin of the wrong part. */
 static pgas_status_t refuse(pgasi_reader_t *reader, pgas_status_t status, const char *reason,
                             text_t what)
 {
@@ -57,7 +58,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* the next word of a line; empty at its end */
+/* Takes the next word of a line. It is empty at the end of the line. */
 static text_t next_word(text_t *line)
 {
     text_t word;
@@ -89,7 +90,7 @@ static bool word_is(text_t word, const char *text)
     return (size_t)(word.end - word.at) == n && strncasecmp(word.at, text, n) == 0;
 }
 
-/* a vertex number, or the reason why it is none */
+/* Parses a vertex number, or refuses the line. */
 static pgas_status_t parse_number(pgasi_reader_t *reader, text_t word, uint64_t *value_p)
 {
     uint64_t value = 0;
@@ -112,7 +113,7 @@ static pgas_status_t parse_number(pgasi_reader_t *reader, text_t word, uint64_t 
     return PGAS_OK;
 }
 
-/* any number as strtod takes it, within 63 characters */
+/* Whether the word is a number for strtod, of at most 63 characters. */
 static bool is_real(text_t word)
 {
     char copy[64], *end;
@@ -125,7 +126,7 @@ static bool is_real(text_t word)
     return end == copy + n;
 }
 
-/* Explains the refusal: a number is most likely a weight. */
+/* The reason to refuse a third column: if it is a number, it is probably a weight. */
 static const char *third_column(text_t word, const char *otherwise)
 {
     return is_real(word)
@@ -133,7 +134,7 @@ static const char *third_column(text_t word, const char *otherwise)
                : otherwise;
 }
 
-/* ---- the three formats: one line each, without its end ---- */
+/* ---- the three formats: reading one line, without its end ---- */
 
 static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
 {
@@ -252,7 +253,7 @@ static pgas_status_t read_mtx_entry(pgasi_reader_t *reader, text_t line)
     return status;
 }
 
-/* a line of el or mtx, which may be a comment or empty */
+/* Reads a line of EL or MTX, which may be a comment or empty. */
 static pgas_status_t read_numbers(pgasi_reader_t *reader, text_t line)
 {
     bool is_mtx = reader->format == PGAS_GRAPH_MTX;
@@ -281,7 +282,7 @@ static pgas_status_t read_line(pgasi_reader_t *reader, text_t line)
         status = read_numbers(reader, line);
     else if (!is_empty(line))
         status = read_names(reader, line);
-    if (status != PGAS_OK) { /* a sink's refusal has no text of its own */
+    if (status != PGAS_OK) { /* an error of the receiver has no text yet */
         pgasi_graph_error_set(&reader->error, status, reader->n_lines, "%s",
                               pgas_status_text(status));
     }
@@ -295,8 +296,8 @@ static bool before_entries(const pgasi_reader_t *reader)
     return reader->format == PGAS_GRAPH_MTX && reader->mtx_state != PGASI_MTX_ENTRIES;
 }
 
-/* keep the begin of a line; two bytes more than allowed are enough to refuse it, whether or not it
- * ends in CR */
+/* Keeps the begin of a line. Two bytes above the limit suffice to refuse the line, even if the last
+ * one is a CR. */
 static void carry(pgasi_reader_t *reader, text_t part)
 {
     size_t room = PGASI_READER_LINE_MAX + 2 - reader->carry_bytes, n = (size_t)(part.end - part.at);
@@ -327,7 +328,7 @@ static pgas_status_t feed(pgasi_reader_t *reader, const char *bytes, size_t n_by
             end_line(reader, line);
         } else {
             carry(reader, line);
-            /* do not wait for an end that may never come */
+            /* the end of a line that is too long may never come */
             if (reader->carry_bytes >= PGASI_READER_LINE_MAX + 2)
                 end_line(reader, (text_t){ rest.end, rest.end });
         }
@@ -398,7 +399,7 @@ void pgasi_reader_fini(pgasi_reader_t *reader)
     reader->carry = NULL;
 }
 
-/* ---- before the text ---- */
+/* ---- the first bytes ---- */
 
 size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p)
 {
@@ -426,7 +427,7 @@ size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t
     return n_bytes >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
 }
 
-/* ---- which format ---- */
+/* ---- the format ---- */
 
 pgas_graph_format_t pgasi_reader_format_of(const char *path)
 {
@@ -446,8 +447,7 @@ pgas_graph_format_t pgasi_reader_format_of(const char *path)
     return PGAS_GRAPH_AUTO;
 }
 
-/* an edge of numbers, or something that wants to be one: `1 x` is a malformed edge list, not a
- * name */
+/* Two numbers are an edge list. `1 x` without a tab is one too, a malformed one, and not a name. */
 static pgas_graph_format_t sniff_line(text_t line)
 {
     bool has_tab = memchr(line.at, '\t', (size_t)(line.end - line.at)) != NULL;

@@ -1,4 +1,4 @@
-/* For people: names of formats, progress, a list of the greatest. */
+/* Output for people: names of formats, progress, and the list of the greatest values. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checks.h"

@@ -1,13 +1,12 @@
-/* Bytes of a file or of standard input.
+/* The input: bytes of a file or of standard input.
  *
- * A file is cut into equal ranges; a line belongs to the rank in whose range it begins, so a range
- * begins behind the first line end at or after its cut minus one. A stream is read by rank 0 in
- * pieces of up to 1 MiB that end with a line; piece k of a round goes to rank k in aggregated calls
- * of 4 KiB. Either way rank 0 holds one buffer, every other rank one, whatever the size of the
- * input.
+ * A file is cut into equal ranges. A line belongs to the rank in whose range it begins, so a rank
+ * reads from behind the first line end at or after its cut minus one. Rank 0 reads a stream in
+ * pieces of up to 1 MiB that end with a line. Piece k of a round goes to rank k in aggregated calls
+ * of 4 KiB. Each rank has one buffer, for any size of the input.
  *
- * Invariants: readers of a stream count lines of the whole text, readers of a file those of their
- * range; errors are agreed on after each round, and the earliest one is logged by the rank that has
+ * Invariants: readers of a stream count the lines of the whole text, readers of a file those of
+ * their range. The ranks agree on errors after each round, and the rank with the earliest one logs
  * it. */
 #include "graph/source.h"
 
@@ -24,23 +23,23 @@
 #include "pgas/runtime.h"
 
 #define PART_BYTES 4096
-/* a line end farther off will be refused by the reader */
+/* the reader refuses lines whose end is farther away */
 #define CUT_SCAN (2 * (uint64_t)PGASI_READER_LINE_MAX)
 
-/* ---- reading that does not give up ---- */
+/* ---- reading, repeated after interruptions ---- */
 
 static pgas_status_t io_error(pgasi_graph_error_t *error, const char *what)
 {
     return pgasi_graph_error_set(error, PGAS_ERR_IO, 0, "%s: %s", what, strerror(errno));
 }
 
-/* up to n_bytes from a place of a file; fewer only at its end */
-static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes, size_t *n_p,
+/* Reads n_bytes at an offset of a file; fewer only at its end. */
+static pgas_status_t read_at(int fd, uint64_t offset, char *bytes, size_t n_bytes, size_t *n_p,
                              pgasi_graph_error_t *error)
 {
     size_t n = 0;
     while (n < n_bytes) {
-        ssize_t got = pread(fd, bytes + n, n_bytes - n, (off_t)(place + n));
+        ssize_t got = pread(fd, bytes + n, n_bytes - n, (off_t)(offset + n));
         if (got < 0 && errno != EINTR)
             return io_error(error, "cannot read");
         if (got == 0)
@@ -51,7 +50,7 @@ static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes
     return PGAS_OK;
 }
 
-/* stream: fill the buffer */
+/* Fills the buffer from a stream. */
 static pgas_status_t read_more(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
     while (!source->at_end && source->n_pending < PGASI_SOURCE_BUFFER) {
@@ -87,13 +86,13 @@ static pgas_status_t open_file(pgasi_source_t *source, pgasi_graph_error_t *erro
     return PGAS_OK;
 }
 
-/* the first bytes, of a file or a stream */
-static pgas_status_t read_begin(pgasi_source_t *source, uint64_t place, pgasi_graph_error_t *error)
+/* Fills the buffer with the first bytes from an offset of a file, or of a stream. */
+static pgas_status_t read_begin(pgasi_source_t *source, uint64_t offset, pgasi_graph_error_t *error)
 {
     if (source->info.is_stream)
         return read_more(source, error);
     pgas_status_t status =
-        read_at(source->fd, place, source->buffer, PGASI_SOURCE_BUFFER, &source->n_pending, error);
+        read_at(source->fd, offset, source->buffer, PGASI_SOURCE_BUFFER, &source->n_pending, error);
     source->at_end = source->n_pending < PGASI_SOURCE_BUFFER;
     return status;
 }
@@ -105,7 +104,7 @@ static void skip_begin(pgasi_source_t *source, size_t n_bytes)
     memmove(source->buffer, source->buffer + n_bytes, source->n_pending);
 }
 
-/* what is behind the header stays in the buffer */
+/* Reads the header. The bytes behind it stay in the buffer. */
 static pgas_status_t read_mtx_header(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
     pgasi_reader_t reader;
@@ -166,7 +165,7 @@ static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path,
     return format == PGAS_GRAPH_MTX ? read_mtx_header(source, error) : PGAS_OK;
 }
 
-/* the other ranks open a file too, and it must be the same one */
+/* The other ranks open a file, too. It must have the same size. */
 static pgas_status_t open_on_others(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
     struct stat stat;
@@ -180,8 +179,9 @@ static pgas_status_t open_on_others(pgasi_source_t *source, pgasi_graph_error_t 
     return PGAS_OK;
 }
 
-/* Collective: one status for all; the lowest rank with an error logs it. in_range: its line counts
- * from the begin of the rank's range, so the lines of the ranks before it are added. */
+/* Collective: agrees on one status; the lowest rank with an error logs it. in_range: the line of
+ * the error counts from the begin of the rank's range, so the lines of the ranks before it are
+ * added. */
 static pgas_status_t agree_on_error(const pgasi_source_t *source, const pgasi_graph_error_t *error,
                                     bool in_range)
 {
@@ -234,17 +234,17 @@ void pgasi_source_close(pgasi_source_t *source)
 
 /* ---- a file: one range for each rank ---- */
 
-/* where the first line begins that begins at or after `place` */
-static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t *begin_p,
+/* Finds the first line that begins at or after an offset. */
+static pgas_status_t find_line(pgasi_source_t *source, uint64_t offset, uint64_t *begin_p,
                                pgasi_graph_error_t *error)
 {
-    uint64_t at = place - 1;
-    if (place == source->info.data_begin) {
-        *begin_p = place;
+    uint64_t at = offset - 1;
+    if (offset == source->info.data_begin) {
+        *begin_p = offset;
         return PGAS_OK;
     }
     *begin_p = source->info.size;
-    while (at < source->info.size && at < place + CUT_SCAN) {
+    while (at < source->info.size && at < offset + CUT_SCAN) {
         size_t n = 0;
         pgas_status_t status = read_at(source->fd, at, source->buffer, PART_BYTES, &n, error);
         if (status != PGAS_OK || n == 0)
@@ -309,8 +309,8 @@ static pgas_status_t read_file(pgasi_source_t *source, pgasi_reader_t *reader)
 /* ---- a stream: rounds of one piece for each rank ---- */
 
 typedef struct {
-    uint64_t place;
-    uint64_t line; /* lines before the piece */
+    uint64_t offset; /* in the piece */
+    uint64_t line;   /* the number of lines before the piece */
     char bytes[PART_BYTES];
 } part_t;
 #define PART_HEAD offsetof(part_t, bytes)
@@ -321,27 +321,30 @@ typedef struct {
     uint64_t line;
 } piece_t;
 
-static piece_t *arriving;
-static pgas_handler_t piece_handler;
+static struct {
+    piece_t *piece;
+    pgas_handler_t handler;
+} arriving;
 
 static void handle_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    uint64_t head[2]; /* place, line */
+    uint64_t head[2]; /* offset, line */
+    piece_t *piece = arriving.piece;
     (void)source, (void)context;
-    if (!arriving || bytes <= PART_HEAD)
+    if (!piece || bytes <= PART_HEAD)
         return;
     memcpy(head, args, sizeof head);
     bytes -= PART_HEAD;
-    if (head[0] == arriving->n_bytes && bytes <= PGASI_SOURCE_BUFFER - head[0]) {
-        memcpy(arriving->bytes + head[0], (const char *)args + PART_HEAD, bytes);
-        arriving->n_bytes += bytes;
-        arriving->line = head[1];
+    if (head[0] == piece->n_bytes && bytes <= PGASI_SOURCE_BUFFER - head[0]) {
+        memcpy(piece->bytes + head[0], (const char *)args + PART_HEAD, bytes);
+        piece->n_bytes += bytes;
+        piece->line = head[1];
     }
 }
 
 pgas_status_t pgasi_source_register(void)
 {
-    return pgas_handler_register("pgas.graph.piece", handle_piece, NULL, &piece_handler);
+    return pgas_handler_register("pgas.graph.piece", handle_piece, NULL, &arriving.handler);
 }
 
 static uint64_t count_lines(const char *bytes, size_t n_bytes)
@@ -355,7 +358,7 @@ static uint64_t count_lines(const char *bytes, size_t n_bytes)
     return n;
 }
 
-/* rank 0: the next piece of the stream to a rank */
+/* Rank 0 sends the next piece of the stream to a rank. */
 static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int rank,
                                 pgasi_graph_error_t *error)
 {
@@ -364,7 +367,7 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
     if (status != PGAS_OK)
         return status;
     size_t n = source->n_pending;
-    /* up to the last line end; a line that fills the buffer will be refused */
+    /* a piece ends with the last line end; the reader refuses a line that fills the buffer */
     if (!source->at_end) {
         const char *end = (const char *)memrchr(source->buffer, '\n', n);
         n = end != NULL ? (size_t)(end - source->buffer) + 1 : n;
@@ -372,20 +375,18 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
     part.line = source->next_line;
     for (size_t at = 0; status == PGAS_OK && at < n; at += PART_BYTES) {
         size_t bytes = PGASI_MIN(n - at, PART_BYTES);
-        part.place = at;
+        part.offset = at;
         memcpy(part.bytes, source->buffer + at, bytes);
-        status = pgasi_graph_call(agg, rank, piece_handler, &part, PART_HEAD + bytes);
+        status = pgasi_graph_call(agg, rank, arriving.handler, &part, PART_HEAD + bytes);
     }
     source->next_line += count_lines(source->buffer, n);
     source->n_pending -= n;
     memmove(source->buffer, source->buffer + n, source->n_pending);
-    return status == PGAS_OK
-               ? PGAS_OK
-               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s%s",
-                                       pgas_status_text(status),
-                                       status == PGAS_ERR_LIMIT
-                                           ? ", PGAS_CALL_MAX must be 4112 or more"
-                                           : "");
+    if (status == PGAS_OK)
+        return PGAS_OK;
+    const char *cure = status == PGAS_ERR_LIMIT ? ", PGAS_CALL_MAX must be 4112 or more" : "";
+    return pgasi_graph_error_set(error, status, 0, "cannot send a piece to rank %d: %s%s", rank,
+                                 pgas_status_text(status), cure);
 }
 
 static void send_round(pgasi_source_t *source, pgas_agg_t *agg, pgasi_graph_error_t *error)
@@ -398,13 +399,13 @@ static void send_round(pgasi_source_t *source, pgas_agg_t *agg, pgasi_graph_erro
     report(source, source->next_line, 0);
 }
 
-/* One round. *more_p: there may be another one. */
+/* Reads one round. Stores in *more_p whether there may be another one. */
 static pgas_status_t read_round(pgasi_source_t *source, pgasi_reader_t *reader, pgas_agg_t *agg,
                                 piece_t *piece, bool *more_p)
 {
     uint64_t more = 0;
     piece->n_bytes = 0;
-    pgas_status_t status = pgas_barrier(NULL); /* every rank can take its piece */
+    pgas_status_t status = pgas_barrier(NULL); /* from here on every rank can take its piece */
     if (status == PGAS_OK && pgas_rank() == 0) {
         send_round(source, agg, &reader->error);
         more = !(source->at_end && source->n_pending == 0);
@@ -433,7 +434,7 @@ static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
     pgas_agg_t *agg = NULL;
     bool more = true;
     pgas_status_t mine = piece.bytes != NULL ? pgas_agg_create(NULL, &agg) : PGAS_ERR_NO_MEMORY;
-    arriving = &piece;
+    arriving.piece = &piece;
     pgas_status_t status = pgasi_graph_agree(mine, NULL);
     source->n_lines = pgas_rank() == 0 ? source->info.header_lines : 0;
     while (status == PGAS_OK && more) {
@@ -442,7 +443,7 @@ static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
             pgasi_graph_error_set(&reader->error, ready, 0, "%s", pgas_status_text(ready));
         status = read_round(source, reader, agg, &piece, &more);
     }
-    arriving = NULL;
+    arriving.piece = NULL;
     uint64_t n_lines = PGASI_MAX(source->next_line, 1);
     report(source, n_lines, n_lines);
     pgas_agg_destroy(agg);

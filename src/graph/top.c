@@ -1,5 +1,5 @@
-/* The vertices with the greatest values: each rank keeps its n best in a heap whose root is the
- * worst of them, all gather these, and every rank sorts them the same way. */
+/* The vertices with the greatest values. Each rank finds its n best with a heap whose root is the
+ * worst of them. All ranks gather these, and each one sorts them in the same way. */
 #include <stdlib.h>
 #include "base/checks.h"
 #include "graph/graph.h"
@@ -7,7 +7,7 @@
 
 #define NO_VERTEX UINT64_MAX
 
-/* does a come before b in the list? */
+/* Whether a comes before b in the list. */
 static bool is_before(const pgas_graph_top_t *a, const pgas_graph_top_t *b)
 {
     if ((a->vertex == NO_VERTEX) != (b->vertex == NO_VERTEX))
@@ -15,13 +15,13 @@ static bool is_before(const pgas_graph_top_t *a, const pgas_graph_top_t *b)
     return a->value != b->value ? a->value > b->value : a->vertex < b->vertex;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_order(const void *a, const void *b)
 {
     const pgas_graph_top_t *x = (const pgas_graph_top_t *)a, *y = (const pgas_graph_top_t *)b;
     return is_before(y, x) - is_before(x, y);
 }
 
-/* heap[0] is new: let it sink until no child is worse */
+/* Moves the new heap[0] down until no child is worse. */
 static void sink(pgas_graph_top_t *heap, size_t n)
 {
     size_t at = 0;
@@ -59,7 +59,8 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
         graph != NULL && n >= 0 && n_p && (n == 0 || top) && (values || graph->n_local == 0);
     uint64_t n_least = (uint64_t)n;
     if (!sane)
-        pgasi_graph_note("pgas_graph_top: no graph, no values, or nowhere to put %d vertices", n);
+        pgasi_graph_note("pgas_graph_top: graph, values, top or n_p is NULL, or n is negative (%d)",
+                         n);
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
         status = pgas_allreduce(NULL, &n_least, &n_least, 1, PGAS_UINT64, PGAS_MIN);
@@ -75,7 +76,7 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
         status = pgas_allgather(NULL, best, all, n_each * sizeof *best);
     }
     if (status == PGAS_OK) {
-        qsort(all, n_all, sizeof *all, by_place);
+        qsort(all, n_all, sizeof *all, by_order);
         for (size_t i = 0; i < n_top; i++)
             top[i] = all[i];
         *n_p = (int)n_top;

@@ -49,7 +49,7 @@ static int class_of(size_t bytes, size_t *room_p)
         *room_p = PGASI_ALIGN_UP(PGASI_MAX(bytes, (size_t)1), PGASI_CACHELINE);
         return (int)(*room_p / PGASI_CACHELINE) - 1;
     }
-    int bits = 64 - __builtin_clzll(bytes - 1);
+    int bits = (int)pgasi_log2_up(bytes);
     *room_p = (size_t)1 << bits;
     return N_FINE + bits - 13;
 }

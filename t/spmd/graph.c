@@ -457,7 +457,7 @@ static void bad_files(void)
     refused(&text, "comments.el", "comments.el:2: nothing but comments", PGAS_ERR_FORMAT);
     text.n = 0;
     text_add(&text, "a b\nb c\n");
-    refused(&text, "words", "words: is neither a matrix nor a list of numbers, and without a tab",
+    refused(&text, "words", "words: is neither a matrix nor a list of numbers, and it has no edge",
             PGAS_ERR_FORMAT);
     spmd_ok((graph = read_file(PGAS_GRAPH_NAMES)) != NULL, "unless names were asked for");
     pgas_graph_destroy(graph);
@@ -490,10 +490,11 @@ static void bad_arguments(const model_t *m)
     uint64_t end[2] = { 0, 5 };
     log_begin();
     pgas_status_t status = pgas_graph_read(NULL, NULL, &graph);
-    spmd_ok(log_end("pgas_graph_read: no path") == 1 && status == PGAS_ERR_INVALID, "no path");
+    spmd_ok(log_end("pgas_graph_read: path or graph_p is NULL") == 1 && status == PGAS_ERR_INVALID,
+            "no path");
     log_begin();
     status = pgas_graph_read(path, NULL, me == n_ranks - 1 ? NULL : &graph);
-    spmd_ok(log_end("no place for the graph") == 1 && status == PGAS_ERR_INVALID,
+    spmd_ok(log_end("pgas_graph_read: path or graph_p is NULL") == 1 && status == PGAS_ERR_INVALID,
             "no place for the graph");
     log_begin();
     status = pgas_graph_create(0, NULL, 0, &graph);
@@ -509,7 +510,7 @@ static void bad_arguments(const model_t *m)
     } else {
         log_begin();
         status = pgas_graph_create(5 + (uint64_t)me, NULL, 0, &graph);
-        spmd_ok(log_end("the ranks name 5 to") == 1 && status == PGAS_ERR_MISMATCH,
+        spmd_ok(log_end("numbers of vertices, 5 to") == 1 && status == PGAS_ERR_MISMATCH,
                 "ranks that disagree on the number of vertices");
     }
     generate.edges_per_vertex = -1;

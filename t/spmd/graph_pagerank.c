@@ -305,7 +305,7 @@ static void refusals(ranked_t *r)
                 pgas_pagerank_check(r->graph, NULL, 0, r->values, &check) == PGAS_ERR_INVALID &&
                 pgas_graph_top(r->graph, r->values, -1, NULL, &n) == PGAS_ERR_INVALID,
             "null, and numbers out of range");
-    spmd_is_int(said_by("pgas_graph_top: no graph"), 1, "said by one rank");
+    spmd_is_int(said_by("pgas_graph_top: graph, values"), 1, "said by one rank");
 }
 
 int main(int argc, char **argv)
