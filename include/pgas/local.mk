@@ -5,7 +5,7 @@ pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/regmem.h %D%/rma.h %D%/atomic.h
 pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/typed.h %D%/agg.h %D%/buffer.h %D%/broadcast.h
 pkginclude_HEADERS += %D%/lock.h %D%/delegate.h %D%/array.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
-pkginclude_HEADERS += %D%/verbs.h
+pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h
 
 # What their inline functions need and no user reads, installed as <pgas/detail/NAME.h>.
 pkgdetaildir = $(pkgincludedir)/detail

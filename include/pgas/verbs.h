@@ -1,36 +1,67 @@
-/** Queue pairs under one's own control: the low level below the library, usable without it and
- *  without MPI.
+/** Queue pairs under the program's own control: the low level below the library, usable without it
+ *  and without MPI.
  *
- *  A device is opened through one of three providers: "verbs", libibverbs on any card; "mlx5", our
- *  own queues on NVIDIA's cards, which alone have WAIT and ENABLE; "snic", a software NIC that
- *  executes mlx5's work queue entries over shared memory, on any Linux machine. A program can
- *  choose how much it does by itself:
+ *      pgas_verbs_dev_t *dev;
+ *      pgas_verbs_mem_t mem;
+ *      pgas_verbs_cq_t *cq;
+ *      pgas_verbs_qp_t *qp;
+ *      pgas_verbs_qp_opts_t o = PGAS_VERBS_QP_OPTS_INIT;
+ *      pgas_verbs_address_t mine, peer;
+ *      pgas_verbs_open(NULL, &dev);
+ *      pgas_verbs_mem_alloc(dev, 1 << 20, PGAS_VERBS_ACCESS_ALL, &mem);
+ *      pgas_verbs_cq_open(dev, 256, 0, &cq);
+ *      o.send_cq = o.recv_cq = cq;
+ *      pgas_verbs_qp_open(dev, &o, &qp);
+ *      pgas_verbs_qp_address(qp, &mine);
+ *      exchange(&mine, &peer);                                 by any means: a file, a socket, MPI
+ *      pgas_verbs_qp_connect(qp, &peer);
  *
- *  | layer       | what it gives                                          | objects               |
+ *      pgas_verbs_span_t span = { (uintptr_t)mem.addr, 64, mem.lkey };
+ *      pgas_verbs_request_t write = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_SIGNAL,
+ *                                     .spans = &span, .n_spans = 1,
+ *                                     .remote_addr = their_addr, .rkey = their_rkey };
+ *      pgas_verbs_completion_t c;
+ *      pgas_verbs_qp_post(qp, &write, 1, NULL);
+ *      pgas_verbs_cq_wait(cq, UINT64_MAX);
+ *      pgas_verbs_cq_poll(cq, &c, 1);                          c.status says whether it arrived
+ *
+ *  A device is opened through one of three providers:
+ *  | provider | what it uses                                                                    |
+ *  |---|---|
+ *  | verbs    | libibverbs, on any card                                                         |
+ *  | mlx5     | queues of this library on NVIDIA's cards; the only hardware with WAIT, ENABLE   |
+ *  | snic     | a software NIC that executes mlx5's work queue entries over shared memory, on   |
+ *  |          | any Linux machine                                                               |
+ *
+ *  A program chooses between two layers:
+ *  | layer       | what it offers                                          | objects               |
  *  |---|---|---|
- *  | queue pairs | post, ring, poll; each request says if it is signaled  | dev, mem, cq, srq, qp |
- *  | transmitter | signals by itself, counts, and never overflows         | tx                    |
+ *  | queue pairs | post, ring, poll; each request says if it is signaled   | dev, mem, cq, srq, qp |
+ *  | transmitter | signals by itself, counts, never overflows (verbs_tx.h) | tx                    |
  *
  *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is
- *  here (READ, atomics). A queue pair completes its requests in order, so one completion tells of
- *  all before it: that is why most need none (selective signaling).
+ *  here (READ, atomics). A queue pair completes its requests in order, so one completion reports
+ *  all requests before it. Most requests therefore need none (selective signaling).
  *
- *  Threads. Making, connecting and closing things is for any thread, one at a time per object.
- *  Posting to a queue pair, to a shared receive queue and polling a completion queue are for one
- *  thread at a time each; transmitters say below what they allow. After a fork the child leaves
- *  alone, and does not close, what the parent has opened; it may open devices of its own.
+ *  Threads. Any thread may open, connect and close objects, one thread at a time per object. One
+ *  thread at a time may post to a queue pair, post to a shared receive queue, or use a completion
+ *  queue (poll, wait, arm). After a fork the child must neither use nor close what the parent has
+ *  opened. It may open devices of its own.
  *
- *  What is absent on purpose: regions by physical address and doorbells that peers ring. The first
- *  need rights that no user of a shared machine has, the second an address of the card that no card
- *  may write to; a WAIT and an ENABLE do what both are used for.
+ *  Absent on purpose: memory regions by physical address, and doorbells that peers ring. The former
+ *  need rights that no user of a shared machine has. The latter need an address of the card to
+ *  which no other card may write. WAIT and ENABLE do what both are used for.
  *
- *  Errors of a connection end it: what is under way completes with a status, later requests are
- *  flushed (PGAS_ERR_PEER).
+ *  Errors of a connection end it: requests that are not complete complete with a status, and later
+ *  requests are flushed (PGAS_ERR_PEER).
  *
  *  Link with -lpgas-verbs, or with -lpgas, which contains all of it.
  *
- *  Sources: the InfiniBand architecture (queue pairs); Seriema's low level and infinity (who
- *  signals what); DPDK and DOCA (WAIT and SEND_EN on mlx5). */
+ *  This file is one contract, of queues and of the chains built from them, so it is not split
+ *  further.
+ *
+ *  Sources: the InfiniBand architecture (queue pairs); Seriema's low level and infinity (selective
+ *  signaling); DPDK and DOCA (WAIT and SEND_EN on mlx5). */
 #ifndef PGAS_VERBS_H
 #define PGAS_VERBS_H
 
@@ -46,81 +77,87 @@ typedef struct pgas_verbs_dev pgas_verbs_dev_t;
 typedef struct pgas_verbs_cq pgas_verbs_cq_t;   /* completion queue */
 typedef struct pgas_verbs_srq pgas_verbs_srq_t; /* receive queue that queue pairs share */
 typedef struct pgas_verbs_qp pgas_verbs_qp_t;   /* reliable connected queue pair */
-typedef struct pgas_verbs_tx pgas_verbs_tx_t;   /* transmitter */
 
 /* ---- devices ---- */
 
 typedef struct {
     char name[64];     /* "snic", "mlx5_0" */
-    char provider[16]; /* that opens it unless asked otherwise: "verbs", "mlx5", "snic" */
+    char provider[16]; /* that opens it by default: "verbs", "mlx5", "snic" */
     int port;          /* from 1 */
     bool active;       /* the port carries data */
     char link[16];     /* "InfiniBand", "RoCE v2", "RoCE v1", "memory" */
     int n_gids;        /* GIDs that are set */
-    int gid_index;     /* the one chosen; -1: addressing is by LID, or needs none */
+    int gid_index;     /* the chosen one; -1: the port is addressed by LID, or needs no address */
     uint8_t gid[16];
     uint16_t lid;
     int numa_node;       /* -1: not known */
     bool chains;         /* WAIT and ENABLE work (mlx5: the capability cd) */
-    char chains_why[96]; /* why not */
+    char chains_why[96]; /* the reason why not */
 } pgas_verbs_info_t;
 
-/** Lists ports of devices that can be opened here; the software NIC is always the last.
- *  Shape:  any thread. A machine without RDMA has the software NIC alone; that is no error.
+/** Lists ports of devices that can be opened here. The software NIC is always the last, and the
+ *  only one on a machine without RDMA.
+ *  Shape:  any thread.
  *  @param infos   n_max entries to fill; may be NULL if n_max is 0
- *  @param n_p     how many there are, also if they are more than n_max
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_NO_MEMORY. */
+ *  @param n_p     the number of ports, which may exceed n_max
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID    n_p or infos is NULL, or n_max is negative
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p);
 
-/** An address of a port; with RoCE its index also says which frames are sent. */
+/** An address of a port. With RoCE its index also selects the kind of frames. */
 typedef struct {
     int index;
     char link[16]; /* "InfiniBand", "RoCE v2", "RoCE v1" */
     uint8_t gid[16];
 } pgas_verbs_gid_t;
 
-/** Lists the GIDs of a port that are set, by index.
- *  Shape:  any thread. The software NIC has none.
- *  @param device  its name, as pgas_verbs_list gives it
- *  @param gids, n_max, n_p  as there
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device or port; PGAS_ERR_INVALID;
- *  PGAS_ERR_NO_MEMORY. */
+/** Lists the GIDs of a port that are set, by index. The software NIC has none.
+ *  Shape:  any thread.
+ *  @param device  its name, as in pgas_verbs_info_t
+ *  @param gids, n_max, n_p  as infos, n_max and n_p of pgas_verbs_list
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND  no such device or port
+ *          PGAS_ERR_INVALID    as pgas_verbs_list
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids,
                                        int n_max, int *n_p);
 
-/** Who carries out the software NIC's work. */
+/** The thread or process that executes the software NIC's work. */
 typedef enum {
-    /* the thread that rings or polls; a sleeping thread of the library does what is left, such as
-     * what a WAIT holds back: fastest where there are no cores to spare */
+    /* The thread that rings or polls. A sleeping thread of the library executes what remains, such
+     * as entries behind a WAIT. This is fastest on machines without idle cores. */
     PGAS_VERBS_ENGINE_CALLER,
-    PGAS_VERBS_ENGINE_THREAD, /* a thread of this process alone */
-    /* one process per node, user and name: it goes on when this process stops */
+    PGAS_VERBS_ENGINE_THREAD, /* one thread of this process */
+    /* one process for each node, user and name; it continues if this process stops */
     PGAS_VERBS_ENGINE_PROCESS,
-    /* nobody but pgas_verbs_snic_step, in an order that the seed gives: for tests */
+    /* only pgas_verbs_snic_step, in an order that the seed determines: for tests */
     PGAS_VERBS_ENGINE_STEP
 } pgas_verbs_engine_t;
 
-/* What the software NIC does to find programs that rely on more than hardware promises; a set of
- * bits. */
+/* Behaviour of the software NIC that exposes programs that rely on more than hardware promises; a
+ * set of bits. */
 /* entries of queues that are not managed are read when their doorbell rings */
 #define PGAS_VERBS_SNIC_PREFETCH 1u
 #define PGAS_VERBS_SNIC_SHUFFLE  2u /* queue pairs take turns at random, after each step */
-/* data, completion and what other queues see of them come apart; results of reads come late */
+/* data, its completion, and their visibility to other queues are separate steps; results of reads
+ * come late */
 #define PGAS_VERBS_SNIC_DELAY 4u
 #define PGAS_VERBS_SNIC_WRAP  8u /* all indices start just before they wrap */
 #define PGAS_VERBS_SNIC_ALL   15u
 
 typedef struct {
     size_t size; /* sizeof(pgas_verbs_dev_opts_t) */
-    /* "snic", "mlx5_0", "mlx5_0:1", with "verbs:" or "mlx5:" before it to choose the provider;
-     * NULL: the first active port, hardware first */
+    /* "snic", "mlx5_0", "mlx5_0:1"; "verbs:" or "mlx5:" in front selects the provider. NULL: the
+     * first active port, hardware first */
     const char *device;
-    /* -1: chosen: RoCE v2 with an IPv4 address, other RoCE v2, RoCE v1; InfiniBand: the first */
+    /* -1: RoCE v2 with an IPv4 address, otherwise RoCE v2, otherwise RoCE v1; InfiniBand: the
+     * first */
     int gid_index;
     pgas_verbs_engine_t engine;
     uint32_t adversary; /* PGAS_VERBS_SNIC_ bits */
-    uint64_t seed;      /* of adversary and STEP; 0: from the clock. In the log at level info */
-    /* PROCESS: ranks that shall reach each other give the same; NULL: "default" */
+    uint64_t seed;      /* of adversary and STEP; 0: from the clock. The log has it at level info */
+    /* PROCESS: ranks that communicate give the same name; NULL: "default" */
     const char *engine_name;
 } pgas_verbs_dev_opts_t;
 #define PGAS_VERBS_DEV_OPTS_INIT                                                      \
@@ -129,44 +166,60 @@ typedef struct {
     }
 
 /** Opens a device.
- *  Shape:  any thread. @param opts NULL: defaults.
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or
- *          index that makes no sense; PGAS_ERR_UNSUPPORTED the provider cannot open it (the log
- *          says why); PGAS_ERR_LIMIT no file descriptors are left, or the software NIC's process
- *          serves its maximum of clients; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO the software NIC's
- *          process does not answer within some 15 seconds, or belongs to another user. */
+ *  Shape:  any thread. opts NULL: defaults.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND    no such device, or none is active
+ *          PGAS_ERR_INVALID      a malformed name, or an option out of range
+ *          PGAS_ERR_UNSUPPORTED  the provider cannot open it; the log says why
+ *          PGAS_ERR_LIMIT        no file descriptors are left, or the software NIC's process has
+ *          its
+ *                                maximum of clients
+ *          PGAS_ERR_IO           the software NIC's process does not answer within some 15 seconds,
+ *                                or belongs to another user
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 
-/** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing
- *  happened); PGAS_ERR_INVALID NULL. */
+/** Closes a device.
+ *  @return PGAS_OK
+ *          PGAS_ERR_BUSY     an object of the device is open; nothing has happened
+ *          PGAS_ERR_INVALID  dev is NULL */
 PGAS_API pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev);
 
-/** Describes an open device, with what was chosen. */
+/** Describes an open device and the choices that were made for it. */
 PGAS_API void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p);
 
-/** Carries out one step of a software NIC in mode STEP. @return whether there was something to
- *  do. */
+/** Executes one step of a software NIC with the engine STEP.
+ *  @return whether there was something to do. */
 PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
 
-/** Is the software NIC of this node, for opts->engine PROCESS: what the program pgas_snic calls.
- *  Done:   returns when no process has been there for idle_ns. @param name as engine_name
- *  @return PGAS_OK; PGAS_ERR_EXISTS there is one of this name; PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+/** Runs the node's software NIC in the calling process, for devices with the engine PROCESS. The
+ *  program pgas_snic calls it.
+ *  Done:   it returns after it has had no client for idle_ns nanoseconds.
+ *  @param name  as engine_name
+ *  @return PGAS_OK
+ *          PGAS_ERR_EXISTS     a process of this name runs
+ *          PGAS_ERR_IO         a system call failed
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns);
 
 /** The state of a software NIC's process. */
 typedef struct {
     size_t size; /* sizeof(pgas_verbs_snic_info_t), set by the caller */
     int pid;
-    int n_clients; /* devices that are open at the moment; each counts as one client */
+    int n_clients; /* devices that are open; each counts as one client */
     int n_clients_max;
     uint64_t up_ns; /* time since its start */
 } pgas_verbs_snic_info_t;
+
 /** Queries the software NIC's process of this node and user. It never starts one.
  *  Shape:  any thread; it waits for at most some 15 seconds.
- *  @param name as engine_name; NULL: "default"
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such process runs; PGAS_ERR_TIMEOUT the process does not
- *          answer; PGAS_ERR_INVALID info_p is NULL or its size differs; PGAS_ERR_IO the process
- *          belongs to another user, or its answer is invalid. *info_p changes only with PGAS_OK. */
+ *  @param name  as engine_name; NULL: "default"
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND  no such process runs
+ *          PGAS_ERR_TIMEOUT    the process does not answer
+ *          PGAS_ERR_INVALID    info_p is NULL, or its size is wrong
+ *          PGAS_ERR_IO         the process belongs to another user, or its answer is invalid
+ *          With an error *info_p is unchanged. */
 PGAS_API pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *info_p);
 
 /* ---- memory ---- */
@@ -182,29 +235,37 @@ typedef struct {
     void *addr;
     size_t bytes;
     uint32_t lkey, rkey;
-    void *inside; /* the library's */
+    void *inside; /* belongs to the library */
 } pgas_verbs_mem_t;
 
-/** Registers memory of the caller's; it must stay mapped until release. Register by the gigabyte,
- *  not by the message.
- *  @return PGAS_OK; PGAS_ERR_INVALID no bytes, not mapped, or remote writes or atomics without
- *          LOCAL_WRITE; PGAS_ERR_NO_MEMORY; PGAS_ERR_LIMIT too many regions, or more than may be
- *          locked; PGAS_ERR_IO. */
+/** Registers memory of the caller, which must stay mapped until release.
+ *  Cost:   a system call at least; register by the gigabyte, not by the message.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID    no bytes, not mapped, unknown access bits, or remote writes or
+ *          atomics
+ *                              without LOCAL_WRITE
+ *          PGAS_ERR_LIMIT      too many memory regions, or more bytes than may be locked
+ *          PGAS_ERR_IO         the device refused
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                                uint32_t access, pgas_verbs_mem_t *mem_p);
-/** Allocates and registers memory, whole pages of zeros. The software NIC is faster on such memory
- *  than on registered one, and needs a file descriptor for it: allocate much at once. @return as
- *  mem_register; PGAS_ERR_LIMIT also if no descriptors are left. */
+
+/** Allocates and registers memory: whole pages of zeros. The software NIC is faster on such memory
+ *  than on memory that is only registered.
+ *  Cost:   with the software NIC a file descriptor for each; allocate much at once.
+ *  @return as pgas_verbs_mem_register; PGAS_ERR_LIMIT also if no file descriptors are left. */
 PGAS_API pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
                                             pgas_verbs_mem_t *mem_p);
-/** Ends a registration; what is under way there fails. Memory that was allocated is unmapped. */
+
+/** Ends a registration. Requests that still use it fail. Memory of pgas_verbs_mem_alloc is
+ *  unmapped. */
 PGAS_API void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
 
 /* ---- completion queues ---- */
 
-/* completions that nobody polls are overwritten; for queues that only WAITs look at */
+/* completions that are not polled are overwritten; for queues at which only WAITs look */
 #define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u
-#define PGAS_VERBS_CQ_EVENTS         2u /* has a descriptor to sleep on */
+#define PGAS_VERBS_CQ_EVENTS         2u /* has a file descriptor on which a thread can sleep */
 
 typedef enum {
     PGAS_VERBS_SEND,
@@ -218,7 +279,7 @@ typedef enum {
     /* chains only: the queue stops until a completion queue has produced the completion with this
      * index */
     PGAS_VERBS_WAIT,
-    PGAS_VERBS_SEND_ENABLE, /* chains only: a managed send queue may go on up to this position */
+    PGAS_VERBS_SEND_ENABLE, /* chains only: a managed send queue may run up to this position */
     /* chains only: a managed receive queue may be used up to this position */
     PGAS_VERBS_RECV_ENABLE,
     PGAS_VERBS_RECV, /* completions of receive queues only */
@@ -228,39 +289,66 @@ typedef enum {
 typedef struct {
     uint64_t id;         /* of the request, or of the receive buffer */
     pgas_verbs_qp_t *qp; /* NULL if it was closed meanwhile */
-    /* PGAS_OK; PGAS_ERR_PEER flushed, or the peer does not answer; PGAS_ERR_RANGE a key, bounds or
-     * rights that do not fit, here or there; PGAS_ERR_AGAIN the peer had no buffer, to the last
-     * try; PGAS_ERR_INVALID an entry that makes no sense; PGAS_ERR_LIMIT a receive buffer is too
-     * small; PGAS_ERR_TRANSPORT anything else */
+    /* PGAS_OK
+     * PGAS_ERR_PEER       flushed, or the peer does not answer
+     * PGAS_ERR_RANGE      wrong key, bounds or rights, here or at the peer
+     * PGAS_ERR_AGAIN      the peer had no receive buffer, at the last retry
+     * PGAS_ERR_INVALID    a malformed entry
+     * PGAS_ERR_LIMIT      a receive buffer is too small
+     * PGAS_ERR_TRANSPORT  any other failure */
     pgas_status_t status;
-    uint32_t syndrome; /* as the device says it; 0 with PGAS_OK */
+    uint32_t syndrome; /* the device's own code; 0 with PGAS_OK */
     pgas_verbs_op_t op;
-    uint32_t bytes; /* that arrived; reads and atomics: were read */
+    uint32_t bytes; /* bytes that arrived; reads and atomics: that were read */
     uint32_t imm;   /* SEND_IMM, WRITE_IMM at the receiver */
     bool has_imm;
 } pgas_verbs_completion_t;
 
-/** @param depth completions that fit, rounded up; up to 2^22. flags are PGAS_VERBS_CQ_ bits.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT too deep, too many queues or no descriptors;
- *          PGAS_ERR_UNSUPPORTED flags that this device does not have; PGAS_ERR_NO_MEMORY;
- *          PGAS_ERR_IO. */
+/** Opens a completion queue.
+ *  @param depth  number of completions, rounded up; at most 2^22
+ *  @param flags  PGAS_VERBS_CQ_ bits
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID      depth 0, or unknown flags
+ *          PGAS_ERR_LIMIT        too deep, too many queues, or no file descriptors are left
+ *          PGAS_ERR_UNSUPPORTED  the device does not have these flags
+ *          PGAS_ERR_IO           the device refused
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
                                           pgas_verbs_cq_t **cq_p);
-/** @return PGAS_OK; PGAS_ERR_BUSY queue pairs still use it. */
+
+/** Closes a completion queue.
+ *  @return PGAS_OK
+ *          PGAS_ERR_BUSY  queue pairs use it; nothing has happened */
 PGAS_API pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq);
-/** Takes up to n completions, without waiting. @return how many; -1: the queue has overrun and is
- *  dead, or the process of the software NIC is. */
+
+/** Takes up to n completions, without waiting.
+ *  @return the number of completions;
+ *          -1: the queue has overrun and is dead, or the software NIC's process has ended. */
 PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
-/** Waits until a completion is there to be polled: spins briefly, then sleeps (a queue without
- *  EVENTS yields instead).
- *  @param timeout_ns UINT64_MAX: for ever. @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_TRANSPORT
- *  the queue is dead. */
+
+/** Waits until the queue has a completion, which stays to be polled. It spins briefly, then sleeps
+ *  on the descriptor. A queue without EVENTS sleeps for short times instead.
+ *  @param timeout_ns  UINT64_MAX: for ever
+ *  @return PGAS_OK
+ *          PGAS_ERR_TIMEOUT    the time is over
+ *          PGAS_ERR_TRANSPORT  the queue is dead, as with -1 from pgas_verbs_cq_poll */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns);
-/** The descriptor that becomes readable after arm, once, when a completion (solicited: one of a
- *  solicited request, or an error) comes. @return PGAS_OK; PGAS_ERR_UNSUPPORTED without EVENTS. */
+
+/** Gives the file descriptor that becomes readable once for each arm, when a completion comes.
+ *  @return PGAS_OK
+ *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS */
 PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
-/** @return PGAS_OK; PGAS_ERR_BUSY completions are there already, poll them first (what the
- *  descriptor held is taken); UNSUPPORTED. */
+
+/** Arms the descriptor for the next completion; with `solicited` for the next one of a solicited
+ *  request, or the next error. First it takes all events that the descriptor holds.
+ *  Shape:  one thread at a time, and only one thread may sleep on the descriptor. If two threads
+ *          arm one completion queue, the arm of one can take the event on which the other sleeps.
+ *          That event is lost, and the other thread sleeps on. (pgas_verbs_cq_wait and pgas_verbs_tx_wait
+ *          arm, too. They sleep at most 100 ms at a time, so that a lost event only delays them.)
+ *  @return PGAS_OK
+ *          PGAS_ERR_BUSY         completions are there already; poll them first
+ *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS
+ *          PGAS_ERR_IO           the device refused */
 PGAS_API pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited);
 
 /* ---- queue pairs ---- */
@@ -272,55 +360,55 @@ typedef struct {
     uint32_t lkey;
 } pgas_verbs_span_t;
 
-#define PGAS_VERBS_SIGNAL    1u /* a completion when done; without it only errors tell */
-#define PGAS_VERBS_SOLICITED 2u /* wakes a receiver that sleeps on solicited ones */
-#define PGAS_VERBS_FENCE     4u /* begins when reads and atomics before it have their results */
-#define PGAS_VERBS_INLINE    8u /* the bytes are copied while posting: no lkey, and free at once */
+#define PGAS_VERBS_SIGNAL    1u /* a completion when done; without it only after an error */
+#define PGAS_VERBS_SOLICITED 2u /* wakes a receiver that is armed for solicited completions */
+#define PGAS_VERBS_FENCE     4u /* starts when reads and atomics before it have their results */
+#define PGAS_VERBS_INLINE    8u /* bytes are copied while posting: no lkey, reusable at once */
 
-/** What to do. Fields that an operation does not name need not be set. */
+/** A request. Fields that its operation does not name need not be set. */
 typedef struct {
     pgas_verbs_op_t op;
     uint32_t flags; /* PGAS_VERBS_SIGNAL .. */
-    uint64_t id;    /* comes back in the completion */
-    /* gathered (SEND, WRITE) or scattered into (READ; atomics: 8 bytes for the old value) */
+    uint64_t id;    /* returned in the completion */
+    /* source (SEND, WRITE) or destination (READ; atomics: 8 bytes for the old value) */
     const pgas_verbs_span_t *spans;
     uint32_t n_spans;
     uint32_t imm;
     uint64_t remote_addr; /* WRITE, READ, atomics (a multiple of 8) */
     uint32_t rkey;
-    /* WAIT: completions that the queue has produced before the one waited for, 24 bits; ENABLE: a
-     * position of the target, see pgas_verbs_qp_position */
+    /* WAIT: the number of completions that the queue produced before the one to wait for, 24 bits;
+     * ENABLE: a position of the target, see pgas_verbs_qp_position */
     uint32_t index;
-    uint64_t operand; /* FADD: added; CSWAP: stored if the word equals compare */
+    uint64_t operand; /* FADD: the summand; CSWAP: stored if the word equals compare */
     uint64_t compare;
     pgas_verbs_cq_t *cq; /* WAIT */
-    /* ENABLE: may be any queue pair of the device, the same one too */
+    /* ENABLE: any queue pair of the device, also the same one */
     pgas_verbs_qp_t *qp;
 } pgas_verbs_request_t;
 
 #define PGAS_VERBS_QP_MASTER 1u /* may post WAIT and ENABLE */
-/* its send queue goes on by ENABLE alone: posted entries may be rewritten until then */
+/* its send queue runs only up to what ENABLE allows; until then posted entries may be rewritten */
 #define PGAS_VERBS_QP_MANAGED_SEND 2u
 #define PGAS_VERBS_QP_MANAGED_RECV 4u
-/* its send queue's memory can be written to by peers: pgas_verbs_qp_buffer */
+/* peers may write to its send queue's memory: pgas_verbs_qp_buffer */
 #define PGAS_VERBS_QP_REMOTE_SLOTS   8u
 #define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* the caller counts outstanding entries; see chains */
 
 typedef struct {
     size_t size;
     pgas_verbs_cq_t *send_cq, *recv_cq; /* may be the same */
-    pgas_verbs_srq_t *srq;              /* NULL: a receive queue of its own */
+    pgas_verbs_srq_t *srq;              /* NULL: the queue pair has a receive queue of its own */
     uint32_t send_depth;                /* requests; default 256 */
-    uint32_t recv_depth;                /* default 256; not looked at with an srq */
-    uint32_t send_spans;                /* of a request at most; default 5 */
+    uint32_t recv_depth;                /* buffers; default 256; ignored with an srq */
+    uint32_t send_spans;                /* of one request at most; default 5 */
     uint32_t recv_spans;                /* default 1 */
     uint32_t inline_max;                /* bytes; default 60 */
     uint32_t flags;                     /* PGAS_VERBS_QP_ bits */
-    uint32_t access;                    /* what the peer may do; default PGAS_VERBS_ACCESS_ALL */
-    uint32_t retry;                     /* 0 to 7, default 7: before the peer is taken for dead */
-    /* 0 to 7, 7 (the default) without end: while the peer has no receive buffer */
+    uint32_t access;                    /* rights of the peer; default PGAS_VERBS_ACCESS_ALL */
+    uint32_t retry; /* 0 to 7, default 7: retries before the peer counts as dead */
+    /* 0 to 7: retries while the peer has no receive buffer; 7, the default: without end */
     uint32_t rnr_retry;
-    uint32_t reads_max; /* reads and atomics under way, default 16 */
+    uint32_t reads_max; /* reads and atomics that may be outstanding; default 16 */
 } pgas_verbs_qp_opts_t;
 #define PGAS_VERBS_QP_OPTS_INIT                                                \
     {                                                                          \
@@ -328,49 +416,68 @@ typedef struct {
             PGAS_VERBS_ACCESS_ALL, 7, 7, 16                                    \
     }
 
-/** Where a queue pair is found; to be sent to the peer by any means. Plain bytes, the same on all
- *  machines. */
+/** The address of a queue pair, which the program sends to the peer by any means. Plain bytes, the
+ *  same on all machines. */
 typedef struct {
     uint8_t bytes[96];
 } pgas_verbs_address_t;
 
-/** Makes a queue pair; it can receive nothing and send nothing until it is connected, but receive
- *  buffers can be posted.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT deeper than the device has;
- *          PGAS_ERR_UNSUPPORTED flags that need chains on a device without (the log says why);
- *          PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
+/** Opens a queue pair. Before it is connected it can neither send nor receive, but receive buffers
+ *  can be posted.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID      a NULL pointer, or an option out of range
+ *          PGAS_ERR_LIMIT        deeper than the device allows
+ *          PGAS_ERR_UNSUPPORTED  flags that need chains, on a device without; the log says why
+ *          PGAS_ERR_IO           the device refused
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
                                           pgas_verbs_qp_t **qp_p);
-/** Closes it. The peer's requests fail from then on. Its completions that nobody has polled are
- *  dropped or come with qp NULL. */
+
+/** Closes a queue pair. Requests of the peer fail from then on. Completions of the queue pair that
+ *  were not polled are dropped, or come with qp NULL. */
 PGAS_API void pgas_verbs_qp_close(pgas_verbs_qp_t *qp);
+
 PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
-/** Connects to the queue pair with this address, which must do the same; its own address is
- *  allowed.
- *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some
- *          seconds long (opts.retry).
- *  @return PGAS_OK; PGAS_ERR_INVALID NULL; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another
- *          provider or machine; PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone;
- *          PGAS_ERR_LIMIT no file descriptors are left; PGAS_ERR_IO. */
+
+/** Connects to the queue pair with this address, which must connect as well. A queue pair may
+ *  connect to itself.
+ *  Done:   requests can be posted. The device retries what is sent before the peer has connected,
+ *          for some seconds (opts.retry).
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID   a NULL pointer
+ *          PGAS_ERR_FORMAT    not an address
+ *          PGAS_ERR_MISMATCH  an address of another provider or machine
+ *          PGAS_ERR_EXISTS    already connected
+ *          PGAS_ERR_PEER      the peer has ended
+ *          PGAS_ERR_LIMIT     no file descriptors are left
+ *          PGAS_ERR_IO        the device refused */
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
 
-/** Writes requests into the send queue, in order; the device sees them at the next ring.
- *  @param n_p how many were taken: all, unless an error says why the next was not. May be NULL if n
- *  is 1
- *  @return PGAS_OK; PGAS_ERR_AGAIN the queue is full: poll; PGAS_ERR_INVALID, PGAS_ERR_LIMIT too
- *          many spans or inline bytes, or more than the 2 GiB of one request; PGAS_ERR_UNSUPPORTED;
- *          PGAS_ERR_PEER the connection has ended; PGAS_ERR_NOT_INIT it is not connected. */
+/** Writes requests into the send queue, in order. The device sees them at the next ring.
+ *  @param n_p  the number of requests taken, also after an error, which is about the next one. May
+ *         be
+ *              NULL if n is 1
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN        the queue is full: poll
+ *          PGAS_ERR_INVALID      a malformed request
+ *          PGAS_ERR_LIMIT        too many spans or inline bytes, or more than 2 GiB in one request
+ *          PGAS_ERR_UNSUPPORTED  an operation that the queue pair or device does not have
+ *          PGAS_ERR_PEER         the connection has ended
+ *          PGAS_ERR_NOT_INIT     the queue pair is not connected */
 PGAS_API pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp,
                                            const pgas_verbs_request_t *requests, uint32_t n,
                                            uint32_t *n_p);
-/** Tells the device of all that was written. Of a managed queue only that it is there: ENABLE lets
- *  it run. */
+
+/** Rings the doorbell: the device starts all requests that were written. Entries of a managed queue
+ *  become known to the device, but run only when ENABLE allows it. */
 PGAS_API pgas_status_t pgas_verbs_qp_ring(pgas_verbs_qp_t *qp);
-/** Write and ring. */
+
+/** Writes and rings. Statuses: as pgas_verbs_qp_write. */
 PGAS_API pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
                                           uint32_t n, uint32_t *n_p);
-/** The position behind the last request written, for ENABLE: 16 bits on the wire, counted without
- *  end here. */
+
+/** Returns the position behind the last request written, for ENABLE. The wire has 16 bits of it;
+ *  here it counts on. */
 PGAS_API uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp);
 
 /** A receive buffer. */
@@ -379,24 +486,36 @@ typedef struct {
     const pgas_verbs_span_t *spans;
     uint32_t n_spans;
 } pgas_verbs_recv_t;
-/** Gives receive buffers; visible to the device on return. @return PGAS_OK; PGAS_ERR_AGAIN full;
- *  PGAS_ERR_LIMIT too many spans, or one too large; PGAS_ERR_INVALID the queue pair has no receive
- *  queue of its own. */
+
+/** Posts receive buffers. The device sees them on return.
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN    the receive queue is full
+ *          PGAS_ERR_LIMIT    too many spans, or one is too large
+ *          PGAS_ERR_INVALID  the queue pair has no receive queue of its own */
 PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs,
                                           uint32_t n, uint32_t *n_p);
 
-/** @param depth buffers at most, spans of each. @return as cq_open. */
+/** Opens a shared receive queue of up to `depth` buffers with up to `spans` spans each.
+ *  @return as pgas_verbs_cq_open */
 PGAS_API pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
                                            pgas_verbs_srq_t **srq_p);
+
+/** Closes it. @return as pgas_verbs_cq_close */
 PGAS_API pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq);
+
+/** Posts receive buffers. @return as pgas_verbs_qp_recv */
 PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs,
                                            uint32_t n, uint32_t *n_p);
 
-/** The send queue's memory, so that peers can rewrite entries that are posted but not enabled. mem
- *  is all of the ring, slot_bytes the size of a block; an entry that begins at a position lies at
- *  mem.addr + position % (mem.bytes / slot_bytes) * slot_bytes.
- *  @return PGAS_OK; PGAS_ERR_UNSUPPORTED without PGAS_VERBS_QP_REMOTE_SLOTS, or the device does not
- *  tell. */
+/** Gives the send queue's memory, so that peers can rewrite entries that are posted but not
+ *  enabled.
+ *  @param mem_p         the whole ring. The entry that begins at a position is at
+ *                       mem.addr + position % (mem.bytes / slot_bytes) * slot_bytes
+ *  @param slot_bytes_p  the size of a slot
+ *  @return PGAS_OK
+ *          PGAS_ERR_UNSUPPORTED  the queue pair has no PGAS_VERBS_QP_REMOTE_SLOTS, or the device
+ *          does
+ *                                not reveal its queue */
 PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
                                             uint32_t *slot_bytes_p);
 
@@ -456,7 +575,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  hold whole entries of the chain; a NOP fills one slot. Open such a queue with
  *  PGAS_VERBS_QP_IGNORE_OVERRUN: posting then fills the ring to its last slot and does not check
  *  completions. No hardware rule keeps a run from overtaking a patch. Before the peer rewrites an
- *  entry for the next lap, it must know that the entry's run has ended, from the run's effect or
+ *  entry for the next run, it must know that the entry's run has ended, from the run's effect or
  *  its completion.
  *
  *  Consumed resources. Signaled entries that run again need a completion queue with
@@ -466,97 +585,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  and signals some of them, as in any queue. It may post many runs ahead; then no CPU takes part
  *  in a run. */
 
-/* ---- transmitters ---- */
-
-/** Called by who polls, when requests up to done are complete. It may post (where its thread may),
- *  but not poll, wait or close. status PGAS_OK, or why the connection has ended: called once so,
- *  and all that was posted counts as done. */
-typedef void (*pgas_verbs_advance_fn_t)(void *arg, pgas_verbs_tx_t *tx, uint64_t done,
-                                        pgas_status_t status);
-
-typedef struct {
-    size_t size;
-    /* several threads post: a short lock. Otherwise one at a time, and no lock */
-    bool shared;
-    /* signals one of so many; default 32, at most a quarter of the queue */
-    uint32_t interval;
-    uint32_t batch;                  /* requests per doorbell; default 16 */
-    pgas_verbs_advance_fn_t advance; /* may be NULL */
-    void *arg;
-} pgas_verbs_tx_opts_t;
-#define PGAS_VERBS_TX_OPTS_INIT                                 \
-    {                                                           \
-        sizeof(pgas_verbs_tx_opts_t), false, 32, 16, NULL, NULL \
-    }
-
-/** Puts a transmitter on a connected queue pair with nothing under way, whose send side it has to
- *  itself from now on. Its send_cq may be that of other transmitters, but of nothing else.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT the completion queue has no room for as many
- *          completions as the send queue has requests, beside those of other transmitters (when a
- *          connection ends, each may have one); PGAS_ERR_BUSY the queue pair has a transmitter;
- *          PGAS_ERR_NO_MEMORY. */
-PGAS_API pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts,
-                                          pgas_verbs_tx_t **tx_p);
-/** Rings, but does not wait: mark and wait first if that matters. Nobody may be using it; others of
- *  its completion queue may. */
-PGAS_API void pgas_verbs_tx_close(pgas_verbs_tx_t *tx);
-
-/** Posts a request. SIGNAL in its flags forces a completion; its id is not used. Inlines by itself
- *  below the limit.
- *  Shape:  the owner thread, or any if shared. Rings after `batch` requests, and when there is no
- *          room; so do ring, mark and wait. Polling does not, since any thread may poll.
- *  Done:   when pgas_verbs_tx_done reaches the number. Of inline data the buffer is free at once.
- *  @param number_p its number: 1, 2, 3 .., with gaps where marks have taken one; may be NULL
- *  @return PGAS_OK; PGAS_ERR_AGAIN no room in the queue: poll (it has been polled once, and rung);
- *          PGAS_ERR_PEER the connection has ended (some requests after that may still have been
- *          taken: they count as posted); otherwise as qp_write. */
-PGAS_API pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
-                                          uint64_t *number_p);
-/** As post, for a write or read of any size up to 2^48, cut into requests; number_p is that of the
- *  last.
- *  @param at_p how many bytes were taken, whatever is returned; may be NULL if bytes fit into one
- *  request
- *  @return PGAS_OK; PGAS_ERR_AGAIN: add *at_p to the addresses and call again; PGAS_ERR_LIMIT too
- *  large; otherwise as post. */
-PGAS_API pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
-                                           const void *addr, uint32_t lkey, uint64_t bytes,
-                                           uint64_t *at_p, uint64_t *number_p);
-PGAS_API pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
-                                          void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
-                                          uint64_t *number_p);
-/** Tells the device of what waits for a full batch. */
-PGAS_API void pgas_verbs_tx_ring(pgas_verbs_tx_t *tx);
-/** Everything up to this number is complete: the flush number. Never falls. One load. */
-PGAS_API uint64_t pgas_verbs_tx_done(const pgas_verbs_tx_t *tx);
-/** The number of the request posted last. */
-PGAS_API uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx);
-/** Looks for completions; any thread, wait-free: if another looks already it does nothing. Serves
- *  all transmitters of the queue.
- *  @return > 0 if something completed. */
-PGAS_API int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx);
-/** Makes sure that what was posted so far is signaled and rung: polling until its number is done
- *  ends without further posts. Takes a number of its own, that pgas_verbs_tx_posted tells, unless
- *  the last request was signaled. There is always room for it.
- *  Shape:  as post. @return PGAS_OK; PGAS_ERR_PEER the connection has ended. */
-PGAS_API pgas_status_t pgas_verbs_tx_mark(pgas_verbs_tx_t *tx);
-/** Waits until a number is done: signals and rings as needed, spins briefly, yields, then sleeps.
- *  Shape:  as post.
- *  @param timeout_ns UINT64_MAX: for ever
- *  @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_RANGE never posted; or why the connection ended
- *          before it was done, see status of pgas_verbs_completion_t. */
-PGAS_API pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number,
-                                          uint64_t timeout_ns);
-
-typedef struct {
-    uint64_t posted;      /* without marks' own */
-    uint64_t signaled;    /* with marks' own */
-    uint64_t completions; /* polled */
-    uint64_t doorbells;
-    uint64_t inlined;
-    uint64_t refused; /* posts that found no room */
-} pgas_verbs_tx_stats_t;
-/** Shape: as post. */
-PGAS_API void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p);
-
 PGAS_END_DECLS
+
+#include "pgas/verbs_tx.h"
 #endif
