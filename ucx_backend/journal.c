@@ -16,7 +16,7 @@
  * returns that status. If all attempts fail for GIVE_UP_NS, everything ends with
  * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal, because UCX does not
  * detect their loss. */
-#include "ucx_backend/ucx.h"
+#include "ucx_backend/journal.h"
 
 #include <stdlib.h>
 #include "base/clock.h"
@@ -27,29 +27,6 @@
 #define WEIGHT_MAX  (4u << 20)
 #define ACK_EVERY   128
 #define ACK_BYTES   (256u << 10)
-/* before the second attempt; doubled for each further one */
-#define PAUSE_NS      UINT64_C(1000000)
-#define PAUSE_MAX_NS  UINT64_C(200000000)
-#define TURN_NS       UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
-#define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to return the requests of a lost connection */
-#define GIVE_UP_NS    (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
-
-struct pgasi_ucx_entry {
-    pgasi_ucx_entry_t *next, **back; /* back: of gets */
-    pgasi_ucx_ep_t *ep;
-    pgasi_tp_comp_t *comp; /* completes when the entry has arrived */
-    enum { MESSAGE, PUT, GET, POST } kind;
-    bool small;           /* it comes from the pool of small entries */
-    bool ended;           /* its last request releases it */
-    uint32_t fence;       /* the context's count when it was issued */
-    uint32_t n_requests;  /* requests of UCX that refer to it */
-    uint64_t number;      /* of a get: the number of the entry before it */
-    pgasi_ucx_key_t *key; /* of a put or get; NULL: released meanwhile */
-    uint64_t remote_addr;
-    void *data; /* of a get: the destination */
-    size_t bytes, header_bytes, weight;
-    unsigned char copy[]; /* a message's header, then small data */
-};
 
 static void ask(pgasi_ucx_ep_t *ep);
 
@@ -68,11 +45,6 @@ void pgasi_ucx_journal_pools(pgasi_ucx_ctx_t *ctx)
     pgasi_pool_init(&ctx->large_entries, sizeof(pgasi_ucx_entry_t) + large, 0, 16, 0);
 }
 
-static bool is_up(const pgasi_ucx_ep_t *ep)
-{
-    return PGAS_LIKELY(ep->journal.link == PGASI_UCX_LINK_UP);
-}
-
 static bool is_full(const pgasi_ucx_journal_t *j)
 {
     return PGAS_UNLIKELY(j->n_entries >= ENTRIES_MAX || j->bytes >= WEIGHT_MAX);
@@ -84,15 +56,14 @@ static void release(pgasi_ucx_entry_t *entry)
     pgasi_pool_release(entry->small ? &ctx->small_entries : &ctx->large_entries, entry);
 }
 
-static void end_entry(pgasi_ucx_entry_t *entry)
+void pgasi_ucx_journal_end_entry(pgasi_ucx_entry_t *entry)
 {
     entry->ended = true;
     if (entry->n_requests == 0)
         release(entry);
 }
 
-/* Flushes whose entries have all arrived. */
-static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
+void pgasi_ucx_journal_end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     while (j->marks && j->marks->number <= number) {
@@ -107,9 +78,7 @@ static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
     }
 }
 
-/* Remove entries that have arrived, in order. UCX may still hold a large message until the peer
- * fetches it. */
-static void retire(pgasi_ucx_ep_t *ep)
+void pgasi_ucx_journal_retire(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     while (j->first && j->first->number <= j->acked && j->first->n_requests == 0) {
@@ -125,7 +94,7 @@ static void retire(pgasi_ucx_ep_t *ep)
     }
     uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
     ep->dirty = j->first || j->doubtful;
-    end_marks(ep, PGASI_MIN(number, j->acked), PGAS_OK);
+    pgasi_ucx_journal_end_marks(ep, PGASI_MIN(number, j->acked), PGAS_OK);
     pgasi_ucx_deactivate_if_clean(ep);
 }
 
@@ -148,7 +117,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     (void)unused;
     ucp_request_free(request);
     j->n_requests--;
-    if (!of_this || !is_up(ep))
+    if (!of_this || !pgasi_ucx_is_up(ep))
         return;
     if (status != UCS_OK) {
         pgasi_ucx_journal_lost(ep, status);
@@ -156,7 +125,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     }
     answered(ep);
     pgasi_ucx_fail_old_fetches(ep, PGAS_ERR_TRANSPORT);
-    retire(ep);
+    pgasi_ucx_journal_retire(ep);
     if (j->wanted > j->acked)
         ask(ep);
 }
@@ -167,7 +136,7 @@ static void ask(pgasi_ucx_ep_t *ep)
     static const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
                                                .cb.send = acknowledged };
     pgasi_ucx_journal_t *j = &ep->journal;
-    if (!is_up(ep) || j->asked > j->acked)
+    if (!pgasi_ucx_is_up(ep) || j->asked > j->acked)
         return;
     j->asked = j->issued;
     ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
@@ -185,13 +154,13 @@ static void ask(pgasi_ucx_ep_t *ep)
     }
 }
 
-static void want(pgasi_ucx_ep_t *ep, uint64_t number)
+void pgasi_ucx_journal_want(pgasi_ucx_ep_t *ep, uint64_t number)
 {
     ep->journal.wanted = PGASI_MAX(ep->journal.wanted, number);
     ask(ep);
 }
 
-static void unlink_get(pgasi_ucx_entry_t *entry)
+void pgasi_ucx_journal_unlink_get(pgasi_ucx_entry_t *entry)
 {
     *entry->back = entry->next;
     if (entry->next)
@@ -200,12 +169,12 @@ static void unlink_get(pgasi_ucx_entry_t *entry)
         entry->ep->journal.last_get = entry->back;
 }
 
-static void get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
+void pgasi_ucx_journal_get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
     pgasi_tp_comp_t *comp = entry->comp;
-    unlink_get(entry);
-    end_entry(entry);
+    pgasi_ucx_journal_unlink_get(entry);
+    pgasi_ucx_journal_end_entry(entry);
     pgasi_ucx_tell(ep->ctx, comp, status);
 }
 
@@ -221,17 +190,17 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
     entry->n_requests--;
     ep->journal.n_requests--;
     if (entry->ended) {
-        end_entry(entry);
+        pgasi_ucx_journal_end_entry(entry);
         return;
     }
     if (n_lost != ep->journal.n_lost || ep->journal.link == PGASI_UCX_LINK_ENDED)
         return;
     if (status != UCS_OK)
         pgasi_ucx_journal_lost(ep, status);
-    else if (entry->kind == GET)
-        get_done(entry, PGAS_OK);
+    else if (entry->kind == PGASI_UCX_GET)
+        pgasi_ucx_journal_get_done(entry, PGAS_OK);
     else
-        retire(ep);
+        pgasi_ucx_journal_retire(ep);
 }
 
 static const ucp_request_param_t entry_param = {
@@ -243,12 +212,12 @@ static const ucp_request_param_t entry_param = {
 static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
 {
     ucp_ep_h ep = entry->ep->ep;
-    if (entry->kind == MESSAGE) {
+    if (entry->kind == PGASI_UCX_MESSAGE) {
         return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG,
                                entry->copy, entry->header_bytes, entry->data, entry->bytes,
                                &entry_param);
     }
-    if (entry->kind == PUT) {
+    if (entry->kind == PGASI_UCX_PUT) {
         return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
                            &entry_param);
     }
@@ -256,9 +225,7 @@ static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
                        &entry_param);
 }
 
-/* Give an entry to UCX. If UCX refuses it, the next connection repeats it. True: a get that has
- * ended. */
-static bool issue(pgasi_ucx_entry_t *entry)
+bool pgasi_ucx_journal_issue(pgasi_ucx_entry_t *entry)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
     ucs_status_ptr_t ptr = start(entry);
@@ -274,7 +241,7 @@ static bool issue(pgasi_ucx_entry_t *entry)
     } else if (ptr) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     }
-    return !ptr && entry->kind == GET;
+    return !ptr && entry->kind == PGASI_UCX_GET;
 }
 
 static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
@@ -310,14 +277,14 @@ static pgas_status_t go(pgasi_ucx_entry_t *entry, bool is_copied, pgasi_tp_comp_
     pgasi_ucx_journal_t *j = &ep->journal;
     uint64_t number = entry->number;
     entry->comp = is_copied ? NULL : comp;
-    if (is_up(ep))
-        issue(entry);
+    if (pgasi_ucx_is_up(ep))
+        pgasi_ucx_journal_issue(entry);
     if (!is_copied) {
-        want(ep, number);
+        pgasi_ucx_journal_want(ep, number);
         return PGAS_INPROGRESS;
     }
     if (j->issued - j->acked >= ACK_EVERY || j->bytes >= ACK_BYTES)
-        want(ep, number);
+        pgasi_ucx_journal_want(ep, number);
     return PGAS_OK;
 }
 
@@ -355,7 +322,7 @@ pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_
         memcpy(entry->copy + data_at, data, bytes);
         data = entry->copy + data_at;
     }
-    entry->kind = MESSAGE;
+    entry->kind = PGASI_UCX_MESSAGE;
     entry->header_bytes = prefix_bytes + header_bytes;
     entry->data = (void *)(uintptr_t)data;
     entry->bytes = bytes;
@@ -379,7 +346,7 @@ pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
         memcpy(entry->copy, src, bytes);
         src = entry->copy;
     }
-    entry->kind = PUT;
+    entry->kind = PGASI_UCX_PUT;
     entry->key = key;
     entry->remote_addr = remote_addr;
     entry->data = (void *)(uintptr_t)src;
@@ -396,7 +363,7 @@ pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     pgasi_ucx_entry_t *entry = status == PGAS_OK ? new_entry(ep, 0) : NULL;
     if (PGAS_UNLIKELY(!entry))
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    entry->kind = GET;
+    entry->kind = PGASI_UCX_GET;
     entry->comp = comp;
     entry->key = key;
     entry->remote_addr = remote_addr;
@@ -406,9 +373,9 @@ pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     entry->back = j->last_get;
     *j->last_get = entry;
     j->last_get = &entry->next;
-    if (is_up(ep) && issue(entry)) {
-        unlink_get(entry);
-        end_entry(entry);
+    if (pgasi_ucx_is_up(ep) && pgasi_ucx_journal_issue(entry)) {
+        pgasi_ucx_journal_unlink_get(entry);
+        pgasi_ucx_journal_end_entry(entry);
         return PGAS_OK;
     }
     return PGAS_INPROGRESS;
@@ -417,7 +384,7 @@ pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
 pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep)
 {
     pgas_status_t status = refusal(ep);
-    return status == PGAS_OK && !is_up(ep) ? PGAS_ERR_AGAIN : status;
+    return status == PGAS_OK && !pgasi_ucx_is_up(ep) ? PGAS_ERR_AGAIN : status;
 }
 
 void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
@@ -425,17 +392,17 @@ void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
     pgasi_ucx_entry_t *entry = new_entry(ep, 0);
     if (!entry) /* without an entry a loss cannot be reported */
         return;
-    entry->kind = POST;
+    entry->kind = PGASI_UCX_POST;
     append(entry);
     if (ep->journal.issued - ep->journal.acked >= ACK_EVERY)
-        want(ep, entry->number);
+        pgasi_ucx_journal_want(ep, entry->number);
 }
 
 bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     if (j->first)
-        want(ep, j->issued);
+        pgasi_ucx_journal_want(ep, j->issued);
     if (!j->first || j->link == PGASI_UCX_LINK_ENDED) {
         bool lost = j->doubtful || j->link == PGASI_UCX_LINK_ENDED;
         flush->status = lost ? PGAS_ERR_TRANSPORT : flush->status;
@@ -489,178 +456,13 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
     free(key->packed);
 }
 
-/* ---- loss and repair ---- */
-
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    if (!is_up(ep))
+    if (!pgasi_ucx_is_up(ep))
         return;
     j->link = PGASI_UCX_LINK_LOST;
     j->why = status;
     j->since_ns = j->since_ns == 0 ? pgasi_now_ns() : j->since_ns;
     ep->ctx->repairs = 1;
-}
-
-/* End all issued operations with a status; the endpoint accepts no further ones. */
-static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
-{
-    pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_ctx_t *ctx = ep->ctx;
-    j->link = PGASI_UCX_LINK_ENDED;
-    pgasi_ucx_fail_fetches(ep, status);
-    while (j->first) {
-        pgasi_ucx_entry_t *entry = j->first;
-        pgasi_tp_comp_t *comp = entry->comp;
-        j->first = entry->next;
-        end_entry(entry);
-        pgasi_ucx_tell(ctx, comp, status);
-    }
-    j->last = &j->first;
-    j->n_entries = 0;
-    j->bytes = 0;
-    while (j->gets) {
-        pgasi_ucx_entry_t *entry = j->gets;
-        pgasi_tp_comp_t *comp = entry->comp;
-        unlink_get(entry);
-        end_entry(entry);
-        pgasi_ucx_tell(ctx, comp, status);
-    }
-    ep->dirty = false;
-    end_marks(ep, UINT64_MAX, status);
-    pgasi_ucx_deactivate_if_clean(ep);
-}
-
-/* Wait for UCX to return the requests of the lost connection, in its progress. */
-static void close_lost(pgasi_ucx_ep_t *ep)
-{
-    ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                  .flags = UCP_EP_CLOSE_FLAG_FORCE };
-    ucs_status_ptr_t ptr = ep->ep != NULL ? ucp_ep_close_nbx(ep->ep, &param) : NULL;
-    if (UCS_PTR_IS_PTR(ptr))
-        ucp_request_free(ptr);
-    ep->ep = NULL;
-}
-
-/* Repeat one entry or get. */
-static void repeat_one(pgasi_ucx_entry_t *entry)
-{
-    bool lost_key = (entry->kind == PUT || entry->kind == GET) && !entry->key;
-    if (entry->kind == GET && lost_key)
-        get_done(entry, PGAS_ERR_TRANSPORT);
-    else if (entry->kind == POST || lost_key)
-        entry->ep->journal.doubtful = true;
-    else if (issue(entry))
-        get_done(entry, PGAS_OK);
-}
-
-/* Repeat all entries that have not arrived, and all gets, in the order of issue. The peer may still
- * read what the lost connection left in its buffers. That data arrives before its own repetition:
- * the peer reads from both connections in turn, and both carry the same operations. */
-static void repeat(pgasi_ucx_ep_t *ep)
-{
-    pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_entry_t *entry = j->first, *get = j->gets;
-    bool is_first = true;
-    uint32_t fence = 0;
-    while (is_up(ep) && (entry || get)) {
-        bool takes_get = get && (!entry || get->number < entry->number);
-        pgasi_ucx_entry_t *at = takes_get ? get : entry;
-        get = takes_get ? get->next : get;
-        entry = takes_get ? entry : entry->next;
-        if (!is_first && at->fence != fence)
-            ucp_worker_fence(ep->ctx->worker);
-        fence = at->fence;
-        is_first = false;
-        repeat_one(at);
-    }
-    j->asked = j->acked;
-    want(ep, j->issued);
-}
-
-static bool unpack_keys(pgasi_ucx_ep_t *ep)
-{
-    for (pgasi_ucx_key_t *key = ep->journal.keys; key != NULL; key = key->next) {
-        if (key->rkey) {
-            ucp_rkey_destroy(key->rkey);
-            key->rkey = NULL;
-        }
-        if (ucp_ep_rkey_unpack(ep->ep, key->packed, &key->rkey) != UCS_OK) {
-            key->rkey = NULL;
-            return false;
-        }
-    }
-    return true;
-}
-
-static void reopen(pgasi_ucx_ep_t *ep, uint64_t now)
-{
-    pgasi_ucx_journal_t *j = &ep->journal;
-    j->pause_ns = PGASI_MIN(PGASI_MAX(2 * j->pause_ns, PAUSE_NS), PAUSE_MAX_NS);
-    j->retry_ns = now + j->pause_ns;
-    ucs_status_t status = pgasi_ucx_connect(ep);
-    if (status != UCS_OK) {
-        ep->ep = NULL;
-        return;
-    }
-    if (!unpack_keys(ep)) {
-        close_lost(ep);
-        return;
-    }
-    j->n_lost++;
-    j->link = PGASI_UCX_LINK_UP;
-    repeat(ep);
-}
-
-/* One repair step of an endpoint; true if it needs further steps. */
-static bool repair(pgasi_ucx_ep_t *ep)
-{
-    pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_t *tp = ep->ctx->tp;
-    if (pgasi_ucx_is_dead(ep)) {
-        if (j->link != PGASI_UCX_LINK_ENDED)
-            end_all(ep, PGAS_ERR_PEER);
-        return false;
-    }
-    if (j->link == PGASI_UCX_LINK_UP) {
-        retire(ep);
-        return false;
-    }
-    if (j->link == PGASI_UCX_LINK_ENDED)
-        return false;
-    if (ep->ctx->phase != PGASI_UCX_OPEN && ep->ctx->phase != PGASI_UCX_DRAINING)
-        return false;
-    uint64_t now = pgasi_now_ns();
-    if (j->link == PGASI_UCX_LINK_DOWN && now < j->retry_ns)
-        return true;
-    bool leaving = __atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
-    if (leaving || !tp->opts.suspect_fn || tp->opts.suspect_fn(tp->opts.arg, ep->peer)) {
-        pgasi_ucx_peer_gone(tp, ep->peer, ucs_status_string(j->why));
-        end_all(ep, PGAS_ERR_PEER);
-        return false;
-    }
-    if (j->link == PGASI_UCX_LINK_LOST) {
-        close_lost(ep);
-        j->link = PGASI_UCX_LINK_DOWN;
-        j->retry_ns = tp->opts.rank > ep->peer ? now + TURN_NS : now;
-    }
-    if (now - j->since_ns > GIVE_UP_NS) {
-        pgasi_ucx_unreachable(ep);
-        end_all(ep, PGAS_ERR_TRANSPORT);
-        return false;
-    }
-    if (now >= j->retry_ns && (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS))
-        reopen(ep, now);
-    return j->link != PGASI_UCX_LINK_UP;
-}
-
-int pgasi_ucx_repair(pgasi_ucx_ctx_t *ctx)
-{
-    bool again = false;
-    __atomic_store_n(&ctx->repairs, 0, __ATOMIC_SEQ_CST);
-    for (pgasi_ucx_ep_t *ep = ctx->all_eps; ep != NULL; ep = ep->next)
-        again |= ep->journal.on && repair(ep);
-    if (again)
-        __atomic_store_n(&ctx->repairs, 1, __ATOMIC_RELAXED);
-    return 1;
 }

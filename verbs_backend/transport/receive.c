@@ -5,50 +5,12 @@
  *
  * What comes in is checked: the cookie, the number of the queue pair and that it is this one,
  * sizes; what does not fit is dropped, counted and logged once. */
-#include "verbs_backend/transport/inside.h"
+#include "verbs_backend/transport/receive.h"
 
 #include <stdlib.h>
+#include "base/log.h"
 
 #define BATCH 16
-
-typedef struct reply {
-    struct reply *next;
-    uint32_t slot;
-    pgasi_verbs_amo_reply_t reply;
-} reply_t;
-
-/** Our end of a queue pair that a context of a peer sends on. */
-typedef struct inbound {
-    struct inbound *rung_next; /* those with answers that the card does not know yet */
-    bool to_ring, leaving;
-    int rank, ctx;
-    uint32_t number;
-    pgas_verbs_qp_t *qp;
-    pgas_verbs_tx_t *tx; /* made with the first answer */
-    int cq;
-    uint64_t slots_addr;
-    uint32_t slots_rkey;
-    reply_t *unsent, **unsent_last; /* answers that found no room */
-    struct {
-        char *data; /* NULL: what comes is not wanted */
-        uint32_t bytes, at;
-        bool under_way;
-        uint8_t header_bytes;
-        unsigned char header[PGASI_TP_AM_HEADER_MAX];
-    } large;
-} inbound_t;
-
-struct pgasi_verbs_receiver {
-    pgas_verbs_cq_t *cq;
-    pgas_verbs_srq_t *srq;
-    pgas_verbs_mem_t mem;
-    uint32_t n_buffers, stride;
-    inbound_t **inbounds;
-    uint32_t n_inbounds;
-    uint32_t n_leaving, n_with_unsent;
-    inbound_t *to_ring;
-    uint64_t n_dropped, n_too_large;
-};
 
 static uint32_t stride_of(uint32_t message_bytes)
 {
@@ -68,8 +30,8 @@ static void drop(pgasi_verbs_receiver_t *receiver, const char *why)
 
 /* ---- messages ---- */
 
-static void deliver(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
-                    size_t header_bytes, void *data, size_t bytes, bool ours)
+static void deliver(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_inbound_t *inbound,
+                    const void *header, size_t header_bytes, void *data, size_t bytes, bool ours)
 {
     const pgasi_tp_opts_t *opts = &ctx->tp->opts;
     const pgasi_tp_am_t am = { .header = header,
@@ -89,8 +51,8 @@ void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data)
 }
 
 /* All of it is here. */
-static void on_whole(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
-                     size_t header_bytes, char *data, size_t bytes)
+static void on_whole(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_inbound_t *inbound,
+                     const void *header, size_t header_bytes, char *data, size_t bytes)
 {
     if (PGAS_LIKELY(ctx->tp->opts.am_in_passing)) {
         deliver(ctx, inbound, header, header_bytes, data, bytes, false);
@@ -106,7 +68,8 @@ static void on_whole(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const voi
 }
 
 /* One more piece of what is put together. */
-static void on_piece(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, const char *data, size_t bytes)
+static void on_piece(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, const char *data,
+                     size_t bytes)
 {
     if (!inbound->large.under_way || bytes > inbound->large.bytes - inbound->large.at) {
         drop(ctx->receiver, "a piece that belongs to nothing");
@@ -126,7 +89,7 @@ static void on_piece(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, const char *dat
     }
 }
 
-static void on_message(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
+static void on_message(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
                        const pgasi_verbs_prefix_t *prefix, char *body, size_t bytes)
 {
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
@@ -161,47 +124,7 @@ static void on_message(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
 
 /* ---- atomics ---- */
 
-/* @return false: not now, for want of room or of memory for the way back. A peer that has gone
- * needs no reply. */
-static bool post_reply(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
-                       const pgasi_verbs_amo_reply_t *reply)
-{
-    pgas_status_t status = PGAS_OK;
-    if (!inbound->tx)
-        status = pgasi_verbs_ctx_tx_open(ctx, inbound->cq, inbound->qp, NULL, &inbound->tx);
-    if (status != PGAS_OK)
-        return status != PGAS_ERR_NO_MEMORY;
-    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)reply, sizeof *reply, 0 };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
-                                     .flags = PGAS_VERBS_INLINE,
-                                     .spans = &span,
-                                     .n_spans = 1,
-                                     .remote_addr = inbound->slots_addr + slot * sizeof *reply,
-                                     .rkey = inbound->slots_rkey };
-    status = pgas_verbs_tx_post(inbound->tx, &request, NULL);
-    if (!inbound->to_ring) {
-        inbound->to_ring = true;
-        inbound->rung_next = ctx->receiver->to_ring;
-        ctx->receiver->to_ring = inbound;
-    }
-    return status != PGAS_ERR_AGAIN;
-}
-
-static void send_reply(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
-                       const pgasi_verbs_amo_reply_t *reply)
-{
-    if (!inbound->unsent && post_reply(ctx, inbound, slot, reply))
-        return;
-    reply_t *unsent = malloc(sizeof *unsent);
-    if (!unsent)
-        pgasi_fatal("verbs", "no memory for the reply to an atomic operation");
-    *unsent = (reply_t){ .slot = slot, .reply = *reply };
-    ctx->receiver->n_with_unsent += !inbound->unsent;
-    *inbound->unsent_last = unsent;
-    inbound->unsent_last = &unsent->next;
-}
-
-static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
+static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
                       const pgasi_verbs_prefix_t *prefix, const char *body, size_t body_bytes)
 {
     pgasi_verbs_tp_t *tp = ctx->tp;
@@ -227,161 +150,7 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
     }
     pthread_mutex_unlock(&tp->lock);
     reply.check = pgasi_verbs_amo_reply_check(reply.result, prefix->bytes, !good);
-    send_reply(ctx, inbound, request.slot, &reply);
-}
-
-/* Answers that found no room before. */
-static int send_unsent(pgasi_verbs_ctx_t *ctx)
-{
-    pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    int n = 0;
-    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_with_unsent > 0; i++) {
-        inbound_t *inbound = receiver->inbounds[i];
-        while (inbound && inbound->unsent) {
-            reply_t *unsent = inbound->unsent;
-            if (!post_reply(ctx, inbound, unsent->slot, &unsent->reply))
-                break;
-            n++;
-            inbound->unsent = unsent->next;
-            free(unsent);
-            if (!inbound->unsent) {
-                inbound->unsent_last = &inbound->unsent;
-                receiver->n_with_unsent--;
-            }
-        }
-    }
-    return n;
-}
-
-static void ring(pgasi_verbs_receiver_t *receiver)
-{
-    while (receiver->to_ring) {
-        inbound_t *inbound = receiver->to_ring;
-        receiver->to_ring = inbound->rung_next;
-        inbound->to_ring = false;
-        pgas_verbs_tx_ring(inbound->tx);
-    }
-}
-
-/* ---- queue pairs of peers ---- */
-
-static void close_inbound(pgasi_verbs_ctx_t *ctx, inbound_t *inbound)
-{
-    pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    receiver->n_leaving -= inbound->leaving;
-    receiver->n_with_unsent -= inbound->unsent != NULL;
-    receiver->inbounds[inbound->number] = NULL;
-    if (inbound->tx)
-        pgasi_verbs_ctx_tx_close(ctx, inbound->cq, inbound->tx);
-    pgas_verbs_qp_close(inbound->qp);
-    pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
-    while (inbound->unsent) {
-        reply_t *unsent = inbound->unsent;
-        inbound->unsent = unsent->next;
-        free(unsent);
-    }
-    free(inbound->large.data);
-    free(inbound);
-}
-
-static void close_leaving(pgasi_verbs_ctx_t *ctx)
-{
-    pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_leaving > 0; i++)
-        if (receiver->inbounds[i] && receiver->inbounds[i]->leaving)
-            close_inbound(ctx, receiver->inbounds[i]);
-}
-
-void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t number)
-{
-    pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
-        inbound_t *inbound = receiver->inbounds[i];
-        if (inbound && inbound->rank == peer && !inbound->leaving &&
-            (number == i || number == PGASI_VERBS_ALL_INBOUND)) {
-            inbound->leaving = true;
-            receiver->n_leaving++;
-        }
-    }
-}
-
-pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq)
-{
-    const pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
-        const inbound_t *inbound = receiver->inbounds[i];
-        if (inbound && inbound->tx && inbound->cq == cq)
-            return inbound->tx;
-    }
-    return NULL;
-}
-
-static inbound_t *add_inbound(pgasi_verbs_receiver_t *receiver)
-{
-    uint32_t i = 0;
-    while (i < receiver->n_inbounds && receiver->inbounds[i])
-        i++;
-    if (i == receiver->n_inbounds) {
-        uint32_t n = PGASI_MAX(2 * i, 16u);
-        inbound_t **inbounds = realloc(receiver->inbounds, n * sizeof inbounds[0]);
-        if (!inbounds)
-            return NULL;
-        memset(inbounds + i, 0, (n - i) * sizeof inbounds[0]);
-        receiver->inbounds = inbounds;
-        receiver->n_inbounds = n;
-    }
-    inbound_t *inbound = calloc(1, sizeof *inbound);
-    if (inbound) {
-        inbound->number = i;
-        inbound->unsent_last = &inbound->unsent;
-    }
-    return inbound;
-}
-
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
-                                 const pgas_verbs_address_t *theirs, uint64_t slots_addr,
-                                 uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
-                                 uint32_t *inbound_p)
-{
-    pgasi_verbs_receiver_t *receiver = ctx->receiver;
-    inbound_t *inbound = add_inbound(receiver);
-    if (!inbound)
-        return PGAS_ERR_NO_MEMORY;
-    inbound->rank = peer;
-    inbound->ctx = peer_ctx;
-    inbound->slots_addr = slots_addr;
-    inbound->slots_rkey = slots_rkey;
-    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
-    if (status != PGAS_OK)
-        goto free_inbound;
-    opts.send_cq = ctx->cqs[inbound->cq].cq;
-    opts.recv_cq = receiver->cq;
-    opts.srq = receiver->srq;
-    opts.send_depth = PGASI_VERBS_INBOUND_DEPTH;
-    opts.send_spans = 1;
-    opts.inline_max = sizeof(pgasi_verbs_amo_reply_t);
-    status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &inbound->qp);
-    if (status != PGAS_OK)
-        goto leave_cq;
-    status = pgas_verbs_qp_connect(inbound->qp, theirs);
-    if (status != PGAS_OK)
-        goto close_qp;
-    pgas_verbs_qp_address(inbound->qp, mine_p);
-    *inbound_p = inbound->number;
-    receiver->inbounds[inbound->number] = inbound;
-    return PGAS_OK;
-close_qp:
-    pgas_verbs_qp_close(inbound->qp);
-leave_cq:
-    pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
-free_inbound:
-    free(inbound);
-    if (status != PGAS_ERR_PEER) { /* of which its socket tells */
-        PGASI_ERROR("verbs", "connecting with context %d of rank %d failed: %s", peer_ctx, peer,
-                    pgas_status_text(status));
-    }
-    return status;
+    pgasi_verbs_send_reply(ctx, inbound, request.slot, &reply);
 }
 
 /* ---- the queue ---- */
@@ -415,7 +184,7 @@ static void on_arrival(pgasi_verbs_ctx_t *ctx, const pgas_verbs_completion_t *co
         return;
     }
     memcpy(&prefix, buffer, sizeof prefix);
-    inbound_t *inbound =
+    pgasi_verbs_inbound_t *inbound =
         prefix.inbound < receiver->n_inbounds ? receiver->inbounds[prefix.inbound] : NULL;
     if (prefix.cookie != ctx->tp->address.cookie || !inbound ||
         (completion->qp && completion->qp != inbound->qp)) {
@@ -461,10 +230,10 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
     if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
         PGASI_ERROR("verbs", "giving back %u receive buffers failed", n_used);
     if (PGAS_UNLIKELY(receiver->n_with_unsent > 0))
-        n_sent = send_unsent(ctx);
-    ring(receiver);
+        n_sent = pgasi_verbs_send_unsent(ctx);
+    pgasi_verbs_ring_replies(receiver);
     if (PGAS_UNLIKELY(receiver->n_leaving > 0) && n == 0)
-        close_leaving(ctx);
+        pgasi_verbs_close_leaving(ctx);
     return n + n_sent;
 }
 
@@ -539,7 +308,7 @@ void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx)
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++)
         if (receiver->inbounds[i])
-            close_inbound(ctx, receiver->inbounds[i]);
+            pgasi_verbs_close_inbound(ctx, receiver->inbounds[i]);
     ctx->receiver = NULL;
     pgas_verbs_srq_close(receiver->srq);
     pgas_verbs_cq_close(receiver->cq);

@@ -1,0 +1,56 @@
+/** Receiving, on context 0: what receive.c (messages, atomics, the receive queue) and inbound.c (the
+ *  queue pairs that peers send on, and the replies on them) share. */
+#ifndef PGASI_VERBS_RECEIVE_H
+#define PGASI_VERBS_RECEIVE_H
+
+#include "verbs_backend/transport/inside.h"
+
+typedef struct reply {
+    struct reply *next;
+    uint32_t slot;
+    pgasi_verbs_amo_reply_t reply;
+} pgasi_verbs_unsent_t;
+
+/** Our end of a queue pair that a context of a peer sends on. */
+typedef struct inbound {
+    struct inbound *rung_next; /* those with answers that the card does not know yet */
+    bool to_ring, leaving;
+    int rank, ctx;
+    uint32_t number;
+    pgas_verbs_qp_t *qp;
+    pgas_verbs_tx_t *tx; /* made with the first answer */
+    int cq;
+    uint64_t slots_addr;
+    uint32_t slots_rkey;
+    pgasi_verbs_unsent_t *unsent, **unsent_last; /* answers that found no room */
+    struct {
+        char *data; /* NULL: what comes is not wanted */
+        uint32_t bytes, at;
+        bool under_way;
+        uint8_t header_bytes;
+        unsigned char header[PGASI_TP_AM_HEADER_MAX];
+    } large;
+} pgasi_verbs_inbound_t;
+
+struct pgasi_verbs_receiver {
+    pgas_verbs_cq_t *cq;
+    pgas_verbs_srq_t *srq;
+    pgas_verbs_mem_t mem;
+    uint32_t n_buffers, stride;
+    pgasi_verbs_inbound_t **inbounds;
+    uint32_t n_inbounds;
+    uint32_t n_leaving, n_with_unsent;
+    pgasi_verbs_inbound_t *to_ring;
+    uint64_t n_dropped, n_too_large;
+};
+
+/* inbound.c */
+void pgasi_verbs_send_reply(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, uint32_t slot,
+                            const pgasi_verbs_amo_reply_t *reply);
+/** Answers that found no room before. */
+int pgasi_verbs_send_unsent(pgasi_verbs_ctx_t *ctx);
+void pgasi_verbs_ring_replies(pgasi_verbs_receiver_t *receiver);
+void pgasi_verbs_close_inbound(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound);
+void pgasi_verbs_close_leaving(pgasi_verbs_ctx_t *ctx);
+
+#endif
