@@ -241,8 +241,12 @@ static bool point(bool good, const char *detail, const char *fmt, va_list args)
     bool up = mpi_is_up();
     n_run++;
     snprintf(words, sizeof words, "%s", detail);
-    int failing = up ? first_failing(good) : (good ? INT_MAX : my_rank);
-    bool all_good = up ? failing == n_ranks : good;
+    int failing = good ? INT_MAX : my_rank;
+    bool all_good = good;
+    if (up) {
+        failing = first_failing(good);
+        all_good = failing == n_ranks;
+    }
     if (!all_good && up)
         broadcast(words, sizeof words, failing);
     n_failed += !all_good;

@@ -75,6 +75,13 @@ static void letters(int size, int indent, FILE *out)
     fprintf(out, "\n");
 }
 
+static char stone_at(const pgas_hex_t *at, int row, int column)
+{
+    if (at->stones[0][row] >> column & 1)
+        return 'x';
+    return at->stones[1][row] >> column & 1 ? 'o' : '.';
+}
+
 void board_show(const game_t *game, FILE *out)
 {
     const pgas_hex_t *at = &game->at;
@@ -82,10 +89,7 @@ void board_show(const game_t *game, FILE *out)
     for (int r = 0; r < at->size; r++) {
         fprintf(out, "%*d", r + 2, r + 1);
         for (int c = 0; c < at->size; c++)
-            fprintf(out, " %c",
-                    at->stones[0][r] >> c & 1   ? 'x'
-                    : at->stones[1][r] >> c & 1 ? 'o'
-                                                : '.');
+            fprintf(out, " %c", stone_at(at, r, c));
         fprintf(out, "  %d\n", r + 1);
     }
     letters(at->size, at->size + 2, out);

@@ -91,6 +91,7 @@ bool sgf_walk(sgf_t *sgf)
         if (depth > DEPTH_MAX)
             return sgf_wrong(sgf, "too many trees in each other");
     }
-    return former && depth == 0 ? true
-                                : sgf_wrong(sgf, former ? "the game has no end" : "nothing in it");
+    if (!former)
+        return sgf_wrong(sgf, "nothing in it");
+    return depth == 0 || sgf_wrong(sgf, "the game has no end");
 }

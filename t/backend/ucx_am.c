@@ -139,8 +139,10 @@ static void order(void)
     for (int i = 0; i < N; i++) {
         int peer = (world.rank + 1 + i % (world.size - 1)) % world.size,
             ctx = (int)pgasi_rng_below(&rng, 2);
-        size_t bytes = i % 16 == 0 ? pgasi_rng_below(&rng, 600000)
-                                   : pgasi_rng_below(&rng, i % 5 == 0 ? 20000 : 200);
+        size_t limit = i % 5 == 0 ? 20000 : 200;
+        if (i % 16 == 0)
+            limit = 600000;
+        size_t bytes = pgasi_rng_below(&rng, limit);
         slot_t *slot = &slots[i % SLOTS];
         while (slot->used && !slot->pending.done)
             world_progress();

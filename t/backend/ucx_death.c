@@ -140,8 +140,9 @@ static pgas_status_t finish(pgas_status_t status, pending_t *pending, uint64_t b
 {
     while (status == PGAS_INPROGRESS && !pending->done && within_limit(begin))
         progress();
-    return status == PGAS_INPROGRESS ? (pending->done ? pending->status : PGAS_ERR_TIMEOUT)
-                                     : status;
+    if (status != PGAS_INPROGRESS)
+        return status;
+    return pending->done ? pending->status : PGAS_ERR_TIMEOUT;
 }
 
 static pid_t start(pgasi_tp_t **tp_p)

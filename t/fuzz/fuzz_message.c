@@ -113,10 +113,13 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
                                     PGASI_DESC_ACK, PGASI_DESC_REPLY };
     static const uint32_t buffers[] = { PGASI_DESC_BUFFER_READ, PGASI_DESC_BUFFER_DATA,
                                         PGASI_DESC_BUFFER_FREE, PGASI_DESC_REPLY_PIECE };
-    uint32_t id = choices >> 6 == 3  ? buffers[choices % 4]
-                  : choices % 8 < 5  ? ids[choices % 8]
-                  : choices % 8 == 5 ? echo
-                                     : nothing;
+    uint32_t id = nothing;
+    if (choices >> 6 == 3)
+        id = buffers[choices % 4];
+    else if (choices % 8 < 5)
+        id = ids[choices % 8];
+    else if (choices % 8 == 5)
+        id = echo;
     bool token = choices & 8;
     size_t room = 8 + (token ? 8 : 0) + (n_bytes + 7) / 8 * 8;
     char *desc = calloc(1, room), *args = desc + (token ? 16 : 8);
@@ -178,9 +181,8 @@ static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
             bool last = i + 1u == h.n_parts;
             part.bytes = last ? n_bytes - h.head_bytes - copied
                               : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
-            part.ptr = part.ptr % 3 == 0
-                           ? PGAS_NULL
-                           : (choices & 4 ? attached : UINT64_C(1) << 30) + part.ptr % 8192;
+            uint64_t base = choices & 4 ? attached : UINT64_C(1) << 30;
+            part.ptr = part.ptr % 3 == 0 ? PGAS_NULL : base + part.ptr % 8192;
             copied += part.mode == PGAS_BUFFER_COPY ? part.bytes : 0;
             memcpy(stream + sizeof h + i * sizeof part, &part, sizeof part);
         }

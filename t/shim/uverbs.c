@@ -429,10 +429,11 @@ static uint32_t route(const shim_context_t *context, const struct ib_uverbs_qp_d
 {
     if (dest->is_global && dest->sgid_index >= context->card->n_gids)
         return 0;
-    return context->card->ethernet
-               ? dest->is_global ? shim_route_gid(context, dest->sgid_index, dest->dgid, NULL, qpn)
-                                 : 0
-               : shim_route_lid(context, dest->dlid, qpn);
+    if (!context->card->ethernet)
+        return shim_route_lid(context, dest->dlid, qpn);
+    if (!dest->is_global)
+        return 0;
+    return shim_route_gid(context, dest->sgid_index, dest->dgid, NULL, qpn);
 }
 
 static int modify_qp(command_t *command)

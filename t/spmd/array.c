@@ -99,6 +99,21 @@ static void use_partition(pgas_array_t *array, const uint64_t *offsets)
     }
 }
 
+/* Odd borders; all elements at one rank; none at the first ranks; all within one chunk. */
+static uint64_t offset_of(int how, int r, uint64_t n)
+{
+    switch (how) {
+    case 0:
+        return (uint64_t)r * n / (uint64_t)n_ranks;
+    case 1:
+        return r > n_ranks / 2 ? n : 0;
+    case 2:
+        return r == n_ranks - 1 ? 77 : 0;
+    default:
+        return (uint64_t)(16 + r);
+    }
+}
+
 static void partitions(void)
 {
     uint64_t offsets[JOB_RANKS_MAX + 1] = { 0 }, n = 150, first, most = 0, least = UINT64_MAX,
@@ -107,12 +122,8 @@ static void partitions(void)
         pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
         opts.chunk_elems = 16;
         opts.cache_bytes = 3 * 16 * 8;
-        /* odd borders; all at one rank; the first ranks have nothing; all within one chunk */
         for (int r = 1; r < n_ranks; r++)
-            offsets[r] = how == 0   ? (uint64_t)r * n / (uint64_t)n_ranks
-                         : how == 1 ? (r > n_ranks / 2 ? n : 0)
-                         : how == 2 ? (r == n_ranks - 1 ? 77 : 0)
-                                    : (uint64_t)(16 + r);
+            offsets[r] = offset_of(how, r, n);
         offsets[n_ranks] = n;
         opts.offsets = offsets;
         pgas_array_t *array = make(NULL, 8, n, &opts);

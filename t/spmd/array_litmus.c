@@ -310,7 +310,8 @@ static void coherence_spoil(void)
     for (int role = 2; role < 4; role++) {
         memset(all_notes[role], 0, sizeof all_notes[role]);
         for (int r = 0; r < n_rounds; r++)
-            all_notes[role][0][r] = r == 0 ? 0 : (r == 1) == (role == 2) ? 2 : 3;
+            all_notes[role][0][r] = (r == 1) == (role == 2) ? 2 : 3;
+        all_notes[role][0][0] = 0;
     }
 }
 
@@ -496,7 +497,9 @@ static uint64_t recalled_at(int role)
 static void recalls_role(const litmus_t *l, int role)
 {
     uint64_t value = 0, elsewhere = N_CHUNKS * chunk - 1, begun = pgasi_now_ns(), number = 0;
-    int at_once = role > 0 ? 1 : layout->bytes == 8 ? 3000 : 30;
+    int at_once = layout->bytes == 8 ? 3000 : 30;
+    if (role > 0)
+        at_once = 1;
     (void)l;
     while (pgasi_now_ns() - begun < recalls_ns) {
         for (int k = 0; k < at_once; k++) {

@@ -225,6 +225,16 @@ static void read_phase(model_t *m, int who, int n_steps)
         crew_judge(n == m->n, "a walk over all");
 }
 
+static void share(model_t *m, uint64_t kind)
+{
+    if (kind < 2)
+        model_share_owned(m);
+    else if (kind < 4)
+        share_operands(m);
+    else
+        share_tickets(m);
+}
+
 /* ---- arrays ---- */
 
 typedef struct {
@@ -255,7 +265,7 @@ static void play(int who, void *arg)
             tickets_phase(m, who);
         crew_meet(who);
         if (who == 0)
-            kind < 2 ? model_share_owned(m) : kind < 4 ? share_operands(m) : share_tickets(m);
+            share(m, kind);
         crew_meet(who);
         read_phase(m, who, plan->n_steps / 4);
     }
@@ -269,10 +279,12 @@ static const uint64_t *draw_offsets(const model_t *m)
     if (how == 0)
         return NULL;
     for (int r = 1; r < m->n_ranks; r++) {
-        uint64_t most = m->n - offsets[r - 1], even = m->n / (uint64_t)m->n_ranks;
-        offsets[r] = offsets[r - 1] + (how == 1                     ? below(most + 1)
-                                       : below(2 * even + 1) < most ? even
-                                                                    : 0);
+        uint64_t most = m->n - offsets[r - 1], even = m->n / (uint64_t)m->n_ranks, n = 0;
+        if (how == 1)
+            n = below(most + 1);
+        else if (below(2 * even + 1) < most)
+            n = even;
+        offsets[r] = offsets[r - 1] + n;
     }
     offsets[m->n_ranks] = m->n;
     return offsets;
@@ -298,7 +310,9 @@ static void set_up(model_t *m)
         m->all_marks = job_alloc(MODEL_HOT * MODEL_TICKETS_MAX * sizeof *m->marks);
         m->thread = job_alloc(CREW_THREADS_MAX * sizeof *m->thread);
     }
-    size_t n_lines = below(3) ? 3 : below(2) ? 1 : 64;
+    size_t n_lines = 3;
+    if (!below(3))
+        n_lines = below(2) ? 1 : 64;
     m->scarce = n_lines < (size_t)m->n_threads;
     m->array = crew_array(m->bytes, m->n, m->chunk, n_lines, draw_offsets(m));
     model_register(m);

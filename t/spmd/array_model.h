@@ -125,10 +125,11 @@ static inline bool model_register(model_t *m)
                  { 100, "t.add100", add_bytes_100 } };
     static const unsigned char zero;
     if (model_is_scalar(m)) {
-        uint32_t type = m->bytes == 1   ? PGAS_ARRAY_TYPE_U8
-                        : m->bytes == 2 ? PGAS_ARRAY_TYPE_U16
-                        : m->bytes == 4 ? PGAS_ARRAY_TYPE_U32
-                                        : PGAS_ARRAY_TYPE_U64;
+        static const uint32_t types[] = { [1] = PGAS_ARRAY_TYPE_U8,
+                                          [2] = PGAS_ARRAY_TYPE_U16,
+                                          [4] = PGAS_ARRAY_TYPE_U32,
+                                          [8] = PGAS_ARRAY_TYPE_U64 };
+        uint32_t type = types[m->bytes];
         m->op[KIND_ADD] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_ADD, type);
         m->op[KIND_XOR] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR, type);
         m->op[KIND_MAX] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_MAX, type);
@@ -151,10 +152,16 @@ static inline int model_kind(const model_t *m, uint64_t i)
 
 static inline uint64_t model_combined(int kind, uint64_t a, uint64_t b)
 {
-    return kind == KIND_ADD   ? a + b
-           : kind == KIND_XOR ? a ^ b
-           : kind == KIND_MAX ? (a > b ? a : b)
-                              : (a < b ? a : b);
+    switch (kind) {
+    case KIND_ADD:
+        return a + b;
+    case KIND_XOR:
+        return a ^ b;
+    case KIND_MAX:
+        return a > b ? a : b;
+    default:
+        return a < b ? a : b;
+    }
 }
 
 /* What element i becomes by an operand of its kind. */

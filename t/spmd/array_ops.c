@@ -32,23 +32,32 @@ static int begin_of(uint64_t i)
     return (int)(i * 37 % 90) - 20;
 }
 
-#define COMBINE_3(type)                                                         \
-    static type combine_##type(int kind, type a, type b)                        \
-    {                                                                           \
-        if (kind == PGAS_ARRAY_KIND_ADD)                                        \
-            return (type)(a + b);                                               \
-        return kind == PGAS_ARRAY_KIND_MIN ? (b < a ? b : a) : (b > a ? b : a); \
+#define COMBINE_3(type)                                  \
+    static type combine_##type(int kind, type a, type b) \
+    {                                                    \
+        if (kind == PGAS_ARRAY_KIND_ADD)                 \
+            return (type)(a + b);                        \
+        if (kind == PGAS_ARRAY_KIND_MIN)                 \
+            return b < a ? b : a;                        \
+        return b > a ? b : a;                            \
     }
-#define COMBINE_6(type)                                                             \
-    static type combine_##type(int kind, type a, type b)                            \
-    {                                                                               \
-        if (kind < PGAS_ARRAY_KIND_MIN)                                             \
-            return (type)(a + b);                                                   \
-        if (kind < PGAS_ARRAY_KIND_AND)                                             \
-            return kind == PGAS_ARRAY_KIND_MIN ? (b < a ? b : a) : (b > a ? b : a); \
-        return (type)(kind == PGAS_ARRAY_KIND_AND  ? a & b                          \
-                      : kind == PGAS_ARRAY_KIND_OR ? a | b                          \
-                                                   : a ^ b);                        \
+#define COMBINE_6(type)                                  \
+    static type combine_##type(int kind, type a, type b) \
+    {                                                    \
+        if (kind < PGAS_ARRAY_KIND_MIN)                  \
+            return (type)(a + b);                        \
+        switch (kind) {                                  \
+        case PGAS_ARRAY_KIND_MIN:                        \
+            return b < a ? b : a;                        \
+        case PGAS_ARRAY_KIND_MAX:                        \
+            return b > a ? b : a;                        \
+        case PGAS_ARRAY_KIND_AND:                        \
+            return (type)(a & b);                        \
+        case PGAS_ARRAY_KIND_OR:                         \
+            return (type)(a | b);                        \
+        default:                                         \
+            return (type)(a ^ b);                        \
+        }                                                \
     }
 COMBINE_6(uint8_t)
 COMBINE_6(uint16_t)

@@ -605,7 +605,9 @@ static void stay_inside(int who, void *array)
         look(array, info.recalls);
     if (me != inside.taker || BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
         return;
-    uint64_t n_added = inside.i ? 4 : inside.looker == inside.holder ? 5 : 9;
+    uint64_t n_added = 4;
+    if (inside.i == 0)
+        n_added = inside.looker == inside.holder ? 5 : 9;
     crew_judge(*(uint64_t *)pin.data == n_added, "what the thread inside has added");
     BAD(pgas_array_unpin(&pin));
 }

@@ -297,7 +297,8 @@ static void wrong_parameters(void)
     for (int how = 0; how < 3; how++) { /* not from 0, not to the end, not ascending */
         for (int r = 0; r <= n_ranks; r++)
             offsets[r] = (uint64_t)r * 10;
-        offsets[how == 0 ? 0 : how == 1 ? n_ranks : 1] += how == 2 ? 10 * (uint64_t)n_ranks + 1 : 1;
+        const int border[] = { 0, n_ranks, 1 };
+        offsets[border[how]] += how == 2 ? 10 * (uint64_t)n_ranks + 1 : 1;
         GAVE(create_with(8, (uint64_t)n_ranks * 10, &opts), PGAS_ERR_INVALID);
     }
     /* of one rank: all are told */

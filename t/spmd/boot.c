@@ -435,7 +435,9 @@ static pgas_status_t in_allreduce(void)
 {
     double x = 1, y = 0;
     pgas_status_t status = pgas_allreduce(NULL, &x, &y, 1, PGAS_DOUBLE, PGAS_SUM);
-    return status != PGAS_OK ? status : y == spmd_size() ? PGAS_OK : PGAS_ERR_INTERNAL;
+    if (status != PGAS_OK)
+        return status;
+    return y == spmd_size() ? PGAS_OK : PGAS_ERR_INTERNAL;
 }
 
 static pgas_status_t in_large_alltoall(void)

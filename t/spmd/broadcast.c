@@ -167,7 +167,9 @@ static void many_roots_at_once(uint64_t seed)
         o.when = (pgas_when_t)(draw >> 1 & 3) % 3;
         o.full = (pgas_full_t)(draw >> 3 & 3) % 3;
         pgas_sync_add(o.sync, 1);
-        size_t most = draw & 64 ? 32 : call_max < 8192 ? call_max : 8192;
+        size_t most = call_max < 8192 ? call_max : 8192;
+        if (draw & 64)
+            most = 32;
         n_bad += broadcast_number(i, 4 + (draw >> 8) % (most - 3), &o) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;

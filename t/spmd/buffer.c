@@ -112,19 +112,31 @@ static const char *const kind_names[N_KINDS] = { "copied",
                                                  "pulled from the heap by a helper",
                                                  "pulled from private memory by a helper" };
 
+static pgas_buffer_mode_t mode_of(kind_t kind)
+{
+    if (kind == COPY)
+        return PGAS_BUFFER_COPY;
+    return kind == PUSH ? PGAS_BUFFER_PUSH : PGAS_BUFFER_PULL;
+}
+
+static unsigned char *memory_of(kind_t kind)
+{
+    if (kind == PULL_HEAP || kind == PULL_HEAP_HELPED)
+        return from_heap;
+    return kind == PULL_ATTACHED ? attached : private_memory;
+}
+
 static pgas_buffer_t buffer_of(kind_t kind, int rank, size_t place, size_t bytes, uint64_t seed)
 {
     pgas_buffer_t b;
     memset(&b, 0, sizeof b);
-    unsigned char *from = kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
-                          : kind == PULL_ATTACHED                       ? attached
-                                                                        : private_memory;
-    b.mode = kind == COPY ? PGAS_BUFFER_COPY : kind == PUSH ? PGAS_BUFFER_PUSH : PGAS_BUFFER_PULL;
-    b.address = from + place;
+    unsigned char *from = memory_of(kind) + place;
+    b.mode = mode_of(kind);
+    b.address = from;
     b.bytes = bytes;
     b.target = kind == PUSH ? to_place[rank] + place : PGAS_NULL;
     b.helper = kind == PULL_HEAP_HELPED || kind == PULL_PRIVATE_HELPED;
-    fill(from + place, seed, bytes);
+    fill(from, seed, bytes);
     return b;
 }
 
@@ -207,10 +219,8 @@ static void several_in_one_call(void)
         pgas_buffer_t b[PGAS_BUFFERS_MAX];
         size_t n = round == 3 ? PGAS_BUFFERS_MAX : 7;
         for (size_t i = 0; i < n; i++) {
-            size_t bytes = round == 0   ? 3 * i
-                           : round == 1 ? 5000 + i
-                           : round == 2 ? i % 2 * 60000
-                                        : 900 * (i % 5);
+            const size_t sizes[] = { 3 * i, 5000 + i, i % 2 * 60000, 900 * (i % 5) };
+            size_t bytes = sizes[round];
             b[i] = buffer_of((kind_t)(i % N_KINDS), job_right(), i * 60032, bytes, 100 + i);
         }
         pgas_sync_t executed;
@@ -316,9 +326,7 @@ static void order_is_kept(void)
         }
         bool is_pull = kind >= PULL_HEAP;
         uint64_t args[2] = { is_pull ? pull++ : number++, is_pull };
-        pgas_buffer_t b = { is_pull        ? PGAS_BUFFER_PULL
-                            : kind == PUSH ? PGAS_BUFFER_PUSH
-                                           : PGAS_BUFFER_COPY,
+        pgas_buffer_t b = { mode_of(kind),
                             (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
                                                                            : private_memory),
                             (size_t)i * 97, to_place[job_right()], kind >= PULL_HEAP_HELPED };

@@ -102,10 +102,11 @@ static void combine_one(unsigned char *a_at, const unsigned char *b_at, int type
             memcpy(&x, a_at, sizeof x);
             memcpy(&y, b_at, sizeof y);
         }
-        double z = op == PGAS_SUM            ? x + y
-                   : op == PGAS_PROD         ? x * y
-                   : picks_second(op, y < x) ? y
-                                             : x;
+        double z = picks_second(op, y < x) ? y : x;
+        if (op == PGAS_SUM)
+            z = x + y;
+        else if (op == PGAS_PROD)
+            z = x * y;
         f = (float)z;
         memcpy(a_at, type == PGAS_DOUBLE ? (void *)&z : (void *)&f, bytes);
         return;
@@ -113,9 +114,11 @@ static void combine_one(unsigned char *a_at, const unsigned char *b_at, int type
     memcpy(&a, a_at, bytes);
     memcpy(&b, b_at, bytes);
     if (op == PGAS_MIN || op == PGAS_MAX) {
-        bool less = type == PGAS_INT32   ? (int32_t)b < (int32_t)a
-                    : type == PGAS_INT64 ? b < a
-                                         : (uint64_t)b < (uint64_t)a;
+        bool less = (uint64_t)b < (uint64_t)a;
+        if (type == PGAS_INT32)
+            less = (int32_t)b < (int32_t)a;
+        else if (type == PGAS_INT64)
+            less = b < a;
         a = picks_second(op, less) ? b : a;
     } else {
         a = (int64_t)wrap((uint64_t)a, (uint64_t)b, op);
@@ -173,10 +176,15 @@ static size_t choose_bytes(pgasi_rng_t *rng, size_t limit)
     static const size_t borders[] = { 0,    1,    8,    55,    56,    57,    64,
                                       8191, 8192, 8193, 16384, 65536, 262145 };
     uint64_t kind = pgasi_rng_below(rng, 16);
-    size_t bytes = kind == 0  ? pgasi_rng_below(rng, MAX_BYTES + 1)
-                   : kind < 4 ? pgasi_rng_below(rng, 40000)
-                   : kind < 8 ? pgasi_rng_below(rng, 300)
-                              : borders[pgasi_rng_below(rng, sizeof borders / sizeof borders[0])];
+    size_t bytes;
+    if (kind == 0)
+        bytes = pgasi_rng_below(rng, MAX_BYTES + 1);
+    else if (kind < 4)
+        bytes = pgasi_rng_below(rng, 40000);
+    else if (kind < 8)
+        bytes = pgasi_rng_below(rng, 300);
+    else
+        bytes = borders[pgasi_rng_below(rng, sizeof borders / sizeof borders[0])];
     return bytes < limit ? bytes : limit;
 }
 
@@ -241,7 +249,9 @@ static bool one_allreduce(const case_t *c)
 static bool one_reduce(const case_t *c)
 {
     unsigned char *out = target(c);
-    void *given = c->me == c->root ? out : c->key % 2 ? dst : NULL;
+    void *given = c->key % 2 ? dst : NULL;
+    if (c->me == c->root)
+        given = out;
     if (pgas_reduce(c->team, src, given, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op,
                     c->root) != PGAS_OK)
         return false;

@@ -191,14 +191,20 @@ static void threads_share_a_call(void)
     pgas_barrier(NULL);
 }
 
+/* Rising, and `most` is the last. */
+static size_t next_size(size_t bytes, size_t most)
+{
+    if (bytes == most)
+        return most + 1;
+    return bytes * 3 + 1 > most ? most : bytes * 3 + 1;
+}
+
 static void sizes(void)
 {
     size_t most = pgasi_param.call_max - 32;
     unsigned char *args = job_alloc(most + 1), *back = job_alloc(most + 1);
     int n_bad = 0, right = (me + 1) % n_ranks;
-    for (size_t bytes = 0; bytes <= most; bytes = bytes == most          ? most + 1
-                                                  : bytes * 3 + 1 > most ? most
-                                                                         : bytes * 3 + 1) {
+    for (size_t bytes = 0; bytes <= most; bytes = next_size(bytes, most)) {
         for (int way = PGAS_DELEGATE_CALL; way <= PGAS_DELEGATE_COMBINE; way++) {
             pgas_delegate_opts_t o = { sizeof o, (pgas_delegate_way_t)way };
             memset(args, (int)(bytes + 1) & 255, bytes);

@@ -87,9 +87,8 @@ static bool mover_wins(const pgas_hex_t *hex, int8_t *memo)
 {
     int index = 0, n = hex->size;
     for (int i = 0; i < n * n; i++)
-        index = index * 3 + (hex->stones[0][i / n] >> i % n & 1   ? 1
-                             : hex->stones[1][i / n] >> i % n & 1 ? 2
-                                                                  : 0);
+        index = index * 3 + (hex->stones[0][i / n] >> i % n & 1) +
+                2 * (hex->stones[1][i / n] >> i % n & 1);
     for (pgas_mcts_move_t i = 0; memo[index] == 0 && i < (unsigned)(n * n); i++) {
         pgas_hex_t next = *hex;
         if (pgas_hex_play(&next, i) != PGAS_OK)
@@ -239,7 +238,10 @@ int main(int argc, char **argv)
     bool product = form && strcmp(form, "product") == 0, large = form && strcmp(form, "large") == 0;
     bool suite = !product && !large;
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED); /* the plan asks for the number of ranks */
-    job_begin(&argc, &argv, large ? 12 : suite && spmd_size() == 2 ? 15 : suite ? 12 : 8);
+    int n_promises = product ? 8 : 12;
+    if (suite && spmd_size() == 2)
+        n_promises = 15;
+    job_begin(&argc, &argv, n_promises);
     first_seed = spmd_seed(1);
     if (suite) {
         spmd_is_int(cells_off_the_table(2), 0, "2x2: the table says what brute force says");

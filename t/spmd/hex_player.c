@@ -27,10 +27,12 @@ static command_t read_command(void)
     command_t c = { QUIT, 0 };
     if (!fgets(line, sizeof line, stdin) || sscanf(line, "%9s %" SCNu64, word, &c.number) < 1)
         return c;
-    c.what = strcmp(word, "new") == 0    ? NEW
-             : strcmp(word, "play") == 0 ? PLAY
-             : strcmp(word, "go") == 0   ? GO
-                                         : QUIT;
+    if (strcmp(word, "new") == 0)
+        c.what = NEW;
+    else if (strcmp(word, "play") == 0)
+        c.what = PLAY;
+    else if (strcmp(word, "go") == 0)
+        c.what = GO;
     return c;
 }
 

@@ -211,9 +211,11 @@ static void play_by_hand(const pgas_mcts_opts_t *opts, double c, const double *v
         double most = -1, fpu = k > 1 ? sum / (k - 1) : 0.5;
         for (int i = 0; i < n_arms; i++) {
             double q = n[i] > 0 ? values[i] : fpu;
-            double score = opts->policy == PGAS_MCTS_PUCT ? q + c * priors[i] * sqrt(k) / (1 + n[i])
-                           : n[i] > 0                     ? q + c * sqrt(log(k) / n[i])
-                                                          : 1e9;
+            double score = 1e9;
+            if (opts->policy == PGAS_MCTS_PUCT)
+                score = q + c * priors[i] * sqrt(k) / (1 + n[i]);
+            else if (n[i] > 0)
+                score = q + c * sqrt(log(k) / n[i]);
             best = score > most ? i : best;
             most = score > most ? score : most;
         }

@@ -254,8 +254,9 @@ static void the_audit_can_fail(void)
     for (int i = 0; i <= mcts->n_threads && pgas_rank() == pgas_n_ranks() - 1; i++)
         node = mcts->worker[i].nodes ? mcts->worker[i].nodes : node;
     for (int i = 0; i < 3; i++) {
+        static const uint64_t more[] = { 0, 1, UINT64_MAX };
         if (node)
-            node->visits += i == 1 ? 1 : i == 2 ? UINT64_MAX : 0;
+            node->visits += more[i];
         BAD(pgas_mcts_audit(mcts, &wrong[i], &open[i]));
     }
     spmd_ok(wrong[0] == 0 && open[0] == 0 && wrong[1] == 1 && open[1] == 1,

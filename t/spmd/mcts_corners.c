@@ -235,9 +235,10 @@ static float chances[3];
 
 static bool die_outcome(const void *state, float *values, void *arg)
 {
+    static const float value_at[] = { 0, 1, .5f };
     uint64_t at = ((const maze_t *)state)->at;
     (void)arg;
-    values[0] = at == 0 ? 0 : at == 1 ? 1 : at == 2 ? .5f : .25f;
+    values[0] = at < 3 ? value_at[at] : .25f;
     values[1] = 1 - values[0];
     return at > 0;
 }
@@ -296,7 +297,9 @@ static void dice(void)
         roll(.5f, .25f, .25f, child, &info) && info.proven && fabs(info.value - .6875) < 1e-4;
     int n_bad = 0;
     for (int i = 0; i < 3; i++) {
-        double want = child[i].move == 1 ? 1 : child[i].move == 2 ? .5 : .25;
+        double want = .25;
+        if (child[i].move <= 2)
+            want = child[i].move == 1 ? 1 : .5;
         n_bad += !child[i].proven || fabs(child[i].value - want) > 1e-4;
     }
     spmd_ok(good, "the value of a root of chance is proven");

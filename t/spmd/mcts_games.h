@@ -276,9 +276,11 @@ static inline bool three_outcome(const void *state, float *values, void *arg)
     const three_t *s = state;
     bool friendly = s->moves[1] == 2 && s->moves[2] == 0;
     (void)arg;
-    values[0] = s->moves[0] == 0   ? (friendly ? 0.3f : 0.6f)
-                : s->moves[0] == 1 ? (friendly ? 0.9f : 0.2f)
-                                   : 0.4f;
+    values[0] = 0.4f;
+    if (s->moves[0] == 0)
+        values[0] = friendly ? 0.3f : 0.6f;
+    else if (s->moves[0] == 1)
+        values[0] = friendly ? 0.9f : 0.2f;
     values[1] = 0.2f + 0.3f * (float)s->moves[1];
     values[2] = 0.8f - 0.3f * (float)s->moves[2];
     return s->n == 3;
@@ -314,12 +316,20 @@ static inline uint32_t dice_moves(const void *state, pgas_mcts_move_t *moves, fl
 {
     static const uint32_t faces[] = { 4, 6, 10 };
     const dice_t *s = state;
-    uint32_t n = s->to_throw ? s->faces : s->faces ? 2 : 3;
     (void)arg;
+    if (s->to_throw) {
+        for (uint32_t i = 0; i < s->faces; i++) {
+            moves[i] = i + 1;
+            if (priors)
+                priors[i] = (i == 0 ? 1 : 2) / (2 * (float)s->faces - 1);
+        }
+        return s->faces;
+    }
+    uint32_t n = s->faces ? 2 : 3;
     for (uint32_t i = 0; i < n; i++) {
-        moves[i] = s->to_throw ? i + 1 : s->faces ? DICE_KEEP + i : faces[i];
+        moves[i] = s->faces ? DICE_KEEP + i : faces[i];
         if (priors)
-            priors[i] = s->to_throw ? (i == 0 ? 1 : 2) / (2 * (float)n - 1) : 1 / (float)n;
+            priors[i] = 1 / (float)n;
     }
     return n;
 }

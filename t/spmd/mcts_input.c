@@ -154,10 +154,9 @@ static void ranks_disagree(void)
         } else {
             pgas_status_t status = pgas_mcts_create(&mine, &opts, &mcts);
             bool has_said = said("mcts");
+            static const char *const words[] = { "seed", "threads", "size" };
             spmd_ok(status == PGAS_ERR_MISMATCH && !mcts && has_said, "ranks disagree: %s",
-                    i == 0   ? "seed"
-                    : i == 1 ? "threads"
-                             : "size");
+                    words[i < 2 ? i : 2]);
         }
     }
 }

@@ -243,10 +243,9 @@ static void same_seed(void)
         good = run(chance ? &dice : &spec, &opts,
                    chance ? (const void *)&dice_start : &noughts_start, 3000) &&
                good;
+        static const char *const words[] = { "a tree", "a graph", "chance" };
         spmd_ok(good && same_results(&first, &r), "the same seed, the same tree: %s",
-                i == 0   ? "a tree"
-                : i == 1 ? "a graph"
-                         : "chance");
+                words[i < 2 ? i : 2]);
     }
     pgas_mcts_opts_t opts = no_proofs();
     bool good = run(&spec, &opts, &noughts_start, 3000);

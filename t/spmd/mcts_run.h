@@ -39,7 +39,11 @@ static inline bool move_is_legal(const pgas_mcts_spec_t *spec, const void *state
 /* A proven win before all, a proven loss behind all, then by visits, then by value. */
 static inline int child_class(const pgas_mcts_child_t *child)
 {
-    return child->proven && child->value >= 1 ? 2 : child->proven && child->value <= 0 ? 0 : 1;
+    if (!child->proven)
+        return 1;
+    if (child->value >= 1)
+        return 2;
+    return child->value <= 0 ? 0 : 1;
 }
 
 static inline bool child_is_before(const pgas_mcts_child_t *a, const pgas_mcts_child_t *b)

@@ -524,9 +524,10 @@ static void strangers(void)
             header =
                 pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
             records[0] = pgasi_desc_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
-            records[0] = i == 6   ? 5
-                         : i == 7 ? pgasi_desc_header(PGASI_DESC_BATCH, 8, 0)
-                                  : records[0];
+            if (i == 6)
+                records[0] = 5;
+            else if (i == 7)
+                records[0] = pgasi_desc_header(PGASI_DESC_BATCH, 8, 0);
             pgas_status_t status = pgasi_ctx_open(ctx);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
                 status = ctx->tp->ops->am(ctx->tp, job_right(), &header, header_bytes, records, 16,

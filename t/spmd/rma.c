@@ -217,7 +217,8 @@ static void fence_orders(const area_t *area, const area_t *numbers)
     *flag = *confirmed = 0;
     pgas_barrier(NULL);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
-        size_t bytes = round % 3 == 0 ? 8 : round % 3 == 1 ? 1000 : BYTES;
+        static const size_t sizes[] = { 8, 1000, BYTES };
+        size_t bytes = sizes[round % 3];
         memset(buffer, (int)(round % 251), bytes);
         n_bad += pgas_put(to, buffer, bytes) != PGAS_OK || pgas_fence() != PGAS_OK;
         n_bad += pgas_put_u64(number, round) != PGAS_OK || pgas_flush(job_right()) != PGAS_OK;

@@ -84,7 +84,8 @@ static void comparisons(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t word, seen;
         for (int d = -1; d <= 1; d++) {
-            bool want = d < 0 ? cases[i].below : d == 0 ? cases[i].equal : cases[i].above;
+            const bool wants[] = { cases[i].below, cases[i].equal, cases[i].above };
+            bool want = wants[d + 1];
             word = UINT64_C(0x8000000000000000) + (uint64_t)(int64_t)d;
             seen = 5;
             pgas_status_t status =

@@ -294,7 +294,9 @@ static size_t some_size(worker_t *w)
     uint64_t i = below(w, 16);
     if (i < sizeof fixed / sizeof *fixed)
         return fixed[i];
-    return i < 14 ? 8 + below(w, 300) : i < 15 ? 8 + below(w, call_max - 7) : call_max;
+    if (i < 14)
+        return 8 + below(w, 300);
+    return i < 15 ? 8 + below(w, call_max - 7) : call_max;
 }
 
 /* The next call of a stream, in args. Counted as sent: whoever took the number must get it away. */

@@ -85,7 +85,10 @@ static void want_something(pgasi_rng_t *rng, pgas_thread_t who)
     wanted[n_wanted++] = (wanted_t){ r, false, false };
     bool due = is_due(n_wanted - 1);
     pgas_status_t status = pgasi_array_lock_want(&q, &r, tries);
-    n_wrong += status != (due ? PGAS_OK : tries ? PGAS_ERR_BUSY : PGAS_INPROGRESS);
+    pgas_status_t want = tries ? PGAS_ERR_BUSY : PGAS_INPROGRESS;
+    if (due)
+        want = PGAS_OK;
+    n_wrong += status != want;
     wanted[n_wanted - 1].has = status == PGAS_OK;
     if (status != PGAS_OK && status != PGAS_INPROGRESS)
         forget(n_wanted - 1);

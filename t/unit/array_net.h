@@ -132,7 +132,9 @@ static inline void net_send(net_t *net, int from, int to, int event, int op)
 
 static inline uint64_t net_contents(const net_t *net, const net_message_t *m, int to)
 {
-    return m->way == NET_COPIED ? m->value : net->node[m->way == NET_LATE ? m->node : to].value;
+    if (m->way == NET_COPIED)
+        return m->value;
+    return net->node[m->way == NET_LATE ? m->node : to].value;
 }
 
 /* ---- threads ---- */
@@ -472,7 +474,9 @@ static inline bool net_leave(net_t *net, int t)
 
 static inline int net_op_event(net_kind_t kind)
 {
-    return kind == NET_R ? PGASI_E_OP_R : kind == NET_W ? PGASI_E_OP_W : PGASI_E_OP_A;
+    if (kind == NET_R)
+        return PGASI_E_OP_R;
+    return kind == NET_W ? PGASI_E_OP_W : PGASI_E_OP_A;
 }
 
 static inline int net_op_of(net_kind_t kind)

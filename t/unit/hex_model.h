@@ -85,7 +85,10 @@ static inline bool model_joins(const model_t *model, int player, model_steps_t s
 
 static inline int model_winner(const model_t *model)
 {
-    return model_joins(model, 0, model_steps) ? 0 : model_joins(model, 1, model_steps) ? 1 : NOBODY;
+    for (int color = 0; color < 2; color++)
+        if (model_joins(model, color, model_steps))
+            return color;
+    return NOBODY;
 }
 
 /* Stores the empty cells, gives their number. */

@@ -46,12 +46,23 @@ static pgas_status_t create(subject_t *s, const pgas_regmem_opts_t *opts)
     }
 }
 
+static pgas_status_t acquire_from(const subject_t *s, size_t bytes, pgas_block_t *block_p)
+{
+    switch (s->kind) {
+    case SUPER:
+        return pgas_super_acquire(s->object, bytes, block_p);
+    case CIRCULAR:
+        return pgas_circular_acquire(s->object, bytes, block_p);
+    case LINEAR:
+        return pgas_linear_acquire(s->object, bytes, block_p);
+    default:
+        return pgas_general_acquire(s->object, bytes, block_p);
+    }
+}
+
 static pgas_status_t acquire(subject_t *s, size_t bytes, pgas_block_t *block_p)
 {
-    pgas_status_t status = s->kind == SUPER      ? pgas_super_acquire(s->object, bytes, block_p)
-                           : s->kind == CIRCULAR ? pgas_circular_acquire(s->object, bytes, block_p)
-                           : s->kind == LINEAR   ? pgas_linear_acquire(s->object, bytes, block_p)
-                                                 : pgas_general_acquire(s->object, bytes, block_p);
+    pgas_status_t status = acquire_from(s, bytes, block_p);
     if (status != PGAS_OK)
         return status;
     if (s->mistake == OVERLAPS && s->last.address && block_p->bytes <= s->last.bytes) {
@@ -69,10 +80,16 @@ static pgas_status_t release(subject_t *s, const pgas_block_t *block)
 {
     if (s->mistake == FORGETS)
         return PGAS_OK;
-    return s->kind == SUPER      ? pgas_super_release(s->object, block)
-           : s->kind == CIRCULAR ? pgas_circular_release(s->object, block)
-           : s->kind == LINEAR   ? pgas_linear_release(s->object, block)
-                                 : pgas_general_release(s->object, block);
+    switch (s->kind) {
+    case SUPER:
+        return pgas_super_release(s->object, block);
+    case CIRCULAR:
+        return pgas_circular_release(s->object, block);
+    case LINEAR:
+        return pgas_linear_release(s->object, block);
+    default:
+        return pgas_general_release(s->object, block);
+    }
 }
 
 static pgas_status_t retire(subject_t *s, const pgas_block_t *block, uint64_t number)
@@ -171,7 +188,10 @@ static bool is_good(const run_t *run, const pgas_block_t *b, size_t bytes)
 static void step_acquire(run_t *run, pgasi_rng_t *rng)
 {
     uint64_t dice = pgasi_rng_below(rng, 50);
-    size_t bytes = 1 + pgasi_rng_below(rng, dice == 0 ? 5 * UNIT : dice < 10 ? UNIT : 300);
+    size_t limit = dice < 10 ? UNIT : 300;
+    if (dice == 0)
+        limit = 5 * UNIT;
+    size_t bytes = 1 + pgasi_rng_below(rng, limit);
     pgas_block_t block;
     if (run->n_live == LIVE_MAX)
         return;
@@ -383,9 +403,7 @@ static int choose(naive_t *m, kind_t kind, int n, bool wrong)
 {
     if (kind == CIRCULAR)
         return wrong ? first_fit(m, n) : next_in_ring(m, n);
-    return kind == SUPER ? (wrong ? best_fit(m, n) : first_fit(m, n))
-           : wrong       ? first_fit(m, n)
-                         : best_fit(m, n);
+    return (kind == SUPER) != wrong ? first_fit(m, n) : best_fit(m, n);
 }
 
 /* The first step at which the model differs, or -1. */

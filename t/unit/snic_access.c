@@ -150,7 +150,9 @@ static void model(const case_t *c, uint64_t operand, uint64_t compare)
         break;
     default:
         memcpy(&old, remote, 8);
-        new = c->op == PGAS_VERBS_FADD ? old + operand : old == compare ? operand : old;
+        new = old == compare ? operand : old;
+        if (c->op == PGAS_VERBS_FADD)
+            new = old + operand;
         memcpy(remote, &new, 8);
         memcpy(local, &old, 8);
     }

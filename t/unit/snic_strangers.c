@@ -232,9 +232,11 @@ typedef struct {
 
 static int hub_of(const fake_arg_t *fake)
 {
-    uint64_t bytes = fake->how == TOO_SMALL   ? HUB_BYTES / 2
-                     : fake->how == TOO_LARGE ? 2 * HUB_BYTES
-                                              : HUB_BYTES;
+    uint64_t bytes = HUB_BYTES;
+    if (fake->how == TOO_SMALL)
+        bytes = HUB_BYTES / 2;
+    else if (fake->how == TOO_LARGE)
+        bytes = 2 * HUB_BYTES;
     int fd = -1;
     if (fake->how == READ_ONLY_FILE || fake->how == TMP_FILE)
         return open(fake->file, (fake->how == TMP_FILE ? O_RDWR : O_RDONLY) | O_CLOEXEC);

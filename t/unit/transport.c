@@ -218,13 +218,20 @@ static uint64_t expect(pgas_amo_t op, size_t bytes, uint64_t word, uint64_t oper
                        uint64_t compare)
 {
     uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    uint64_t result = op == PGAS_AMO_ADD                                ? word + operand
-                      : op == PGAS_AMO_AND                              ? word & operand
-                      : op == PGAS_AMO_OR                               ? word | operand
-                      : op == PGAS_AMO_XOR                              ? word ^ operand
-                      : op == PGAS_AMO_SWAP || word == (compare & mask) ? operand
-                                                                        : word;
-    return result & mask;
+    switch (op) {
+    case PGAS_AMO_ADD:
+        return (word + operand) & mask;
+    case PGAS_AMO_AND:
+        return word & operand & mask;
+    case PGAS_AMO_OR:
+        return (word | operand) & mask;
+    case PGAS_AMO_XOR:
+        return (word ^ operand) & mask;
+    case PGAS_AMO_SWAP:
+        return operand & mask;
+    default:
+        return word == (compare & mask) ? operand & mask : word;
+    }
 }
 
 static void does_atomics(size_t bytes)

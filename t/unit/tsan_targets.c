@@ -164,12 +164,12 @@ static int all_together(void)
     int n_bad[N] = { 0 }, sum = 0;
     n_running = N;
     pthread_barrier_init(&all_here, NULL, N);
-    for (int i = 0; i < N; i++)
-        pthread_create(&thread[i], NULL,
-                       i < N_THREADS       ? attached
-                       : i < N_THREADS + 2 ? unattached
-                                           : restless,
-                       &n_bad[i]);
+    for (int i = 0; i < N; i++) {
+        void *(*body)(void *) = i < N_THREADS ? attached : unattached;
+        if (i >= N_THREADS + 2)
+            body = restless;
+        pthread_create(&thread[i], NULL, body, &n_bad[i]);
+    }
     while (__atomic_load_n(&n_running, __ATOMIC_ACQUIRE) > 0)
         pgas_progress();
     for (int i = 0; i < N; i++) {

@@ -129,9 +129,9 @@ static bool fake_step_locked(fake_dev_t *dev)
         if (qp->executed == qp->rung)
             continue;
         const fake_entry_t *e = &qp->ring[qp->executed % qp->super.opts.send_depth];
-        pgas_status_t status = qp->dead                      ? PGAS_ERR_PEER
-                               : qp->executed >= qp->fail_at ? PGAS_ERR_RANGE
-                                                             : PGAS_OK;
+        pgas_status_t status = qp->executed >= qp->fail_at ? PGAS_ERR_RANGE : PGAS_OK;
+        if (qp->dead)
+            status = PGAS_ERR_PEER;
         qp->dead = status != PGAS_OK;
         if (!qp->dead)
             fake_copy(dev, e);

@@ -102,7 +102,8 @@ static void refuses(void)
         bad = sample;
         bad.qpn = i == 0 ? 1u << 24 : bad.qpn;
         bad.psn = i == 1 ? 1u << 24 : bad.psn;
-        bad.mtu = i == 2 ? 0 : i == 3 ? 6 : bad.mtu;
+        if (i == 2 || i == 3)
+            bad.mtu = i == 2 ? 0 : 6;
         bad.is_global = i != 4;
         bad.lid = i == 4 ? 0 : bad.lid;
         pgasi_rdma_address_pack(&bad, &bytes);
