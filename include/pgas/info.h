@@ -1,4 +1,8 @@
-/** What the library is, how it is set up and what it has done, as text for people. */
+/** The library's configuration and statistics as text for people.
+ *
+ *      pgas_info_print(stdout);                            parameters, transports, memory, rules
+ *      for (i = 0; i < n; i++, work(i))
+ *          pgas_progress_show("read", i, n, NULL);         a progress bar on standard error */
 #ifndef PGAS_INFO_H
 #define PGAS_INFO_H
 
@@ -9,28 +13,31 @@
 PGAS_BEGIN_DECLS
 
 /** Prints version, build, transports, parameters (value, default, origin, unit, doc), the progress
- *  rule per class of operation and the bytes per rank, in 80 columns.
- *  Shape:  any rank; PGAS_INFO=1 makes pgas_init call it on rank 0. Before pgas_init it omits
- *          everything that depends on the job, and only rank 0 of the launcher prints. The log
+ *  rule for each class of operations, and the bytes per rank, in 80 columns.
+ *  Shape:  any rank. With PGAS_INFO=1 pgas_init calls it on rank 0. Before pgas_init it omits
+ *          everything that depends on the job, and prints only on the launcher's rank 0. The log
  *          warns about PGAS_ variables that the library does not know.
- *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong),
- *  PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID    out is NULL, or a variable of the environment is wrong
+ *          PGAS_ERR_IO         writing failed
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_info_print(FILE *out);
 
-/** Prints value, default, origin, unit and doc of one parameter, like pgas_info_print.
- *  @param name with or without PGAS_
- *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong),
- *          PGAS_ERR_NOT_FOUND (no such parameter; the log names the nearest), PGAS_ERR_IO,
- *          PGAS_ERR_NO_MEMORY. */
+/** Prints value, default, origin, unit and doc of one parameter.
+ *  Shape:  as pgas_info_print.
+ *  @param name  with or without PGAS_
+ *  @return as pgas_info_print;
+ *          PGAS_ERR_INVALID    also if name is NULL
+ *          PGAS_ERR_NOT_FOUND  no such parameter; the log names the nearest one */
 PGAS_API pgas_status_t pgas_info_print_var(FILE *out, const char *name);
 
 /** Returns the rank that the launcher gave this process, from the environment. It works before
- *  pgas_init, so only one process of a job answers --help, without starting MPI.
+ *  pgas_init, so that only one process of a job answers --help, without starting MPI.
  *  @return the rank; 0 without a launcher, or with a launcher that the library does not know. */
 PGAS_API int pgas_launcher_rank(void);
 
-/** Prints this rank's counters: calls, bytes, publishes by reason, waits. PGAS_STATS=1 does so at
- *  pgas_finalize. */
+/** Prints this rank's counters: calls, bytes, sent batches by reason, waits. With PGAS_STATS=1
+ *  pgas_finalize calls it. */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);
 
 /** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form. On a

@@ -1,29 +1,51 @@
 /** libpgas: global pointers, one-sided transfers, remote calls and collectives for SPMD programs.
- *  The umbrella: it includes what a program usually needs; the engines stand by themselves:
- *  pgas/graph.h, pgas/mcts.h, pgas/hex.h. */
+ *
+ *      #include <pgas/pgas.h>
+ *      int main(void)
+ *      {
+ *          pgas_gptr_t mine;
+ *          uint64_t rank;
+ *          pgas_init(NULL, NULL);
+ *          pgas_alloc(sizeof rank, &mine);                      a word on each rank
+ *          rank = (uint64_t)pgas_rank();
+ *          pgas_put(pgas_gptr_at(mine, (pgas_rank() + 1) % pgas_n_ranks()), &rank, sizeof rank);
+ *          pgas_flush_all();
+ *          pgas_barrier(NULL);                                  it now holds the left neighbour's
+ *          rank pgas_free(mine);
+ *          return pgas_finalize() == PGAS_OK ? 0 : 1;
+ *      }
+ *
+ *  This header includes the headers of the library, in the order in which their concepts build on
+ *  each other. It includes mpi.h, through pgas/init.h. These headers are included separately:
+ *  pgas/typed.h (typed handlers), pgas/verbs.h (queue pairs), and those of the engines,
+ *  pgas/graph.h, pgas/mcts.h and pgas/hex.h. Headers in pgas/detail/ are not for users. */
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 
-#include "pgas/agg.h"
-#include "pgas/array.h"
+/* the job: versions, statuses, ranks, nodes, threads, teams */
+#include "pgas/version.h"
+#include "pgas/status.h"
+#include "pgas/init.h"
+#include "pgas/runtime.h"
+#include "pgas/info.h"
+#include "pgas/team.h"
+#include "pgas/coll.h"
+/* memory: global pointers, the symmetric heap, transfers, atomics, registered memory */
+#include "pgas/gptr.h"
+#include "pgas/mem.h"
+#include "pgas/rma.h"
 #include "pgas/atomic.h"
+#include "pgas/regmem.h"
+/* calls: handlers, counters, calls, aggregation, large arguments, broadcasts */
+#include "pgas/handler.h"
+#include "pgas/sync.h"
+#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/buffer.h"
 #include "pgas/broadcast.h"
-#include "pgas/call.h"
-#include "pgas/coll.h"
-#include "pgas/delegate.h"
-#include "pgas/gptr.h"
-#include "pgas/handler.h"
-#include "pgas/info.h"
-#include "pgas/init.h"
+/* objects: locks, delegation, coherent arrays */
 #include "pgas/lock.h"
-#include "pgas/mem.h"
-#include "pgas/regmem.h"
-#include "pgas/rma.h"
-#include "pgas/runtime.h"
-#include "pgas/status.h"
-#include "pgas/sync.h"
-#include "pgas/team.h"
-#include "pgas/version.h"
+#include "pgas/delegate.h"
+#include "pgas/array.h"
 
 #endif

@@ -1,4 +1,14 @@
-/** The running library as a program sees it: ranks, nodes, threads, progress, the end. */
+/** The running library: ranks, nodes, threads, progress, the end.
+ *
+ *      #pragma omp parallel                              each thread of the program attaches
+ *      {
+ *          pgas_thread_attach();
+ *          work(pgas_rank(), pgas_thread_slot(pgas_thread_self()));
+ *          pgas_thread_detach();
+ *      }
+ *
+ *      while (!flag)                                     a loop that waits for something of its own
+ *          pgas_progress();                              runs calls that have arrived */
 #ifndef PGAS_RUNTIME_H
 #define PGAS_RUNTIME_H
 
@@ -8,39 +18,47 @@
 
 PGAS_BEGIN_DECLS
 
-/** Ends one pgas_init. The last one is collective: it waits for all ranks, completes what was
- *  issued, frees every object of the library and ends MPI if pgas_init had started it. Other
- *  threads are outside of the library by then and stay out, attached or not; one that is in
- *  pgas_thread_attach or pgas_thread_detach is waited for.
- *  @return PGAS_OK; PGAS_ERR_NOT_INIT without a matching pgas_init; PGAS_ERR_CONTEXT from inside a
- *  handler or from a thread other than slot 0. After the last one pgas_init may be called again
- *  while MPI is up. PGAS_ERR_PEER: a rank had died (PGAS_ON_PEER_DEATH=continue). The library has
- *  ended here all the same. It has waited for all live ranks and has served them meanwhile, so a
- *  rank that finishes early is not dead for the others. (If the ranks cannot watch each other by
- *  TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its
- *  process ends.) MPI is left as it is, because MPI_Finalize would wait for the dead: the program
- *  ends by _exit or MPI_Abort, and pgas_init is not called again. */
-PGAS_API pgas_status_t pgas_finalize(void);
+/* ---- the job ---- */
 
-/** True between the first pgas_init and the last pgas_finalize. */
+/** Returns whether the library is between the first pgas_init and the last pgas_finalize. */
 PGAS_API bool pgas_initialized(void);
 
-/** Ranks 0 .. n-1 are those of the communicator given to pgas_init. -1 (rank) and 0 (n) before
- *  it. */
+/** Returns this rank, or the number of ranks. Ranks are numbered 0 .. n-1 as in the communicator
+ *  that pgas_init got. Before pgas_init the values are -1 and 0. */
 PGAS_API int pgas_rank(void);
 PGAS_API int pgas_n_ranks(void);
 
-/** Nodes: ranks that share memory, numbered 0 .. n-1; fake nodes of PGAS_NODE_MAXSIZE ranks count
- *  as nodes. pgas_node_of gives -1 for a rank that does not exist. */
+/** Nodes: groups of ranks that share memory, numbered 0 .. n-1. Fake nodes of PGAS_NODE_MAXSIZE
+ *  ranks count as nodes. pgas_node_of returns -1 for a rank that does not exist. */
 PGAS_API int pgas_node(void);
 PGAS_API int pgas_n_nodes(void);
 PGAS_API int pgas_node_of(int rank);
 PGAS_API int pgas_node_rank(void); /* this rank within its node */
 PGAS_API int pgas_node_size(void); /* ranks of this node */
 
-/** A thread of the job: rank in the upper 20 bits, slot in the lower 12. Slot 0 is the thread that
- *  called pgas_init; PGAS_SLOT_SERVICE is the rank's service thread, PGAS_SLOT_ANY (as a target)
- *  whichever thread of the rank serves. */
+/** Ends one pgas_init. The last call is collective: it waits for all ranks, completes what was
+ *  issued, frees every object of the library, and ends MPI if pgas_init had started it.
+ *  Shape:  thread slot 0. Other threads, attached or not, must be outside of the library and stay
+ *          outside; only for threads in pgas_thread_attach and pgas_thread_detach it waits. After
+ *          the last call pgas_init may be called again while MPI is up.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_INIT  no matching pgas_init
+ *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
+ *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
+ *          on
+ *                             this rank all the same
+ *  After PGAS_ERR_PEER: the call has waited for all live ranks and has served them meanwhile, so a
+ *  rank that finishes early is not dead for the others. (If the ranks cannot watch each other by
+ *  TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its
+ *  process ends.) MPI is not finalized, because MPI_Finalize would wait for the dead rank. The
+ *  program must end by _exit or MPI_Abort, and must not call pgas_init again. */
+PGAS_API pgas_status_t pgas_finalize(void);
+
+/* ---- threads ---- */
+
+/** A thread of the job: the rank in the upper 20 bits, the slot in the lower 12. Slot 0 is the
+ *  thread that called pgas_init. PGAS_SLOT_SERVICE is the rank's service thread. PGAS_SLOT_ANY, as
+ *  a target, means any thread of the rank that serves. */
 typedef uint32_t pgas_thread_t;
 #define PGAS_SLOT_BITS    12
 #define PGAS_SLOT_SERVICE 4095
@@ -60,46 +78,53 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
     return (int)(thread & ((1u << PGAS_SLOT_BITS) - 1));
 }
 
-/** Makes the calling thread known to the library, so that it may use it.
- *  Shape:  any thread of an initialised rank, e.g. at the start of an OpenMP parallel region.
- *          Attaching twice counts; so does attaching in a blocking or spawned handler, whose thread
- *          is attached already: what it does not undo ends with it.
- *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context (no
- *          locks); others share one.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (PGAS_THREADS_MAX threads are attached),
- *          PGAS_ERR_CONTEXT (in a plain handler: its thread is attached, and not its own). */
+/** Attaches the calling thread, so that it may use the library.
+ *  Shape:  any thread of an initialised rank, for example at the start of an OpenMP parallel
+ *          region. Attaching twice counts. The thread of a blocking or spawned handler is attached
+ *          already; an attach in such a handler counts, too, and ends with the handler at the
+ *          latest.
+ *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context and take
+ *          no lock. Threads in other slots share one context.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_INIT
+ *          PGAS_ERR_LIMIT    PGAS_THREADS_MAX threads are attached
+ *          PGAS_ERR_CONTEXT  in a plain handler, because it runs on a thread of another owner that
+ *          is
+ *                            attached already */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
-/** Undoes one attach; completes what the thread has issued (as pgas_flush_all) first.
- *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached; in a plain handler; the attach with which slot
- *          0 or a handler began: those end with pgas_finalize and with the handler);
- *          PGAS_ERR_NOT_INIT (also while the job ends, which detaches everybody); what
- *          pgas_flush_all gives, e.g. PGAS_ERR_PEER: the thread is detached all the same. */
+/** Undoes one attach. The last one first completes what the thread has issued, as pgas_flush_all.
+ *  @return PGAS_OK
+ *          PGAS_ERR_CONTEXT   not attached; in a plain handler; or the attach with which slot 0 or
+ *          a
+ *                             handler thread began, which pgas_finalize or the handler's end undoes
+ *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads
+ *          otherwise the status of pgas_flush_all, e.g. PGAS_ERR_PEER. The thread is detached then,
+ *          too */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 
-/** The calling thread's name; slot 4094 in it if it is not attached. */
+/** Returns the calling thread. Its slot is 4094 if it is not attached. */
 PGAS_API pgas_thread_t pgas_thread_self(void);
 
-/** Where the calling thread runs. cpu: logical CPU number of the operating system; numa: logical
- *  NUMA node as hwloc counts; either -1 if unknown. bound: the set of allowed CPUs is smaller than
- *  the machine. */
+/** The place where the calling thread runs. */
 typedef struct {
-    int cpu;
-    int numa;
-    bool bound;
+    int cpu;    /* logical CPU number of the operating system; -1: unknown */
+    int numa;   /* logical NUMA node as hwloc counts; -1: unknown */
+    bool bound; /* the thread is allowed on fewer CPUs than the machine has */
 } pgas_place_info_t;
 PGAS_API pgas_status_t pgas_thread_place(pgas_place_info_t *place_p);
 
-/** Runs what has arrived (calls, requests of peers) and moves on what was issued. Any attached
- *  thread, also inside a loop that waits for something of the program's own. Returns the number of
- *  events handled, 0 if none.
- *  Cost:   some loads if nothing has come; after 512 such rounds in a row a call of sched_yield.
- *          What comes from other nodes after a long silence is seen late by at most 1/64 of that.
- *  Which operations need whom to call this: see "progress rule" in pgas_info. */
+/** Makes progress: runs calls and requests of peers that have arrived, and continues operations of
+ *  this thread. "progress rule" in the output of pgas_info says which operations depend on it.
+ *  Shape:  any attached thread; useful in a loop that waits for something of the program's own.
+ *  Cost:   some loads if nothing has arrived. After 512 such rounds in a row it calls sched_yield.
+ *          After a long silence it notices arrivals from other nodes late, by at most 1/64 of that
+ *          silence.
+ *  @return the number of events handled; 0 if there was none, and in plain handlers. */
 PGAS_API int pgas_progress(void);
 
-/** The text of the library's version, e.g. "0.1.0": that of the library at run time, see
- *  PGAS_VERSION for headers. */
+/** Returns the version of the library at run time as text, e.g. "0.1.0". pgas/version.h has that of
+ *  the headers. */
 PGAS_API const char *pgas_version(void);
 
 PGAS_END_DECLS

@@ -1,11 +1,13 @@
-/** Status codes of libpgas, and the few macros that every public header uses.
+/** Status codes of libpgas.
  *
- *  Every function that can fail returns a pgas_status_t. Zero is success, a positive value says
- *  that the work was accepted and completes later, negative values are errors. PGAS_ERR_AGAIN is
- *  ordinary back-pressure: nothing happened, let the library progress and try again; it is never
- *  logged. Unless a function says otherwise, an error leaves its objects and its outputs as they
- *  were.
- */
+ *      pgas_status_t status = pgas_alloc(bytes, &ptr);
+ *      if (status != PGAS_OK)
+ *          fprintf(stderr, "pgas_alloc: %s\n", pgas_status_text(status));
+ *
+ *  Every function that can fail returns a pgas_status_t. Zero is success. A positive value means
+ *  that the work was accepted and completes later. Negative values are errors. PGAS_ERR_AGAIN is
+ *  ordinary back-pressure: nothing has happened; make progress and try again. It is never logged.
+ *  Unless a function says otherwise, an error leaves its objects and outputs unchanged. */
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
 
@@ -42,13 +44,13 @@ typedef enum { PGAS_STATUS_LIST(PGAS_STATUS_ENUM_ENTRY) } pgas_status_t;
 
 PGAS_BEGIN_DECLS
 
-/** Give the name of a status code, such as "PGAS_ERR_RANGE".
- *  Shape:  any thread, at any time, also before init and after finalize.
- *  Owns:   the text is constant and lives for ever.
+/** Returns the name of a status code, such as "PGAS_ERR_RANGE".
+ *  Shape:  any thread, at any time, also before pgas_init and after pgas_finalize.
+ *  Owns:   the text is constant and always valid.
  *  @return the name; "PGAS_ERR_?" for a number that is not in the list. Never NULL. */
 PGAS_API const char *pgas_status_name(pgas_status_t status);
 
-/** Give a short English text for a status code, fit to follow a colon in a message.
+/** Returns a short English text for a status code, which can follow a colon in a message.
  *  Shape:  as pgas_status_name.
  *  @return the text; "PGAS_ERR_? (unknown status)" for a number that is not in the list. Never
  *  NULL. */

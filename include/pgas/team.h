@@ -1,4 +1,9 @@
-/** Teams: subsets of ranks with their own numbering and collectives. */
+/** Teams: subsets of ranks with their own numbering and collectives.
+ *
+ *      pgas_team_t *half;
+ *      pgas_team_split(NULL, pgas_rank() % 2, 0, &half);          even ranks, odd ranks
+ *      pgas_barrier(half);
+ *      pgas_team_destroy(half); */
 #ifndef PGAS_TEAM_H
 #define PGAS_TEAM_H
 
@@ -6,33 +11,40 @@
 
 PGAS_BEGIN_DECLS
 
-/** Opaque. NULL stands for the team of all ranks wherever a team is asked for. */
+/** Opaque. NULL stands for the team of all ranks, except in pgas_team_destroy. */
 typedef struct pgas_team pgas_team_t;
 
-/** The team of the calling rank's node; lives as long as the library. */
+/** Returns the team of the calling rank's node, which lives as long as the library. */
 PGAS_API pgas_team_t *pgas_team_node(void);
 
 #define PGAS_COLOR_NONE (-1)
 
-/** Splits a team: ranks with the same color make one team, numbered by key, then by rank in the
- *  parent.
- *  Shape:  collective over parent. color >= 0, or PGAS_COLOR_NONE for no team (*team_p becomes
- *          NULL).
- *  Owns:   pgas_team_destroy, collective over the new team; parents may be destroyed first.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_INVALID (negative color), PGAS_ERR_NO_MEMORY,
- *          PGAS_ERR_MPI; the same on all ranks of the parent. PGAS_ERR_PEER: a rank of the parent
- *          has died. A death in the few milliseconds after all ranks have entered ends the job,
- *          also with PGAS_ON_PEER_DEATH=continue, because MPI then waits for ever. */
+/** Splits a team: ranks with the same color form one team. They are numbered by key, then by their
+ *  rank in the parent.
+ *  Shape:  collective over parent. color is 0 or more. With PGAS_COLOR_NONE the rank joins no team,
+ *          and *team_p becomes NULL.
+ *  Owns:   pgas_team_destroy ends the new team, collective over it. The parent may end first.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_INIT
+ *          PGAS_ERR_INVALID  another negative color
+ *          PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
+ *          PGAS_ERR_PEER     a rank of the parent has died
+ *          All ranks of the parent get the same status. A death in the few milliseconds after all
+ *          ranks have entered ends the job, also with PGAS_ON_PEER_DEATH=continue, because MPI then
+ *          waits for ever. */
 PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key,
                                        pgas_team_t **team_p);
 
-/** Ends a team. Collective over it. PGAS_ERR_INVALID for NULL and for the node's team. */
+/** Ends a team. Collective over it.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  NULL, or the node's team */
 PGAS_API pgas_status_t pgas_team_destroy(pgas_team_t *team);
 
+/** Returns the caller's rank in the team, or the number of its members. */
 PGAS_API int pgas_team_rank(const pgas_team_t *team);
 PGAS_API int pgas_team_size(const pgas_team_t *team);
 
-/** The global rank of a team's member, and back; -1 if there is none. */
+/** Converts between a rank of the team and a rank of the job. -1: there is none. */
 PGAS_API int pgas_team_to_global(const pgas_team_t *team, int team_rank);
 PGAS_API int pgas_team_from_global(const pgas_team_t *team, int rank);
 

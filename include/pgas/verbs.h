@@ -34,10 +34,10 @@
  *  |          | any Linux machine                                                               |
  *
  *  A program chooses between two layers:
- *  | layer       | what it offers                                          | objects               |
+ *  | layer       | what it offers                                         | objects               |
  *  |---|---|---|
- *  | queue pairs | post, ring, poll; each request says if it is signaled   | dev, mem, cq, srq, qp |
- *  | transmitter | signals by itself, counts, never overflows (verbs_tx.h) | tx                    |
+ *  | queue pairs | post, ring, poll; a flag says if a request is signaled | dev, mem, cq, srq, qp |
+ *  | transmitter | signals by itself, counts, never overflows: verbs_tx.h | tx                    |
  *
  *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is
  *  here (READ, atomics). A queue pair completes its requests in order, so one completion reports
@@ -343,8 +343,9 @@ PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
  *  request, or the next error. First it takes all events that the descriptor holds.
  *  Shape:  one thread at a time, and only one thread may sleep on the descriptor. If two threads
  *          arm one completion queue, the arm of one can take the event on which the other sleeps.
- *          That event is lost, and the other thread sleeps on. (pgas_verbs_cq_wait and pgas_verbs_tx_wait
- *          arm, too. They sleep at most 100 ms at a time, so that a lost event only delays them.)
+ *          That event is lost, and the other thread sleeps on. (pgas_verbs_cq_wait and
+ *          pgas_verbs_tx_wait arm, too. They sleep at most 100 ms at a time, so that a lost event
+ *          only delays them.)
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY         completions are there already; poll them first
  *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS
