@@ -17,15 +17,12 @@
 #include "boot/watch.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,123 +31,82 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-#define NS_PER_S     UINT64_C(1000000000)
-#define SOLO_MS      1000 /* interval of checks of processes without pidfd */
-#define REPORT_MS    200  /* from the report of a death to the end of the job */
-#define FIRST_LINK_S 30   /* limit for the first link to the next host */
-#define EVENT_WAKE   UINT64_MAX
-#define NO_PIDFD     (-1)
-#define NOT_WATCHED  (-2)
-
-typedef struct {
-    int rank;
-    pgasi_ring_cause_t cause;
-} news_t;
+#define NS_PER_S  UINT64_C(1000000000)
+#define POLL_MS   1000 /* interval of checks of processes without pidfd */
+#define REPORT_MS 200  /* from the report of a death to the end of the job */
 
 enum { SUSPECT = 1, LOST };
 
-static enum { OFF, STARTING, INIT, RUN, ENDING } phase;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
-static int epoll_fd = -1, wake_fd = -1;
-static int *pid_fds; /* [host_ranks] */
-static int n_pidfds, n_solo;
-static bool is_far; /* the processes of some ranks are not visible here */
-static bool has_ring, has_thread, stopping;
-static pthread_t thread;
-static pgasi_ring_t ring;
-static int *leader_of;             /* [n_ranks] the ring's number of each rank's host */
-static pgasi_address_t *addresses; /* [n_ranks] */
-static unsigned char *suspects;    /* [n_ranks] */
-static bool some_suspect;
-static news_t *news;
-static int n_news;
-static int abort_code = -1;  /* >= 0: a peer ends the job with it */
-static bool is_torn;         /* STARTING: some ranks cannot reach each other */
-static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
-static bool lost_in_the_end; /* ENDING: a rank is dead */
-static int polling;
-static bool must_report;           /* log the stack of the initial thread */
-static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_lock */
+pgasi_watch_t pgasi_watch = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                              .hook_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .epoll_fd = -1,
+                              .wake_fd = -1,
+                              .abort_code = -1 };
 
 /* ---- findings, under the lock ---- */
 
 void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     (void)arg;
-    news[n_news++] = (news_t){ rank, cause }; /* at most once per rank, so it fits */
+    pgasi_watch.news[pgasi_watch.n_news++] =
+        (pgasi_watch_news_t){ rank, cause }; /* at most once per rank, so it fits */
 }
 
 void pgasi_watch_told_report(void *arg)
 {
     (void)arg;
-    must_report = true;
+    pgasi_watch.must_report = true;
 }
 
 void pgasi_watch_told_abort(int rank, int exit_code)
 {
     PGASI_INFO("watch", "rank %d ends the job with exit code %d", rank, exit_code);
-    if (abort_code < 0)
-        abort_code = exit_code;
+    if (pgasi_watch.abort_code < 0)
+        pgasi_watch.abort_code = exit_code;
 }
 
-static void process_ended(int i)
+static void process_ended(int rank)
 {
-    if (pid_fds[i] >= 0) {
-        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pid_fds[i], NULL);
-        close(pid_fds[i]);
-        n_pidfds--;
-    } else {
-        n_solo--;
-    }
-    pid_fds[i] = NOT_WATCHED;
-    if (__atomic_load_n(&phase, __ATOMIC_RELAXED) != ENDING)
-        pgasi_ring_exited(&ring, pgasi_boot.host_members[i]);
-    else if (!vanished_ns)
-        vanished_ns = pgasi_now_ns();
-}
-
-static void look_at_solo(void)
-{
-    for (int i = 0; n_solo > 0 && i < pgasi_boot.host_ranks; i++)
-        if (pid_fds[i] == NO_PIDFD && kill(pgasi_boot.host_pids[i], 0) != 0 && errno == ESRCH)
-            process_ended(i);
+    if (__atomic_load_n(&pgasi_watch.phase, __ATOMIC_RELAXED) != PGASI_WATCH_ENDING)
+        pgasi_ring_exited(&pgasi_watch.ring, rank);
+    else if (!pgasi_watch.vanished_ns)
+        pgasi_watch.vanished_ns = pgasi_now_ns();
 }
 
 /* A LOST rank counts as dead. The ring checks a SUSPECT one. */
 static void look_at_suspects(void)
 {
-    if (!__atomic_exchange_n(&some_suspect, false, __ATOMIC_ACQ_REL))
+    if (!__atomic_exchange_n(&pgasi_watch.some_suspect, false, __ATOMIC_ACQ_REL))
         return;
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
-        int how = __atomic_exchange_n(&suspects[r], 0, __ATOMIC_ACQ_REL);
+        int how = __atomic_exchange_n(&pgasi_watch.suspects[r], 0, __ATOMIC_ACQ_REL);
         if (how == LOST)
-            pgasi_ring_exited(&ring, r);
-        else if (how == SUSPECT && has_ring)
-            pgasi_ring_suspect(&ring, r);
+            pgasi_ring_exited(&pgasi_watch.ring, r);
+        else if (how == SUSPECT && pgasi_watch.has_ring)
+            pgasi_ring_suspect(&pgasi_watch.ring, r);
     }
 }
 
 static void look_at_requests(void)
 {
     pgasi_report_from_t whose = pgasi_report_asked();
-    if (whose == PGASI_REPORT_ALL && has_ring)
-        pgasi_ring_ask_report(&ring);
+    if (whose == PGASI_REPORT_ALL && pgasi_watch.has_ring)
+        pgasi_ring_ask_report(&pgasi_watch.ring);
     else if (whose == PGASI_REPORT_ALL)
         pgasi_report_ask_host();
-    must_report = must_report || whose != PGASI_REPORT_NONE;
+    pgasi_watch.must_report = pgasi_watch.must_report || whose != PGASI_REPORT_NONE;
 }
 
 /* ---- reports, without the lock ---- */
 
-static void list_ranks(const news_t *some, int n, char *text, size_t bytes)
+static void list_ranks(const pgasi_watch_news_t *some, int n, char *text, size_t bytes)
 {
     size_t used = (size_t)snprintf(text, bytes, "rank%s", n > 1 ? "s" : "");
     for (int i = 0; i < n && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s %d", i ? "," : "", some[i].rank);
 }
 
-static bool found_here(const news_t *some, int n)
+static bool found_here(const pgasi_watch_news_t *some, int n)
 {
     for (int i = 0; i < n; i++)
         if (some[i].cause != PGASI_RING_TOLD)
@@ -158,13 +114,13 @@ static bool found_here(const news_t *some, int n)
     return false;
 }
 
-static _Noreturn void end_job(const news_t *some, int n)
+static _Noreturn void end_job(const pgasi_watch_news_t *some, int n)
 {
     static const char *const when[] = { "", " during init", " during init", "",
                                         " during finalize" };
     char text[512];
     list_ranks(some, n, text, sizeof text);
-    const char *then = blocked ? " while a team was made" : when[phase];
+    const char *then = pgasi_watch.blocked ? " while a team was made" : when[pgasi_watch.phase];
     bool here = found_here(some, n);
     if (here && pgasi_shm_first_to_report(PGASI_REPORT_DEATH))
         PGASI_ERROR("watch", "%s died%s: ending the job", text, then);
@@ -187,17 +143,17 @@ static bool is_member(const pgas_team_t *team, int rank)
 /* @return false: it cannot, because MPI waits for the rank */
 static bool go_on_without(int rank)
 {
-    pthread_mutex_lock(&hook_lock);
-    bool can = !is_member(blocked, rank);
+    pthread_mutex_lock(&pgasi_watch.hook_lock);
+    bool can = !is_member(pgasi_watch.blocked, rank);
     if (can && pgasi_hooks.rank_died)
         pgasi_hooks.rank_died(rank);
     else if (can && pgasi_boot_peer_died(rank))
         PGASI_ERROR("watch", "rank %d died", rank);
-    pthread_mutex_unlock(&hook_lock);
+    pthread_mutex_unlock(&pgasi_watch.hook_lock);
     return can;
 }
 
-static void explain_silence(const news_t *some, int n)
+static void explain_silence(const pgasi_watch_news_t *some, int n)
 {
     int n_silent = 0, first = -1;
     for (int i = 0; i < n; i++) {
@@ -214,7 +170,7 @@ static void explain_silence(const news_t *some, int n)
 
 /* While the job starts, a network that blocks connections proves no death, and neither does a
  * peer's conclusion from it. A rank that detects a real death ends the job by itself. */
-static bool is_death(const news_t *some, int n)
+static bool is_death(const pgasi_watch_news_t *some, int n)
 {
     int n_sure = 0;
     for (int i = 0; i < n; i++)
@@ -222,23 +178,24 @@ static bool is_death(const news_t *some, int n)
     return n_sure > 0;
 }
 
-static void report(const news_t *some, int n)
+static void report(const pgasi_watch_news_t *some, int n)
 {
-    if (phase == STARTING) {
+    if (pgasi_watch.phase == PGASI_WATCH_STARTING) {
         if (!is_death(some, n)) {
-            __atomic_store_n(&is_torn, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&pgasi_watch.is_torn, true, __ATOMIC_RELEASE);
             return;
         }
     } else {
         explain_silence(some, n);
     }
-    if (phase < RUN || pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
+    if (pgasi_watch.phase < PGASI_WATCH_RUN ||
+        pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
         end_job(some, n);
     for (int i = 0; i < n; i++)
         if (!go_on_without(some[i].rank))
             end_job(some, n);
-    if (phase == ENDING)
-        __atomic_store_n(&lost_in_the_end, true, __ATOMIC_RELEASE);
+    if (pgasi_watch.phase == PGASI_WATCH_ENDING)
+        __atomic_store_n(&pgasi_watch.lost_in_the_end, true, __ATOMIC_RELEASE);
 }
 
 /* ---- polling ---- */
@@ -246,14 +203,16 @@ static void report(const news_t *some, int n)
 static void handle(uint64_t data)
 {
     uint64_t drained;
-    if (data == EVENT_WAKE) {
-        if (read(wake_fd, &drained, sizeof drained) < 0)
+    if (data == PGASI_WATCH_EVENT) {
+        if (read(pgasi_watch.wake_fd, &drained, sizeof drained) < 0)
             return;
     } else if (data & PGASI_LINKS_EVENT) {
-        if (has_ring)
+        if (pgasi_watch.has_ring)
             pgasi_links_event(data);
-    } else if (pid_fds[data] >= 0) {
-        process_ended((int)data);
+    } else {
+        int rank = pgasi_procs_event(data);
+        if (rank >= 0)
+            process_ended(rank);
     }
 }
 
@@ -262,25 +221,28 @@ static void handle(uint64_t data)
 static uint64_t look(int wait_ms)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(epoll_fd, events, 16, wait_ms);
-    pthread_mutex_lock(&lock);
+    int n_by_fd, n_polled;
+    int n = epoll_wait(pgasi_watch.epoll_fd, events, 16, wait_ms);
+    pthread_mutex_lock(&pgasi_watch.lock);
     for (int i = 0; i < n; i++)
         handle(events[i].data.u64);
-    look_at_solo();
+    for (int rank; (rank = pgasi_procs_poll()) >= 0;)
+        process_ended(rank);
     look_at_suspects();
     look_at_requests();
-    bool reports = must_report;
-    must_report = false;
-    uint64_t next = has_ring ? pgasi_links_timers() : UINT64_MAX;
-    if (n_solo > 0)
-        next = PGASI_MIN(next, pgasi_now_ns() + SOLO_MS * UINT64_C(1000000));
-    int n_fresh = n_news, code = abort_code;
-    news_t *fresh = n_fresh ? malloc((size_t)n_fresh * sizeof *fresh) : NULL;
+    bool reports = pgasi_watch.must_report;
+    pgasi_watch.must_report = false;
+    uint64_t next = pgasi_watch.has_ring ? pgasi_links_timers() : UINT64_MAX;
+    pgasi_procs_count(&n_by_fd, &n_polled);
+    if (n_polled > 0)
+        next = PGASI_MIN(next, pgasi_now_ns() + POLL_MS * UINT64_C(1000000));
+    int n_fresh = pgasi_watch.n_news, code = pgasi_watch.abort_code;
+    pgasi_watch_news_t *fresh = n_fresh ? malloc((size_t)n_fresh * sizeof *fresh) : NULL;
     if (fresh) {
-        memcpy(fresh, news, (size_t)n_fresh * sizeof *fresh);
-        n_news = 0;
+        memcpy(fresh, pgasi_watch.news, (size_t)n_fresh * sizeof *fresh);
+        pgasi_watch.n_news = 0;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pgasi_watch.lock);
     if (fresh)
         report(fresh, n_fresh);
     free(fresh);
@@ -293,12 +255,12 @@ static uint64_t look(int wait_ms)
     return next;
 }
 
-static void look_around(void)
+void pgasi_watch_look_around(void)
 {
-    if (__atomic_exchange_n(&polling, 1, __ATOMIC_ACQUIRE))
+    if (__atomic_exchange_n(&pgasi_watch.polling, 1, __ATOMIC_ACQUIRE))
         return;
     look(0);
-    __atomic_store_n(&polling, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_watch.polling, 0, __ATOMIC_RELEASE);
 }
 
 static int until(uint64_t when_ns)
@@ -313,291 +275,92 @@ static void *watch_main(void *arg)
 {
     (void)arg;
     uint64_t next = 0;
-    while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
+    while (!__atomic_load_n(&pgasi_watch.stopping, __ATOMIC_ACQUIRE))
         next = look(until(next));
     return NULL;
 }
 
-static void wake(void)
+void pgasi_watch_wake(void)
 {
     uint64_t one = 1;
-    if (wake_fd >= 0 && write(wake_fd, &one, sizeof one) < 0)
+    if (pgasi_watch.wake_fd >= 0 && write(pgasi_watch.wake_fd, &one, sizeof one) < 0)
         PGASI_DEBUG("watch", "cannot wake the watching thread: errno %d", errno);
 }
 
-static pgas_status_t start_thread(void)
+pgas_status_t pgasi_watch_start_thread(void)
 {
     sigset_t all, before;
-    stopping = false;
+    pgasi_watch.stopping = false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     /* The default stack size, because the program's thread-local data lies on the stack too. */
-    int rc = pthread_create(&thread, NULL, watch_main, NULL);
+    int rc = pthread_create(&pgasi_watch.thread, NULL, watch_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
         PGASI_ERROR("watch", "cannot start a thread: %s; see ulimit -u", strerror(rc));
         return PGAS_ERR_NO_MEMORY;
     }
-    has_thread = true;
+    pgasi_watch.has_thread = true;
     return PGAS_OK;
 }
 
-static void stop_thread(void)
+void pgasi_watch_stop_thread(void)
 {
-    if (!has_thread)
+    if (!pgasi_watch.has_thread)
         return;
-    __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
-    wake();
-    pthread_join(thread, NULL);
-    has_thread = false;
-}
-
-/* ---- starting ---- */
-
-static void watch_process(int i)
-{
-    static int warned;
-    int fd = (int)syscall(SYS_pidfd_open, pgasi_boot.host_pids[i], 0);
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)i };
-    if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
-        pid_fds[i] = fd;
-        n_pidfds++;
-        return;
-    }
-    int reason = errno;
-    if (fd >= 0)
-        close(fd);
-    pid_fds[i] = NO_PIDFD;
-    n_solo++;
-    if (reason == ESRCH)
-        return; /* it has ended: the first poll reports it */
-    pgasi_warn_once(&warned, "watch",
-                    "cannot watch the process of rank %d by pidfd_open (%s): such processes are "
-                    "checked once a second%s",
-                    pgasi_boot.host_members[i], strerror(reason),
-                    reason == EMFILE
-                        ? "; a rank needs a descriptor for each rank of its host (ulimit -n)"
-                        : "");
-}
-
-static void watch_host(void)
-{
-    for (int i = 0; i < pgasi_boot.host_ranks; i++)
-        if (pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i])
-            watch_process(i);
-}
-
-static pgas_status_t allocate(void)
-{
-    size_t n = (size_t)pgasi_boot.n_ranks;
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = EVENT_WAKE };
-    leader_of = calloc(n, sizeof *leader_of);
-    addresses = calloc(n, sizeof *addresses);
-    suspects = calloc(n, 1);
-    news = calloc(n, sizeof *news);
-    pid_fds = malloc((size_t)pgasi_boot.host_ranks * sizeof *pid_fds);
-    if (!leader_of || !addresses || !suspects || !news || !pid_fds)
-        return PGAS_ERR_NO_MEMORY;
-    for (int i = 0; i < pgasi_boot.host_ranks; i++)
-        pid_fds[i] = NOT_WATCHED;
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (epoll_fd >= 0 && wake_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) == 0)
-        return PGAS_OK;
-    PGASI_ERROR("watch", "cannot watch the other ranks: %s", strerror(errno));
-    return PGAS_ERR_IO;
-}
-
-static int own_leader(void)
-{
-    for (int i = 0; i < pgasi_boot.host_ranks; i++)
-        if (pgasi_boot.host_pids[i])
-            return pgasi_boot.host_members[i];
-    return pgasi_boot.rank;
-}
-
-/* Gathers the host and the address of all ranks. *wanted_p: whether the job needs the ring. */
-static pgas_status_t introduce(MPI_Comm world, bool *wanted_p)
-{
-    size_t n = (size_t)pgasi_boot.n_ranks;
-    pgasi_card_t mine, *cards = malloc(n * sizeof *cards);
-    pgas_status_t status = pgasi_mpi_agree(world, cards ? PGAS_OK : PGAS_ERR_NO_MEMORY);
-    if (status != PGAS_OK || !cards)
-        goto out;
-    pgasi_address_collect(pgasi_param.watch_interface, &mine);
-    mine.leader = own_leader();
-    status = pgasi_mpi_status(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards, sizeof mine,
-                                            MPI_BYTE, world),
-                              "the exchange of hosts");
-    if (status != PGAS_OK)
-        goto out;
-    is_far = false;
-    for (size_t r = 0; r < n; r++) {
-        leader_of[r] = cards[r].leader;
-        is_far = is_far || leader_of[r] != leader_of[0];
-    }
-    *wanted_p = is_far || (n > 1 && pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_CONTINUE);
-    pgasi_address_t address;
-    memset(&address, 0, sizeof address);
-    if (*wanted_p && pgasi_address_choose(cards, (int)n, pgasi_boot.rank, &address))
-        pgasi_links_listen(&address);
-    if (*wanted_p)
-        status = pgasi_mpi_status(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses,
-                                                sizeof address, MPI_BYTE, world),
-                                  "the exchange of addresses");
-out:
-    free(cards);
-    return status;
-}
-
-static bool all_listen(void)
-{
-    for (int r = 0; r < pgasi_boot.n_ranks; r++)
-        if (addresses[r].port == 0)
-            return false;
-    return true;
-}
-
-/* Waits until the watch's thread has made the link. */
-static bool wait_for_link(void)
-{
-    uint64_t limit = pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
-    struct timespec pause = { 0, 200000 };
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        bool closed = pgasi_links_closed();
-        pthread_mutex_unlock(&lock);
-        bool torn = __atomic_load_n(&is_torn, __ATOMIC_ACQUIRE);
-        if (closed || torn || pgasi_now_ns() > limit)
-            return closed && !torn && ring.next >= 0;
-        nanosleep(&pause, NULL);
-    }
-}
-
-/* No rank listens to the links any more when the first one closes them: their end would look like
- * deaths. What the ring has believed since its start was wrong. */
-static pgas_status_t no_ring(MPI_Comm world)
-{
-    pthread_mutex_lock(&lock);
-    has_ring = false;
-    pthread_mutex_unlock(&lock);
-    pgas_status_t status = pgasi_mpi_agree(world, PGAS_OK);
-    pthread_mutex_lock(&lock);
-    pgasi_links_end();
-    pgasi_ring_forget(&ring);
-    n_news = 0;
-    pthread_mutex_unlock(&lock);
-    if (pgasi_boot.rank == 0 && !is_far)
-        PGASI_WARN("watch", "the ranks of this job cannot connect to each other by TCP: after a "
-                            "death a rank that leaves counts as dead");
-    else if (pgasi_boot.rank == 0)
-        PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
-                            "another host may go unnoticed; "
-                            "set PGAS_WATCH_INTERFACE to one on a network that they share");
-    return status;
-}
-
-static void forked(void)
-{
-    if (has_ring)
-        pgasi_links_forked();
-}
-
-static pgas_status_t start_ring(MPI_Comm world, bool wanted)
-{
-    static bool minds_forks;
-    bool listens = wanted && all_listen();
-    if (listens && !minds_forks)
-        minds_forks = pthread_atfork(NULL, NULL, forked) == 0;
-    if (listens) {
-        pthread_mutex_lock(&lock);
-        pgasi_links_begin(epoll_fd, &ring, addresses);
-        has_ring = true;
-        pgasi_ring_start(&ring);
-        pthread_mutex_unlock(&lock);
-        wake();
-    }
-    pgas_status_t status = !wanted || (listens && wait_for_link()) ? PGAS_OK : PGAS_ERR_TIMEOUT;
-    status = pgasi_mpi_agree(world, status);
-    return status == PGAS_ERR_TIMEOUT ? no_ring(world) : status;
-}
-
-pgas_status_t pgasi_watch_start(MPI_Comm world)
-{
-    bool wants_ring = false;
-    phase = STARTING;
-    vanished_ns = 0;
-    lost_in_the_end = has_ring = is_torn = false;
-    abort_code = -1;
-    must_report = false;
-    n_news = n_pidfds = n_solo = 0;
-    pgas_status_t status = pgasi_mpi_agree(world, allocate());
-    if (status == PGAS_OK)
-        status = introduce(world, &wants_ring);
-    if (status == PGAS_OK && !pgasi_ring_init(&ring, pgasi_boot.rank, pgasi_boot.n_ranks, leader_of,
-                                              &pgasi_links_ops, NULL))
-        status = PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK) {
-        watch_host();
-        pgasi_report_start(wake_fd);
-        status = start_thread();
-    }
-    status = pgasi_mpi_agree(world, status);
-    if (status == PGAS_OK)
-        status = start_ring(world, wants_ring);
-    if (status == PGAS_OK)
-        phase = INIT;
-    else
-        pgasi_watch_end(world);
-    return status;
+    __atomic_store_n(&pgasi_watch.stopping, true, __ATOMIC_RELEASE);
+    pgasi_watch_wake();
+    pthread_join(pgasi_watch.thread, NULL);
+    pgasi_watch.has_thread = false;
 }
 
 void pgasi_watch_run(void)
 {
-    if (phase == OFF)
+    if (pgasi_watch.phase == PGASI_WATCH_OFF)
         return;
-    phase = RUN;
+    pgasi_watch.phase = PGASI_WATCH_RUN;
     if (pgasi_param.service_threads > 0)
         return;
-    stop_thread();
-    pgasi_hooks.look_around = look_around;
+    pgasi_watch_stop_thread();
+    pgasi_hooks.look_around = pgasi_watch_look_around;
 }
 
 void pgasi_watch_set_hook(void (*died)(int rank))
 {
-    pthread_mutex_lock(&hook_lock);
+    pthread_mutex_lock(&pgasi_watch.hook_lock);
     pgasi_hooks.rank_died = died;
-    pthread_mutex_unlock(&hook_lock);
+    pthread_mutex_unlock(&pgasi_watch.hook_lock);
 }
 
 bool pgasi_watch_block(pgas_team_t *team)
 {
-    pthread_mutex_lock(&hook_lock);
+    pthread_mutex_lock(&pgasi_watch.hook_lock);
     bool whole = !pgasi_team_is_broken(team);
     if (whole)
-        blocked = team;
-    pthread_mutex_unlock(&hook_lock);
-    if (whole && phase == RUN && !has_thread && start_thread() != PGAS_OK)
+        pgasi_watch.blocked = team;
+    pthread_mutex_unlock(&pgasi_watch.hook_lock);
+    if (whole && pgasi_watch.phase == PGASI_WATCH_RUN && !pgasi_watch.has_thread &&
+        pgasi_watch_start_thread() != PGAS_OK)
         PGASI_WARN("watch", "a death while this team is made goes unnoticed");
     return whole;
 }
 
 void pgasi_watch_unblock(void)
 {
-    pthread_mutex_lock(&hook_lock);
-    blocked = NULL;
-    pthread_mutex_unlock(&hook_lock);
-    if (phase == RUN && pgasi_param.service_threads == 0)
-        stop_thread();
+    pthread_mutex_lock(&pgasi_watch.hook_lock);
+    pgasi_watch.blocked = NULL;
+    pthread_mutex_unlock(&pgasi_watch.hook_lock);
+    if (pgasi_watch.phase == PGASI_WATCH_RUN && pgasi_param.service_threads == 0)
+        pgasi_watch_stop_thread();
 }
 
 static void doubt(int rank, int how)
 {
-    if (!suspects || rank < 0 || rank >= pgasi_boot.n_ranks)
+    if (!pgasi_watch.suspects || rank < 0 || rank >= pgasi_boot.n_ranks)
         return;
-    __atomic_store_n(&suspects[rank], (unsigned char)how, __ATOMIC_RELEASE);
-    __atomic_store_n(&some_suspect, true, __ATOMIC_RELEASE);
-    wake();
+    __atomic_store_n(&pgasi_watch.suspects[rank], (unsigned char)how, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_watch.some_suspect, true, __ATOMIC_RELEASE);
+    pgasi_watch_wake();
 }
 
 void pgasi_watch_lost(int rank)
@@ -605,24 +368,13 @@ void pgasi_watch_lost(int rank)
     doubt(rank, LOST);
 }
 
-/* Whether a process of this host has ended; -1: unknown. */
-static int has_ended(int rank)
-{
-    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
-        struct pollfd end = { .fd = pid_fds[i], .events = POLLIN };
-        if (pgasi_boot.host_members[i] == rank && pid_fds[i] >= 0)
-            return poll(&end, 1, 0) > 0;
-    }
-    return -1;
-}
-
 bool pgasi_watch_suspect(int rank)
 {
-    pthread_mutex_lock(&lock);
-    bool known = !suspects || !pgasi_ring_is_live(&ring, rank);
-    int ended = known ? 1 : has_ended(rank);
-    bool asks = has_ring;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&pgasi_watch.lock);
+    bool known = !pgasi_watch.suspects || !pgasi_ring_is_live(&pgasi_watch.ring, rank);
+    int ended = known ? 1 : pgasi_procs_has_ended(rank);
+    bool asks = pgasi_watch.has_ring;
+    pthread_mutex_unlock(&pgasi_watch.lock);
     if (ended == 0 || (ended < 0 && asks))
         doubt(rank, SUSPECT);
     return ended > 0 || (ended < 0 && !asks);
@@ -632,20 +384,20 @@ bool pgasi_watch_suspect(int rank)
 
 static bool all_ready(void)
 {
-    pthread_mutex_lock(&lock);
-    bool all = pgasi_ring_all_ready(&ring);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&pgasi_watch.lock);
+    bool all = pgasi_ring_all_ready(&pgasi_watch.ring);
+    pthread_mutex_unlock(&pgasi_watch.lock);
     return all;
 }
 
 void pgasi_watch_leave(void)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    if (!has_ring)
+    if (!pgasi_watch.has_ring)
         return;
-    pthread_mutex_lock(&lock);
-    pgasi_ring_done(&ring);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&pgasi_watch.lock);
+    pgasi_ring_done(&pgasi_watch.ring);
+    pthread_mutex_unlock(&pgasi_watch.lock);
     while (!all_ready())
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
@@ -655,99 +407,28 @@ void pgasi_watch_abort(int exit_code)
 {
     struct timespec pause = { .tv_nsec = 100000 };
     uint64_t limit = pgasi_now_ns() + NS_PER_S;
-    if (!has_ring)
+    if (!pgasi_watch.has_ring)
         return;
-    while (pthread_mutex_trylock(&lock) != 0) {
+    while (pthread_mutex_trylock(&pgasi_watch.lock) != 0) {
         if (pgasi_now_ns() > limit)
             return;
         nanosleep(&pause, NULL);
     }
     pgasi_links_say_abort(exit_code);
-    pthread_mutex_unlock(&lock);
-}
-
-/* The last agreement of all ranks. It completes on a rank only after all others have begun it. */
-static pgas_status_t part(MPI_Comm world)
-{
-    int mine = 0, all, done = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-    pgasi_mpi_lock();
-    int rc = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, world, &request);
-    pgasi_mpi_unlock();
-    uint64_t patience = (uint64_t)pgasi_param.peer_timeout_s * NS_PER_S;
-    struct timespec pause = { 0, 20000 };
-    while (rc == MPI_SUCCESS) {
-        pgasi_mpi_lock();
-        rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        pgasi_mpi_unlock();
-        if (done || rc != MPI_SUCCESS)
-            break;
-        if (!has_thread)
-            look_around();
-        uint64_t since = __atomic_load_n(&vanished_ns, __ATOMIC_RELAXED);
-        if (__atomic_load_n(&lost_in_the_end, __ATOMIC_ACQUIRE) ||
-            (since && pgasi_now_ns() - since > patience))
-            return PGAS_ERR_PEER;
-        nanosleep(&pause, NULL);
-    }
-    return pgasi_mpi_status(rc, "the last agreement");
-}
-
-static void release(void)
-{
-    stop_thread();
-    pgasi_report_stop();
-    pgasi_hooks.look_around = NULL;
-    pthread_mutex_lock(&lock);
-    if (has_ring)
-        pgasi_links_say_bye();
-    pgasi_links_end();
-    has_ring = false;
-    phase = OFF;
-    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++)
-        if (pid_fds[i] >= 0)
-            close(pid_fds[i]);
-    if (epoll_fd >= 0)
-        close(epoll_fd);
-    if (wake_fd >= 0)
-        close(wake_fd);
-    epoll_fd = wake_fd = -1;
-    pgasi_ring_fini(&ring);
-    free(pid_fds);
-    free(leader_of);
-    free(addresses);
-    free(suspects);
-    free(news);
-    pid_fds = leader_of = NULL;
-    addresses = NULL;
-    suspects = NULL;
-    news = NULL;
-    pthread_mutex_unlock(&lock);
-}
-
-pgas_status_t pgasi_watch_end(MPI_Comm world)
-{
-    pgas_status_t status = PGAS_OK;
-    __atomic_store_n(&phase, ENDING, __ATOMIC_RELEASE);
-    if (world != MPI_COMM_NULL)
-        status = part(world);
-    if (status == PGAS_ERR_PEER && pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT) {
-        PGASI_ERROR("watch", "a rank died while the library ended: ending the job");
-        pgasi_boot_abort(1);
-    }
-    release();
-    return status;
+    pthread_mutex_unlock(&pgasi_watch.lock);
 }
 
 void pgasi_watch_print(FILE *out)
 {
-    pthread_mutex_lock(&lock);
-    fprintf(out, "watch: %d processes of this host", n_pidfds + n_solo);
-    if (n_solo)
-        fprintf(out, " (%d without pidfd, once a second)", n_solo);
-    fprintf(out, ", %s\n", has_thread ? "by a thread" : "when a thread waits");
-    if (has_ring)
+    int n_by_fd, n_polled;
+    pthread_mutex_lock(&pgasi_watch.lock);
+    pgasi_procs_count(&n_by_fd, &n_polled);
+    fprintf(out, "watch: %d processes of this host", n_by_fd + n_polled);
+    if (n_polled)
+        fprintf(out, " (%d without pidfd, once a second)", n_polled);
+    fprintf(out, ", %s\n", pgasi_watch.has_thread ? "by a thread" : "when a thread waits");
+    if (pgasi_watch.has_ring)
         fprintf(out, "  other hosts: %d connections, listens at %s\n", pgasi_links_count(),
                 pgasi_links_listener());
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pgasi_watch.lock);
 }

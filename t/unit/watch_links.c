@@ -52,7 +52,7 @@ static void begin(void)
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     pgasi_links_listen(&addresses[0]);
     pgasi_ring_init(&ring, 0, 2, host_of, &ops, NULL);
-    pgasi_links_begin(epoll_fd, &ring, addresses);
+    pgasi_links_begin(epoll_fd, &ring, addresses, NULL);
     pgasi_ring_start(&ring);
     pgasi_links_timers();
 }
