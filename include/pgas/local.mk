@@ -10,4 +10,4 @@ pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h
 # What their inline functions need and no user reads, installed as <pgas/detail/NAME.h>.
 pkgdetaildir = $(pkgincludedir)/detail
 pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/detail/call.h \
-	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/rma.h
+	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/rma.h %D%/detail/rng.h

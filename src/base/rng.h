@@ -5,6 +5,7 @@
 #define PGASI_RNG_H
 
 #include <stdint.h>
+#include "pgas/detail/rng.h"
 
 __extension__ typedef unsigned __int128 pgasi_u128_t;
 
@@ -12,20 +13,11 @@ typedef struct {
     uint64_t word[4];
 } pgasi_rng_t;
 
-/** One step of splitmix64: advance *state and give a well mixed number. */
-static inline uint64_t pgasi_rng_splitmix(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /** Start a generator. Any seed will do, also zero; different seeds give unrelated sequences. */
 static inline void pgasi_rng_seed(pgasi_rng_t *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
-        rng->word[i] = pgasi_rng_splitmix(&seed);
+        rng->word[i] = pgas_splitmix(&seed);
 }
 
 static inline uint64_t pgasi_rng_rotate(uint64_t x, int bits)

@@ -39,7 +39,7 @@ static void descend(const recipe_t *r, uint64_t *state, uint64_t ends[2])
     static const uint32_t limit_a = 2448131359u, limit_b = 3264175145u, limit_c = 4080218930u;
     uint64_t from = 0, to = 0, bits = 0;
     for (int level = 0; level < r->scale; level++) {
-        bits = level % 2 == 0 ? pgasi_rng_splitmix(state) : bits >> 32;
+        bits = level % 2 == 0 ? pgas_splitmix(state) : bits >> 32;
         uint32_t where = (uint32_t)bits;
         from = from << 1 | (where >= limit_b);
         to = to << 1 | ((where >= limit_a && where < limit_b) || where >= limit_c);

@@ -43,7 +43,7 @@ enum { KIND_ADD, KIND_XOR, KIND_MAX, KIND_MIN };
 static inline uint64_t model_hash(const model_t *m, uint64_t what, uint64_t i)
 {
     uint64_t x = m->seed ^ m->phase << 40 ^ what << 32 ^ i;
-    return pgasi_rng_splitmix(&x);
+    return pgas_splitmix(&x);
 }
 
 static inline uint64_t model_below(model_thread_t *t, uint64_t n)

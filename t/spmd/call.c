@@ -304,7 +304,7 @@ static uint64_t tree_size(branch_t b)
     uint64_t n = 1, fan = b.depth ? b.seed % 4 : 0;
     for (uint64_t i = 0; i < fan; i++) {
         uint64_t state = b.seed + i;
-        n += tree_size((branch_t){ pgasi_rng_splitmix(&state), b.depth - 1 });
+        n += tree_size((branch_t){ pgas_splitmix(&state), b.depth - 1 });
     }
     return n;
 }
@@ -320,7 +320,7 @@ static void on_tree(const void *args, size_t bytes, pgas_thread_t source, void *
     uint64_t fan = b.depth ? b.seed % 4 : 0;
     for (uint64_t i = 0; i < fan; i++) {
         uint64_t state = b.seed + i;
-        branch_t child = { pgasi_rng_splitmix(&state), b.depth - 1 };
+        branch_t child = { pgas_splitmix(&state), b.depth - 1 };
         n_sized_wrong += pgas_call((int)(child.seed / 64 % (uint64_t)n_ranks), tree, &child,
                                    sizeof child, NULL) != PGAS_OK;
     }
@@ -335,7 +335,7 @@ static void random_trees(uint64_t seed)
         pgas_barrier(NULL);
         uint64_t state = seed + (uint64_t)(round * n_ranks + me), sizes_here = 0;
         for (int i = 0; i < 4; i++) {
-            branch_t root = { pgasi_rng_splitmix(&state), TREE_DEPTH };
+            branch_t root = { pgas_splitmix(&state), TREE_DEPTH };
             sizes_here += tree_size(root);
             n_bad += pgas_call((int)(root.seed / 64 % (uint64_t)n_ranks), tree, &root, sizeof root,
                                NULL) != PGAS_OK;

@@ -28,7 +28,7 @@ typedef struct {
 
 static inline uint64_t made_mix(uint64_t x)
 {
-    return pgasi_rng_splitmix(&x);
+    return pgas_splitmix(&x);
 }
 
 static inline void made_fill(made_t *s)

@@ -44,7 +44,7 @@ static void on_branch(const void *args, size_t bytes, pgas_thread_t source, void
     n_early += b.round != round_now;
     for (uint64_t i = 0; i < (b.depth ? b.seed % 3 : 0); i++) {
         uint64_t state = b.seed + i;
-        branch_t child = { pgasi_rng_splitmix(&state), b.depth - 1, b.round };
+        branch_t child = { pgas_splitmix(&state), b.depth - 1, b.round };
         int rank = (int)(child.seed / 16 % (uint64_t)n_ranks);
         pgas_status_t status = child.seed & 8
                                    ? pgas_agg_call(agg, rank, branch, &child, sizeof child)

@@ -91,7 +91,7 @@ static bool is_bad(pgas_status_t status, const char *what)
 
 static uint64_t mix(uint64_t x)
 {
-    return pgasi_rng_splitmix(&x);
+    return pgas_splitmix(&x);
 }
 
 /* The first word of a call: stream, number, and 32 bits that fit only this source, target and

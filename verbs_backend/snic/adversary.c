@@ -21,7 +21,7 @@ typedef struct snic_late_list {
 
 uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below)
 {
-    return (uint64_t)(((pgasi_u128_t)pgasi_rng_splitmix(&view->random) * below) >> 64);
+    return (uint64_t)(((pgasi_u128_t)pgas_splitmix(&view->random) * below) >> 64);
 }
 
 /* ---- PREFETCH ---- */
