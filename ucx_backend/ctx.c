@@ -161,7 +161,7 @@ static void give_up(pgasi_ucx_ctx_t *ctx)
     bool closing = ctx->phase == PGASI_UCX_CLOSING;
     ctx->phase = PGASI_UCX_GIVEN_UP;
     for (pgasi_ucx_flush_t *flush = ctx->running; flush != NULL; flush = flush->next)
-        flush->comp = NULL; /* whoever waits is gone, we among them */
+        flush->parts.comp = NULL; /* whoever waits is gone, we among them */
     if (!closing)
         pgasi_ucx_eps_begin_close(ctx);
     pgasi_ucx_eps_give_up(ctx);

@@ -31,12 +31,10 @@ void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep)
 /* One part less; the last one completes and frees the flush. */
 void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
 {
-    if (status != PGAS_OK)
-        flush->status = status;
-    if (--flush->n_parts > 0)
+    if (!pgasi_tp_parts_done(&flush->parts, status))
         return;
-    pgasi_tp_comp_t *comp = flush->comp;
-    status = flush->status;
+    pgasi_tp_comp_t *comp = flush->parts.comp;
+    status = flush->parts.status;
     *flush->back = flush->next;
     if (flush->next)
         flush->next->back = flush->back;
@@ -75,16 +73,16 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     if (pgasi_ucx_is_dead(ep)) {
         ep->dirty = false;
         pgasi_ucx_deactivate_if_clean(ep);
-        flush->status = PGAS_ERR_PEER;
+        flush->parts.status = PGAS_ERR_PEER;
         return;
     }
     if (ep->journal.on) {
-        flush->n_parts += pgasi_ucx_journal_flush(ep, flush);
+        flush->parts.n += pgasi_ucx_journal_flush(ep, flush);
         return;
     }
     pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->ctx->flush_parts);
     if (!part) {
-        flush->status = PGAS_ERR_NO_MEMORY;
+        flush->parts.status = PGAS_ERR_NO_MEMORY;
         return;
     }
     ep->dirty = false;
@@ -96,13 +94,13 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
         ours->ctx = flush->ctx;
         ours->extra = part;
         ep->n_flushes++;
-        flush->n_parts++;
+        flush->parts.n++;
         return;
     }
     pgasi_pool_release(&flush->ctx->flush_parts, part);
     pgasi_ucx_deactivate_if_clean(ep);
     if (ptr)
-        flush->status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
+        flush->parts.status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
 }
 
 /* Messages under way to the peer (or all) that only a flush tells of. */
@@ -149,11 +147,9 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_co
     pgasi_ucx_flush_t *flush = pgasi_pool_acquire(&ctx->flushes);
     if (!flush)
         return PGAS_ERR_NO_MEMORY;
-    /* one part of our own, so that parts which end at once cannot complete it here */
-    *flush = (pgasi_ucx_flush_t){
-        .ctx = ctx, .peer = peer, .status = PGAS_OK, .mark = ++ctx->flush_mark
-    };
-    flush->n_parts = 1 + count_sends(ctx, peer);
+    *flush = (pgasi_ucx_flush_t){ .ctx = ctx, .peer = peer, .mark = ++ctx->flush_mark };
+    pgasi_tp_parts_begin(&flush->parts);
+    flush->parts.n += count_sends(ctx, peer);
     flush->next = ctx->running;
     flush->back = &ctx->running;
     if (ctx->running)
@@ -167,10 +163,7 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_co
             flush_ep(flush, at);
         }
     }
-    bool complete = flush->n_parts == 1;
-    status = complete ? flush->status : PGAS_INPROGRESS;
-    if (!complete)
-        flush->comp = comp;
+    status = pgasi_tp_parts_end(&flush->parts, comp);
     pgasi_ucx_part_done(flush, PGAS_OK);
     return status;
 }

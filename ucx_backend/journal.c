@@ -405,14 +405,14 @@ bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
         pgasi_ucx_journal_want(ep, j->issued);
     if (!j->first || j->link == PGASI_UCX_LINK_ENDED) {
         bool lost = j->doubtful || j->link == PGASI_UCX_LINK_ENDED;
-        flush->status = lost ? PGAS_ERR_TRANSPORT : flush->status;
+        flush->parts.status = lost ? PGAS_ERR_TRANSPORT : flush->parts.status;
         j->doubtful = ep->dirty = false;
         pgasi_ucx_deactivate_if_clean(ep);
         return false;
     }
     pgasi_ucx_flush_part_t *mark = pgasi_pool_acquire(&ep->ctx->flush_parts);
     if (!mark) {
-        flush->status = PGAS_ERR_NO_MEMORY;
+        flush->parts.status = PGAS_ERR_NO_MEMORY;
         return false;
     }
     *mark = (pgasi_ucx_flush_part_t){ .ep = ep, .flush = flush, .number = j->issued };

@@ -150,14 +150,12 @@ struct pgasi_ucx_ep {
 #define PGASI_UCX_GATE_SHOWING 2u /* inside am_fn */
 #define PGASI_UCX_GATE_STOPPED 4u
 
-/** A flush under way: completes when n_parts reaches zero. */
+/** A flush under way. */
 struct pgasi_ucx_flush {
     pgasi_ucx_ctx_t *ctx;
-    pgasi_tp_comp_t *comp;
+    pgasi_tp_parts_t parts;
     int peer; /* or PGASI_TP_ALL_PEERS */
-    pgas_status_t status;
     uint64_t mark;
-    size_t n_parts;
     pgasi_ucx_flush_t *next, **back;
 };
 

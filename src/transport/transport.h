@@ -32,6 +32,40 @@ typedef struct pgasi_tp_comp {
     void (*fn)(struct pgasi_tp_comp *self, pgas_status_t status);
 } pgasi_tp_comp_t;
 
+/** The parts of an operation that completes when all of them have, such as a flush of several
+ *  endpoints. pgasi_tp_parts_begin counts one part that belongs to the caller, so the operation
+ *  cannot complete while the caller still adds parts; pgasi_tp_parts_end is followed by the end of
+ *  that part. */
+typedef struct {
+    pgasi_tp_comp_t *comp; /* NULL: nobody waits */
+    pgas_status_t status;  /* of a part that failed */
+    size_t n;
+} pgasi_tp_parts_t;
+
+static inline void pgasi_tp_parts_begin(pgasi_tp_parts_t *parts)
+{
+    *parts = (pgasi_tp_parts_t){ .n = 1 };
+}
+
+/** A part has ended. @return whether it was the last one */
+static inline bool pgasi_tp_parts_done(pgasi_tp_parts_t *parts, pgas_status_t status)
+{
+    if (status != PGAS_OK)
+        parts->status = status;
+    return --parts->n == 0;
+}
+
+/** All parts have been added.
+ *  @return what the operation returns: PGAS_INPROGRESS if `comp` will be called, otherwise its
+ *          status */
+static inline pgas_status_t pgasi_tp_parts_end(pgasi_tp_parts_t *parts, pgasi_tp_comp_t *comp)
+{
+    if (parts->n == 1)
+        return parts->status;
+    parts->comp = comp;
+    return PGAS_INPROGRESS;
+}
+
 typedef enum {
     PGASI_TP_PUT = 1u << 0,
     PGASI_TP_GET = 1u << 1,

@@ -9,12 +9,10 @@
 
 void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush, pgas_status_t status)
 {
-    if (status != PGAS_OK)
-        flush->status = status;
-    if (--flush->n_parts > 0)
+    if (!pgasi_tp_parts_done(&flush->parts, status))
         return;
-    pgasi_tp_comp_t *comp = flush->comp;
-    status = flush->status;
+    pgasi_tp_comp_t *comp = flush->parts.comp;
+    status = flush->parts.status;
     pgasi_pool_release(&ctx->flushes, flush);
     pgasi_verbs_complete(ctx, comp, status);
 }
@@ -26,10 +24,10 @@ static pgas_status_t add_part(pgasi_verbs_ep_t *ep, pgasi_verbs_flush_t *flush)
         return PGAS_OK;
     pgasi_verbs_pending_t pending = { .kind = PGASI_VERBS_PENDING_FLUSH,
                                       .u.flush = { .flush = flush, .n_replied = ep->n_requested } };
-    flush->n_parts++;
+    flush->parts.n++;
     pgas_status_t status = pgasi_verbs_submit(ep, &pending);
     if (status != PGAS_INPROGRESS)
-        flush->n_parts--;
+        flush->parts.n--;
     return status == PGAS_INPROGRESS ? PGAS_OK : status;
 }
 
@@ -51,29 +49,26 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_
     pgasi_verbs_flush_t *flush = pgasi_pool_acquire(&ctx->flushes);
     if (!flush)
         return PGAS_ERR_NO_MEMORY;
-    /* one part of our own, so that it cannot end here */
-    *flush = (pgasi_verbs_flush_t){ .n_parts = 1, .of_all = peer == PGASI_TP_ALL_PEERS };
+    pgasi_tp_parts_begin(&flush->parts);
+    flush->of_all = peer == PGASI_TP_ALL_PEERS;
     pgas_status_t status = PGAS_OK;
     if (peer != PGASI_TP_ALL_PEERS) {
         status = add_part(ctx->eps[peer], flush);
     } else {
-        flush->status = ctx->lost;
+        flush->parts.status = ctx->lost;
         ctx->lost = PGAS_OK;
         for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL && status == PGAS_OK;
              ep = ep->active_next)
             status = add_part(ep, flush);
         if (status == PGAS_ERR_AGAIN)
-            ctx->lost = flush->status; /* the next flush reports it */
+            ctx->lost = flush->parts.status; /* the next flush reports it */
     }
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN) {
-        flush->status = status;
+        flush->parts.status = status;
         status = PGAS_OK;
     }
-    bool complete = flush->n_parts == 1;
-    if (status == PGAS_OK) { /* else the parts that have begun end without anybody to be told */
-        status = complete ? flush->status : PGAS_INPROGRESS;
-        flush->comp = complete ? NULL : comp;
-    }
+    if (status == PGAS_OK) /* otherwise the parts that have begun end, and nobody waits for them */
+        status = pgasi_tp_parts_end(&flush->parts, comp);
     pgasi_verbs_part_done(ctx, flush, PGAS_OK);
     return status;
 }

@@ -123,12 +123,10 @@ struct pgasi_verbs_pending {
     } u;
 };
 
-/** A flush under way: completes when n_parts reaches zero. */
+/** A flush under way. */
 struct pgasi_verbs_flush {
-    pgasi_tp_comp_t *comp;
-    pgas_status_t status;
+    pgasi_tp_parts_t parts;
     bool of_all;
-    size_t n_parts;
 };
 
 typedef struct {
