@@ -1,5 +1,6 @@
-/* Accesses: a thread first tries the grant that it finds, then the protocol, and waits with
- * progress. Walks in order are noticed here, and the next chunks asked for ahead. */
+/* Accesses. A thread first tries the grant of the chunk. If the grant does not permit the
+ * access, the thread hands it to the protocol and waits with progress. Walks in order are
+ * noticed here, and the next chunks are asked for ahead of their use. */
 #include "array/access.h"
 
 #include "array/op.h"
@@ -11,38 +12,27 @@
 #include "call/progress.h"
 #include "mem/thread.h"
 
-/* ---- where ---- */
+/* ---- the grant of a chunk ---- */
 
 bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
                       pgasi_array_site_t *site_p)
 {
-    const pgasi_array_peer_t *peer = &a->peer[loc->home];
-    if (peer->data) {
-        *site_p = (pgasi_array_site_t){ a,
-                                        &peer->grants[loc->index],
-                                        peer->data + loc->index * a->stride,
-                                        loc->chunk,
-                                        true,
-                                        loc->cut };
+    if (a->peer[loc->home].data) {
+        *site_p = pgasi_array_site_at_home(a, loc->home, loc->index, loc->chunk);
         return true;
     }
     uint32_t number = __atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_ACQUIRE);
     if (!number)
         return false;
-    *site_p = (pgasi_array_site_t){ a,
-                                    &a->line[number - 1].grant,
-                                    a->line_data + (number - 1) * (uint64_t)a->stride,
-                                    loc->chunk,
-                                    false,
-                                    loc->cut };
+    *site_p = pgasi_array_site_of_line(a, number - 1, loc->chunk);
     return true;
 }
 
 /* ---- walks in order ---- */
 
-/* Of the calling thread: in which array it was last, and where. */
+/* The calling thread's last access, to notice walks. */
 static __thread struct {
-    uint64_t last, ahead; /* ahead: the last chunk asked for */
+    uint64_t last, ahead; /* ahead: the last chunk that was asked for */
     uint32_t array, streak;
 } walk __attribute__((tls_model("initial-exec")));
 
@@ -77,7 +67,8 @@ static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_location_t *lo
 
 /* ---- accesses ---- */
 
-/* More than a call carries, and than a line has room for: done here under a pin. */
+/* For an access that neither one call nor a cache line can carry: pins the chunk and works on it
+ * here. */
 static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                pgasi_array_access_t *x)
 {
@@ -171,7 +162,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
     }
     for (size_t j = 0; j < n; j++) {
         status = pgasi_array_wait(a, &x[j]);
-        if (status == PGAS_INPROGRESS) /* too large to have been begun with the others */
+        if (status == PGAS_INPROGRESS) /* it was too large to begin with the others */
             status = do_pinned(a, &loc[j], &x[j]);
         first = first == PGAS_OK ? status : first;
     }
@@ -180,7 +171,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
 
 /* ---- checks ---- */
 
-/* Leaves the access as which the inline way began, and makes the thread known. */
+/* Leaves the access that an inline function began, and makes the thread known. */
 static inline void enter(void)
 {
     if (PGAS_LIKELY(pgasi_array_thread_known()))

@@ -82,8 +82,8 @@ typedef struct pgasi_array {
     pgasi_array_cache_line_t *line;
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
-    uint64_t *home_offset; /* of the data in each team rank's heap */
-    pgasi_array_access_t *want_line, **want_line_end;
+    uint64_t *home_offset;         /* of the data in each team rank's heap */
+    pgasi_array_queue_t want_line; /* accesses that wait until a line is free */
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;
@@ -102,6 +102,29 @@ static inline pgasi_array_t *pgasi_array_of(pgas_array_t *array)
 static inline const pgasi_array_t *pgasi_array_of_const(const pgas_array_t *array)
 {
     return (const pgasi_array_t *)(const void *)array;
+}
+
+/** The site of a chunk whose home is on this node, and of a chunk that has a cache line. */
+static inline pgasi_array_site_t pgasi_array_site_at_home(pgasi_array_t *a, int home,
+                                                          uint64_t index, uint64_t chunk)
+{
+    const pgasi_array_peer_t *peer = &a->peer[home];
+    return (pgasi_array_site_t){ .array = a,
+                                 .grant = &peer->grants[index],
+                                 .data = peer->data + index * a->stride,
+                                 .chunk = chunk,
+                                 .at_home = true,
+                                 .cut = chunk >= a->map.n_blocks };
+}
+static inline pgasi_array_site_t pgasi_array_site_of_line(pgasi_array_t *a, uint32_t line,
+                                                          uint64_t chunk)
+{
+    return (pgasi_array_site_t){ .array = a,
+                                 .grant = &a->line[line].grant,
+                                 .data = a->line_data + (uint64_t)line * a->stride,
+                                 .chunk = chunk,
+                                 .at_home = false,
+                                 .cut = chunk >= a->map.n_blocks };
 }
 
 /** Adds to a counter of pgas_array_info_t, from any thread. */

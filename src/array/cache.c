@@ -1,8 +1,10 @@
 /* The cache's side of the protocol: carries out what the table says for cache lines of this rank.
  *
- * policy.c decides which chunks are fetched. Eviction: below the low watermark a hand goes round
- * over the lines, up to the high watermark. If a line was used since the hand last passed it, its
- * mapping entries are withdrawn, so that the next use shows. Otherwise the line is evicted. All
+ * policy.c decides which chunks are fetched.
+ *
+ * Eviction starts below the low watermark. A hand goes round over the lines and evicts until the
+ * high watermark is reached. If a line was used since the hand last passed it, the hand
+ * withdraws its mapping entries, so that the next use shows. Otherwise it evicts the line. All
  * lines that are chosen at one time share a barrier. */
 #include "array/cache.h"
 
@@ -26,18 +28,15 @@ static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *l
 
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_cache_line_t *line = &a->line[li];
-    uint64_t chunk = line->grant.now.chunk;
-    return (pgasi_array_site_t){ a,     &line->grant, a->line_data + (uint64_t)li * a->stride,
-                                 chunk, false,        chunk >= a->map.n_blocks };
+    return pgasi_array_site_of_line(a, li, a->line[li].grant.now.chunk);
 }
 
 static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
 {
-    return a->line_of[chunk] - 1; /* PGASI_ARRAY_NONE is what 0 gives */
+    return a->line_of[chunk] - 1; /* 0 gives PGASI_ARRAY_NONE */
 }
 
-static pgasi_array_location_t place_of(const pgasi_array_t *a, uint64_t chunk)
+static pgasi_array_location_t locate(const pgasi_array_t *a, uint64_t chunk)
 {
     pgasi_array_location_t loc;
     if (!pgasi_array_locate_chunk(&a->map, chunk, &loc))
@@ -47,7 +46,7 @@ static pgasi_array_location_t place_of(const pgasi_array_t *a, uint64_t chunk)
 
 static int home_of(const pgasi_array_t *a, uint64_t chunk)
 {
-    return a->global[place_of(a, chunk).home];
+    return a->global[locate(a, chunk).home];
 }
 
 /* ---- lines come and go ---- */
@@ -63,39 +62,34 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
-    line->waiting = NULL;
-    line->waiting_end = &line->waiting;
+    line->waiting = (pgasi_array_queue_t){ NULL, NULL };
     __atomic_store_n(&a->line_of[chunk], li + 1, __ATOMIC_RELEASE);
     return li;
 }
 
 static pgasi_array_event_t event_of(pgasi_array_need_t need)
 {
-    return need == PGASI_ARRAY_NEED_R   ? PGASI_E_NEED_R
-           : need == PGASI_ARRAY_NEED_W ? PGASI_E_NEED_W
-                                        : PGASI_E_NEED_O;
+    switch (need) {
+    case PGASI_ARRAY_NEED_R:
+        return PGASI_E_NEED_R;
+    case PGASI_ARRAY_NEED_W:
+        return PGASI_E_NEED_W;
+    default:
+        return PGASI_E_NEED_O;
+    }
 }
 
-static pgasi_array_access_t *next_wanting(pgasi_array_t *a)
-{
-    pgasi_array_access_t *x = a->want_line;
-    a->want_line = x->next;
-    if (!x->next)
-        a->want_line_end = &a->want_line;
-    return x;
-}
-
-/* The line has come to C_I. Who waits for the chunk asks for it again; else others may have the
- * line. */
+/* The line has reached C_I. An access that waits for the chunk asks for it again. If there is
+ * none, the line becomes free. */
 static void give_line(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
     a->n_leaving -= line->leaving;
     line->leaving = false;
-    if (line->waiting) {
-        line->op = line->waiting->op;
+    if (line->waiting.first) {
+        line->op = line->waiting.first->op;
         pgasi_array_grant_renew(&line->grant, line->grant.now.chunk, line->grant.now.heat);
-        step(a, li, event_of(pgasi_array_need(line->waiting)));
+        step(a, li, event_of(pgasi_array_need(line->waiting.first)));
         return;
     }
     uint64_t chunk = line->grant.now.chunk;
@@ -105,9 +99,9 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
-    while (a->want_line && a->n_free) { /* the first may find that its chunk has a line by now */
-        pgasi_array_access_t *x = next_wanting(a);
-        pgasi_array_location_t loc = place_of(a, x->chunk);
+    while (a->want_line.first && a->n_free) { /* the chunk of the first may have a line by now */
+        pgasi_array_access_t *x = pgasi_array_queue_pop(&a->want_line);
+        pgasi_array_location_t loc = locate(a, x->chunk);
         pgas_status_t status = fetch_for(a, &loc, x);
         if (status != PGAS_OK)
             pgasi_array_done(x, status);
@@ -129,8 +123,6 @@ static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
     }
 }
 
-static void keep_some_free(pgasi_array_t *a);
-
 void pgasi_array_cache_poll(pgasi_array_t *a)
 {
     uint32_t li = a->closing_line;
@@ -148,7 +140,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         }
         li = next;
     }
-    keep_some_free(a);
+    pgasi_array_cache_keep_free(a);
 }
 
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
@@ -163,20 +155,16 @@ void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
 
 /* ---- accesses that wait for a line ---- */
 
-/* As many as the line allows, in order. */
+/* Carries out accesses in order, as many as the line permits. */
 static void run(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    while (line->waiting) {
-        pgasi_array_access_t *x = line->waiting, *next = x->next;
+    while (line->waiting.first) {
         pgasi_array_site_t site = site_of(a, li);
-        pgas_status_t status = pgasi_array_grant_try(&site, x, false);
+        pgas_status_t status = pgasi_array_grant_try(&site, line->waiting.first, false);
         if (status == PGAS_INPROGRESS)
             return;
-        line->waiting = next;
-        if (!next)
-            line->waiting_end = &line->waiting;
-        pgasi_array_done(x, status);
+        pgasi_array_done(pgasi_array_queue_pop(&line->waiting), status);
     }
 }
 
@@ -185,26 +173,23 @@ static bool is_stable(const pgasi_array_cache_line_t *line)
     return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
 }
 
-/* Carries out what can be, and asks for what the first of the others needs. */
+/* Carries out accesses that wait for the line, and asks for what the first of the others needs. */
 static void serve(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    if (!is_stable(line) || !line->waiting)
+    if (!is_stable(line) || !line->waiting.first)
         return;
     run(a, li);
-    if (line->waiting && line->closed != PGASI_ARRAY_PINNED) {
+    if (line->waiting.first && line->closed != PGASI_ARRAY_PINNED) {
         bool upgrade =
-            line->state == PGASI_C_S && pgasi_array_need(line->waiting) == PGASI_ARRAY_NEED_W;
+            line->state == PGASI_C_S && pgasi_array_need(line->waiting.first) == PGASI_ARRAY_NEED_W;
         step(a, li, upgrade ? PGASI_E_NEED_W : PGASI_E_EVICT);
     }
 }
 
 static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 {
-    pgasi_array_cache_line_t *line = &a->line[li];
-    x->next = NULL;
-    *line->waiting_end = x;
-    line->waiting_end = &x->next;
+    pgasi_array_queue_push(&a->line[li].waiting, x);
     serve(a, li);
 }
 
@@ -212,14 +197,14 @@ static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 
 static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_grant_t *grant)
 {
-    for (const pgasi_array_access_t *w = a->want_line; w; w = w->next)
+    for (const pgasi_array_access_t *w = a->want_line.first; w; w = w->next)
         if (pgasi_array_is_pinned_by(grant, w))
             return true;
     return false;
 }
 
-/* True if no line could become free while x waits: this thread, or other waiting threads, have
- * pinned all of them. */
+/* Whether no line can become free while x waits, because this thread or other waiting threads
+ * have pinned all of them. */
 static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     for (uint32_t li = 0; li < a->n_lines; li++) {
@@ -241,7 +226,7 @@ static pgas_status_t carry_out_there(pgasi_array_t *a, const pgasi_array_locatio
 
 static bool is_evictable(const pgasi_array_cache_line_t *line)
 {
-    return is_stable(line) && !line->waiting && !line->closed &&
+    return is_stable(line) && !line->waiting.first && !line->closed &&
            !pgasi_array_grant_is_pinned(&line->grant);
 }
 
@@ -265,16 +250,17 @@ static void evict(pgasi_array_t *a)
     }
 }
 
-static void keep_some_free(pgasi_array_t *a)
+void pgasi_array_cache_keep_free(pgasi_array_t *a)
 {
-    if (a->want_line)
-        /* before pins are looked at; who unpins looks at want_line behind one */
+    if (a->want_line.first)
+        /* before evict reads pins; pgasi_array_pin_ended has the matching fence before it reads
+         * want_line */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
+    if (a->n_free + a->n_leaving < a->n_low || (a->want_line.first && !a->n_leaving))
         evict(a);
 }
 
-/* No line is free. @return PGAS_ERR_NO_MEMORY: none could become free while x waits. */
+/* No line is free. @return PGAS_ERR_NO_MEMORY: no line can become free while x waits. */
 static pgas_status_t do_without_line(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                      pgasi_array_access_t *x)
 {
@@ -282,13 +268,11 @@ static pgas_status_t do_without_line(pgasi_array_t *a, const pgasi_array_locatio
         return carry_out_there(a, loc, x);
     if (would_wait_for_ever(a, x))
         return PGAS_ERR_NO_MEMORY;
-    x->next = NULL;
-    *a->want_line_end = x;
-    a->want_line_end = &x->next;
+    pgasi_array_queue_push(&a->want_line, x);
     return PGAS_OK;
 }
 
-/* @return an error: x is not accepted. */
+/* @return an error: the access is not accepted. */
 static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                pgasi_array_access_t *x)
 {
@@ -313,13 +297,8 @@ pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_locat
     bool has_line = find_line(a, loc->chunk) != PGASI_ARRAY_NONE;
     bool fetch = pgasi_array_should_fetch(a, loc, x, has_line, sequential);
     pgas_status_t status = fetch ? fetch_for(a, loc, x) : carry_out_there(a, loc, x);
-    keep_some_free(a);
+    pgasi_array_cache_keep_free(a);
     return status;
-}
-
-void pgasi_array_cache_look(pgasi_array_t *a)
-{
-    keep_some_free(a);
 }
 
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n,
@@ -344,7 +323,7 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
         step(a, li, event_of(need));
     }
     pgasi_array_run_end();
-    keep_some_free(a);
+    pgasi_array_cache_keep_free(a);
 }
 
 /* ---- the table ---- */
@@ -360,7 +339,7 @@ static void open_operate(pgasi_array_t *a, uint32_t li)
 static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    pgasi_array_location_t loc = place_of(a, line->grant.now.chunk);
+    pgasi_array_location_t loc = locate(a, line->grant.now.chunk);
     const char *data = a->line_data + (uint64_t)li * a->stride;
     uint64_t end = (loc.first & a->pub.mask) + loc.n;
     int home = a->global[loc.home];
@@ -433,9 +412,8 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     const pgasi_array_step_t *s = pgasi_array_step(line->state, event);
     if (!s->known)
         pgasi_array_broken(a, "line of", line->grant.now.chunk, line->state, (int)event);
-    bool asked = (s->actions &
-                  (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
-    bool freed = (s->actions & UINT64_C(1) << PGASI_A_FREE) != 0;
+    bool asked = (s->actions & PGASI_ARRAY_QUIESCES) != 0;
+    bool freed = (s->actions & PGASI_ARRAY_BIT(FREE)) != 0;
     line->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1)
         act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
@@ -451,7 +429,7 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
 {
     uint32_t li = find_line(a, chunk);
     if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
-        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in C_I */
+        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in state C_I */
         return;
     }
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
@@ -460,7 +438,7 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
     if (event == PGASI_E_GIVE || event == PGASI_E_LEND)
         pgasi_array_count(&a->info.recalls, 1);
     step(a, li, event);
-    keep_some_free(a);
+    pgasi_array_cache_keep_free(a);
 }
 
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, uint64_t offset,
@@ -471,41 +449,26 @@ void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, u
         memcpy(a->line_data + (uint64_t)li * a->stride + offset, data, bytes);
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
 void pgasi_array_cache_start(pgasi_array_t *a)
 {
     a->closing_line = a->first_free = PGASI_ARRAY_NONE;
-    a->want_line_end = &a->want_line;
     for (uint32_t li = a->n_lines; li-- > 0;) {
         memset(&a->line[li], 0, sizeof a->line[li]);
         a->line[li].state = PGASI_C_I;
         a->line[li].grant.now.chunk = NO_CHUNK;
-        a->line[li].waiting_end = &a->line[li].waiting;
         a->line[li].next_free = a->first_free;
         a->first_free = li;
     }
     a->n_free = a->n_lines;
 }
 
-static void remove_from(pgasi_array_access_t **list, pgasi_array_access_t ***end,
-                        const pgasi_array_access_t *x)
-{
-    for (pgasi_array_access_t **at = list; *at; at = &(*at)->next) {
-        if (*at != x)
-            continue;
-        *at = x->next;
-        if (!*at)
-            *end = at;
-        return;
-    }
-}
-
 void pgasi_array_cache_forget(pgasi_array_t *a, const pgasi_array_access_t *x)
 {
-    remove_from(&a->want_line, &a->want_line_end, x);
+    pgasi_array_queue_remove(&a->want_line, x);
     for (uint32_t li = 0; li < a->n_lines; li++)
-        remove_from(&a->line[li].waiting, &a->line[li].waiting_end, x);
+        pgasi_array_queue_remove(&a->line[li].waiting, x);
 }
 
 bool pgasi_array_cache_empty(pgasi_array_t *a)

@@ -18,7 +18,7 @@ typedef struct {
     uint8_t level, closed; /* as in a directory entry */
     bool leaving;          /* evicted, not free yet */
     uint32_t op;           /* asked for */
-    pgasi_array_access_t *waiting, **waiting_end;
+    pgasi_array_queue_t waiting;
     uint32_t next_free, next_closing;
 } pgasi_array_cache_line_t;
 
@@ -37,10 +37,10 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
 /** Elements of a chunk arrive, a piece of them or all. */
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset,
                                 const void *data, size_t bytes);
-/** A pin ended, so that an access that waits for a line may get one; recalls of this grant's line
- *  continue, too. */
+/** A pin of a line ended that the home's recall may wait for. */
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant);
-void pgasi_array_cache_look(pgasi_array_t *a);
+/** Evicts lines if few are free, or if an access waits for one. */
+void pgasi_array_cache_keep_free(pgasi_array_t *a);
 /** After a barrier: continues with the lines that all threads have left. */
 void pgasi_array_cache_poll(pgasi_array_t *a);
 /** No thread waits for the access any more. */

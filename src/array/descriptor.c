@@ -1,7 +1,7 @@
 /* Descriptors of accesses: what an access carries, its completion, and tokens.
  *
- * A token names an access that another rank carries out. It has a generation, so that a late reply
- * finds no access. */
+ * A token names an access that another rank carries out. It contains a generation, so that a
+ * late reply finds no access. */
 #include "array/descriptor.h"
 
 #include <stdlib.h>
@@ -74,6 +74,41 @@ void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
     x->status = status;
     __atomic_store_n(&x->done, 1, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+/* ---- queues ---- */
+
+void pgasi_array_queue_push(pgasi_array_queue_t *queue, pgasi_array_access_t *x)
+{
+    x->next = NULL;
+    if (queue->first)
+        queue->last->next = x;
+    else
+        __atomic_store_n(&queue->first, x, __ATOMIC_RELAXED);
+    queue->last = x;
+}
+
+pgasi_array_access_t *pgasi_array_queue_pop(pgasi_array_queue_t *queue)
+{
+    pgasi_array_access_t *x = queue->first;
+    __atomic_store_n(&queue->first, x->next, __ATOMIC_RELAXED);
+    return x;
+}
+
+void pgasi_array_queue_remove(pgasi_array_queue_t *queue, const pgasi_array_access_t *x)
+{
+    pgasi_array_access_t *before = NULL;
+    for (pgasi_array_access_t *at = queue->first; at; before = at, at = at->next) {
+        if (at != x)
+            continue;
+        if (before)
+            before->next = at->next;
+        else
+            __atomic_store_n(&queue->first, at->next, __ATOMIC_RELAXED);
+        if (queue->last == at)
+            queue->last = before;
+        return;
+    }
 }
 
 /* ---- tokens ---- */

@@ -74,6 +74,19 @@ static inline bool pgasi_array_is_done(const pgasi_array_access_t *x)
     return __atomic_load_n(&x->done, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* ---- queues of accesses that wait; serving ---- */
+
+/** Zero is empty. */
+typedef struct {
+    pgasi_array_access_t *first, *last;
+} pgasi_array_queue_t;
+
+void pgasi_array_queue_push(pgasi_array_queue_t *queue, pgasi_array_access_t *x);
+/** Takes the first of a queue that is not empty. */
+pgasi_array_access_t *pgasi_array_queue_pop(pgasi_array_queue_t *queue);
+/** Takes an access out of the queue, if it is there. */
+void pgasi_array_queue_remove(pgasi_array_queue_t *queue, const pgasi_array_access_t *x);
+
 /* ---- accesses that another rank carries out; serving ---- */
 
 /** Forgets the accesses of an earlier job. */

@@ -1,9 +1,11 @@
 /* The home's side of the protocol: carries out what the table says for directory entries.
  *
- * Each chunk has a queue of requests in the order of arrival. The first is looked at when the chunk
- * is in a stable state, and the next when the first is done. A step may ask the threads of this
- * node to leave the chunk. That may end at once, or later: in rounds of progress for threads that
- * are inside (one barrier serves all chunks that are closing), at unpin for pins. */
+ * Each chunk has a queue of requests in the order of arrival. The home looks at the first request
+ * when the chunk is in a stable state, and at the next one when the first is done.
+ *
+ * A step may ask the threads of this node to leave the chunk. If threads are inside, a round of
+ * progress finds out when they have left, and one barrier serves all chunks that are closing. If
+ * the chunk is pinned, unpin continues the step. */
 #include "array/home.h"
 
 #include <stdlib.h>
@@ -29,16 +31,10 @@ static bool is_exact(const pgasi_array_t *a)
 
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
 {
-    pgasi_array_grant_t *grant = &a->peer[a->rank].grants[index];
-    return (pgasi_array_site_t){ a,
-                                 grant,
-                                 a->peer[a->rank].data + index * a->stride,
-                                 grant->now.chunk,
-                                 true,
-                                 grant->now.chunk >= a->map.n_blocks };
+    return pgasi_array_site_at_home(a, a->rank, index, a->peer[a->rank].grants[index].now.chunk);
 }
 
-/* Those that have it give it back; each answers. */
+/* Asks all members but one to give the chunk back. Each of them answers. */
 static void give(pgasi_array_t *a, uint64_t index, int but)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
@@ -113,7 +109,7 @@ static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_di
     const pgasi_array_request_t *r = dir->first;
     if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S &&
         !(is_exact(a) && (dir->members & pgasi_array_bit_of(a, r->source))))
-        return PGASI_E_FETCH_W; /* it has lost its copy meanwhile */
+        return PGASI_E_FETCH_W; /* it has lost its copy since it asked */
     if (dir->state == PGASI_H_O && dir->op != r->op) {
         if (r->event == PGASI_E_FETCH_O)
             return PGASI_E_FETCH_O_OTHER;
@@ -123,7 +119,8 @@ static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_di
     return (pgasi_array_event_t)r->event;
 }
 
-/* A pin of this node keeps an access of another node waiting; unpin looks again. */
+/* Whether a pin of this node keeps an access of another node waiting. The end of that pin
+ * continues it. */
 static bool is_kept_waiting(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
@@ -196,8 +193,9 @@ pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_ar
     return PGAS_OK;
 }
 
-/* Of the first request: by the grant, which allows it now. False: a thread of this node has pinned
- * the chunk since it was looked at, and the access is of another node. */
+/* Carries out the first request. The grant permits it now. @return false: the access is of
+ * another node, and a thread of this node has pinned the chunk since the home looked at the
+ * request. */
 static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
@@ -322,7 +320,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_NEXT:
         pop(a, dir);
         break;
-    /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
+    /* STORE: the elements arrived before the answer. SERVE: dispatch runs already, or runs next */
     default:
         break;
     }
@@ -335,16 +333,15 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
     if (!s->known)
         pgasi_array_broken(a, "home of", a->peer[a->rank].grants[index].now.chunk, dir->state,
                            (int)event);
-    bool asked = (s->actions &
-                  (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
+    bool asked = (s->actions & PGASI_ARRAY_QUIESCES) != 0;
     dir->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1) {
         pgasi_array_action_t action = (pgasi_array_action_t)__builtin_ctzll(left);
         if (action != PGASI_A_EXEC)
             act(a, index, action, source);
         else if (!execute(a, index))
-            /* it stays the first; the state that it has led to is stable */
-            left &= ~(UINT64_C(1) << PGASI_A_NEXT);
+            /* the request stays the first; the state that it has led to is stable */
+            left &= ~PGASI_ARRAY_BIT(NEXT);
     }
     if (asked && dir->closed == PGASI_ARRAY_CLOSED)
         step(a, index, PGASI_E_QUIET, -1);
@@ -360,7 +357,7 @@ void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event
     step(a, index, event, source);
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
 void pgasi_array_home_start(pgasi_array_t *a)
 {

@@ -1,9 +1,9 @@
 /* The way of a thread into the protocol, and back.
  *
- * A thread that misses takes the receive lock, so that it runs the protocol for its rank, and leaves
- * its access there. The thread that makes the chunk usable carries the access out before it does
- * anything else with the chunk. So an access that has waited its turn is done, however many others
- * want the chunk. */
+ * A thread that misses takes the receive lock, so that it runs the protocol for its rank, and
+ * leaves its access there. The thread that makes the chunk usable carries the access out before
+ * it does anything else with the chunk. So an access that has waited its turn is done, however
+ * many other threads want the chunk. */
 #include "array/protocol.h"
 
 #include "array/own_pins.h"
@@ -24,7 +24,7 @@ pgas_status_t pgasi_array_may_wait(const pgasi_array_t *a)
                                                                                    : status;
 }
 
-/* @return an error: no side has accepted the access. */
+/* @return an error: neither side has accepted the access. */
 static pgas_status_t begin(pgasi_array_t *a, const pgasi_array_location_t *loc,
                            pgasi_array_access_t *x, bool sequential)
 {
@@ -70,8 +70,6 @@ pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x)
     return x->status;
 }
 
-/* Of an element whose home is on another node. Operands are kept in a line only if the home can
- * bring them into the elements. */
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                            pgas_array_op_t op)
 {
@@ -91,7 +89,7 @@ pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_l
     return status == PGAS_OK ? pgasi_array_wait(a, &x) : status;
 }
 
-/* A pin has ended that somebody may wait for. Serving. */
+/* Reports the end of a pin to the side that may wait for it. Serving. */
 static void tell_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
                           pgasi_array_grant_t *grant)
 {
@@ -103,17 +101,16 @@ static void tell_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
         pgasi_array_cache_unpinned(a, grant);
 }
 
-/* By the thread that had it. */
 void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
                            pgasi_array_grant_t *grant, bool recall)
 {
-    /* the pin is gone before we look whether somebody waits for its line */
+    /* the pin ends before want_line is read; pgasi_array_cache_keep_free has the matching fence */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
+    if (!recall && !__atomic_load_n(&a->want_line.first, __ATOMIC_RELAXED))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
     tell_unpinned(a, loc, grant);
-    pgasi_array_cache_look(a);
+    pgasi_array_cache_keep_free(a);
     pgasi_array_poll();
     pgasi_serve_end(before);
 }

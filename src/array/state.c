@@ -1,14 +1,14 @@
-/* The protocol's table. Every line is one transition; what is not here cannot happen, and ends the
- * job if it does.
+/* The protocol's table. Each row is one transition. An event that has no row in a state cannot
+ * happen there, and ends the job if it does.
  *
  * Invariants (checked by the model in protocol.pml, and in t/unit/array_state over a simulated
- * network): a Dirty line is the only one that anybody reads; lines of operands have one operator; a
- * chunk's elements are complete at home in U, S, Z, Y; every request is answered. */
+ * network): no rank reads a chunk that another rank has Dirty. Contributions to a chunk have one
+ * operator. A chunk's elements are complete at home in U, S, Z and Y. Every request is answered. */
 #include "array/state.h"
 
 #include <stddef.h>
 
-#define A(name) (UINT64_C(1) << PGASI_A_##name)
+#define A(name) PGASI_ARRAY_BIT(name)
 #define ROW(state, event, next, actions) \
     [PGASI_##state][PGASI_E_##event] = { 1, PGASI_##next, actions },
 #define NONE 0

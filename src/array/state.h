@@ -1,29 +1,10 @@
 /** The coherence protocol as a table: (state, event) to (state, actions). Pure: no memory but the
  *  table.
  *
- *  One chunk has a directory entry at its home and at most one line in the cache of every rank of
- *  other nodes. Messages of one home to one cache arrive in the order sent, and the other way
- *  round; a request waits at the home, in order, while the chunk is in transition (a state that is
- *  not stable). protocol.pml is the same table for spin.
- *
- *  Home, stable:  U Unshared   home's node reads, writes, operates
- *                 S Shared     home's node reads, sharers read
- *                 D Dirty      one rank elsewhere has all
- *                 O Operated   home's node and the operators combine operands of one operator
- *         transit: Uw home's writers leave; Uq home's threads leave; Sv sharers give back, home's
- *         threads leave; Su the same, but
- *                 for the one that wants to write; Sx sharers give back; Dr the owner gives back;
- *                 Dl the owner goes on reading; Or operators give back, home's threads leave; Om
- *                 home's threads leave for a moment, so that operands can be merged
- *         instant: Z nobody has anything, Y only the one that wants to write reads: left at once,
- *         by serving the first request
- *  Cache, stable:  I none  S reads  D has all  O operates transit: IS, IW, IO asked for it; SW
- *                                              reads, asked for the rest; Sq threads leave, then
- *                                              dropped in silence; Si threads
- *                 leave, the home waits; SWi the same, and wants to write; Dq, Oq threads leave,
- *                 then written back; Dd writers leave, then written back and still read; Sa reads,
- *                 and what was written back is under way; W written back, under way: nothing is
- *                 asked for before the home has it */
+ *  One chunk has a directory entry at its home, and at most one cache line at every rank of other
+ *  nodes. Messages from one home to one cache arrive in the order sent, and so do messages from one
+ *  cache to one home. A request waits at the home, in order, while the chunk is in transition (a
+ *  state that is not stable). protocol.pml is the same table for spin. */
 #ifndef PGASI_ARRAY_STATE_H
 #define PGASI_ARRAY_STATE_H
 
@@ -32,43 +13,127 @@
 typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
 
 /* clang-format off */
-#define PGASI_ARRAY_STATES(X)                                                                   \
-    X(H_U) X(H_S) X(H_D) X(H_O) X(H_Uw) X(H_Uq) X(H_Sv) X(H_Su) X(H_Sx) X(H_Dr) X(H_Dl)         \
-    X(H_Or) X(H_Om) X(H_Z) X(H_Y) X(C_I) X(C_S) X(C_D) X(C_O) X(C_IS) X(C_IW) X(C_IO) X(C_SW)   \
-    X(C_Sq) X(C_Si) X(C_SWi) X(C_Dq) X(C_Dd) X(C_Sa) X(C_Oq) X(C_W)
+#define PGASI_ARRAY_STATES(X)                                                                 \
+    /* home, stable */                                                                        \
+    X(H_U)   /* Unshared: the home's node reads, writes and operates */                       \
+    X(H_S)   /* Shared: the home's node and the sharers read */                               \
+    X(H_D)   /* Dirty: one rank of another node does everything */                            \
+    X(H_O)   /* Operated: the home's node and the operators combine with one operator */      \
+    /* home, in transition */                                                                 \
+    X(H_Uw)  /* to Shared: the home's writers leave */                                        \
+    X(H_Uq)  /* from Unshared: the home's threads leave */                                    \
+    X(H_Sv)  /* from Shared: sharers give back, the home's threads leave */                   \
+    X(H_Su)  /* the same, but the sharer that wants to write keeps its copy */                \
+    X(H_Sx)  /* to Unshared: sharers give back */                                             \
+    X(H_Dr)  /* from Dirty: the owner gives back */                                           \
+    X(H_Dl)  /* to Shared: the owner writes back and continues to read */                     \
+    X(H_Or)  /* from Operated: operators give back, the home's threads leave */               \
+    X(H_Om)  /* the home's threads leave for a moment, so that contributions can be merged */ \
+    /* home, instant: left at once, when the first request is served */                       \
+    X(H_Z)   /* no rank has the chunk */                                                      \
+    X(H_Y)   /* only the sharer that wants to write has it */                                 \
+    /* cache, stable */                                                                       \
+    X(C_I)   /* no copy */                                                                    \
+    X(C_S)   /* reads */                                                                      \
+    X(C_D)   /* does everything */                                                            \
+    X(C_O)   /* combines */                                                                   \
+    /* cache, in transition */                                                                \
+    X(C_IS)  /* asked to read */                                                              \
+    X(C_IW)  /* asked to write */                                                             \
+    X(C_IO)  /* asked to combine */                                                           \
+    X(C_SW)  /* reads, and asked to write */                                                  \
+    X(C_Sq)  /* threads leave, then the copy is dropped without a message */                  \
+    X(C_Si)  /* threads leave, and the home waits for the answer */                           \
+    X(C_SWi) /* the same, and asked to write */                                               \
+    X(C_Dq)  /* threads leave, then the elements are written back */                          \
+    X(C_Dd)  /* writers leave, then the elements are written back and still read */           \
+    X(C_Sa)  /* reads, and the elements written back are under way */                         \
+    X(C_Oq)  /* threads leave, then the contribution is written back */                       \
+    X(C_W)   /* written back and under way: the cache asks for nothing before it arrives */
 /* clang-format on */
 
-/* Requests at the home: FETCH_R, FETCH_W, FETCH_O a line; UPGRADE of a line that is Shared, by one
- * that still is a sharer (if it is none any more it is a FETCH_W); OP_R, OP_W, OP_A one access that
- * the home carries out, also for threads of its own node. _OTHER: with another operator than that
- * of state O. Answers: ACK (nothing left there), WB (elements), WB_KEEP (elements, and it goes on
- * reading), WB_O (operands). QUIET: threads here have left. ALL_IN: all answers and QUIET have
- * come. At the cache: NEED_* of its threads, EVICT, QUIET; the home's GIVE (back), LEND (go on
- * reading), DATA_R, DATA_W (the line is filled), GRANT_W, GRANT_O, WB_ACK. */
 /* clang-format off */
-#define PGASI_ARRAY_EVENTS(X)                                                                   \
-    X(FETCH_R) X(FETCH_W) X(FETCH_O) X(FETCH_O_OTHER) X(UPGRADE) X(OP_R) X(OP_W) X(OP_A)        \
-    X(OP_A_OTHER) X(ACK) X(WB) X(WB_KEEP) X(WB_O) X(QUIET) X(ALL_IN) X(NEED_R) X(NEED_W)        \
-    X(NEED_O) X(EVICT) X(GIVE) X(LEND) X(DATA_R) X(DATA_W) X(GRANT_W) X(GRANT_O) X(WB_ACK)
+#define PGASI_ARRAY_EVENTS(X)                                                                    \
+    /* at the home: requests */                                                                  \
+    X(FETCH_R)       /* a cache asks for a copy to read */                                       \
+    X(FETCH_W)       /* to write */                                                              \
+    X(FETCH_O)       /* to combine */                                                            \
+    X(FETCH_O_OTHER) /* the same, with another operator than that of H_O */                      \
+    X(UPGRADE)       /* a sharer asks to write; if it has lost its copy, it is a FETCH_W */      \
+    X(OP_R)          /* an access that the home carries out, also for its own threads: a read */ \
+    X(OP_W)          /* a write */                                                               \
+    X(OP_A)          /* an operation */                                                          \
+    X(OP_A_OTHER)    /* the same, with another operator than that of H_O */                      \
+    /* at the home: answers */                                                                   \
+    X(ACK)           /* the cache has nothing left */                                            \
+    X(WB)            /* the cache writes elements back */                                        \
+    X(WB_KEEP)       /* the same, and continues to read */                                       \
+    X(WB_O)          /* the cache writes its contribution back */                                \
+    /* at both sides */                                                                          \
+    X(QUIET)         /* threads here have left */                                                \
+    /* at the home */                                                                            \
+    X(ALL_IN)        /* all answers and QUIET have arrived */                                    \
+    /* at the cache */                                                                           \
+    X(NEED_R)        /* a thread here needs the chunk to read */                                 \
+    X(NEED_W)        /* to write */                                                              \
+    X(NEED_O)        /* to combine */                                                            \
+    X(EVICT)         /* the cache line is needed for another chunk */                            \
+    X(GIVE)          /* the home wants the chunk back */                                         \
+    X(LEND)          /* the home wants the elements, and the cache may continue to read */       \
+    X(DATA_R)        /* the line is filled, to read */                                           \
+    X(DATA_W)        /* the line is filled, to write */                                          \
+    X(GRANT_W)       /* a sharer may write */                                                    \
+    X(GRANT_O)       /* the cache may combine */                                                 \
+    X(WB_ACK)        /* what was written back has arrived */
 /* clang-format on */
 
-/* In the order in which they are carried out. QUIESCE, QUIESCE_WRITES: no new accesses (writes) of
- * threads here; QUIET when those under way have ended, pins too; counted as one answer at the home.
- * COUNT: one answer less to wait for. STORE: what came is the chunk's contents. KEEP: operands are
- * kept. MERGE: all kept operands are brought into the elements. GIVE_*, LEND_OWNER: sent, each an
- * answer to wait for. DROP: whom it is from is no sharer, operator or owner any more; JOIN: is a
- * sharer. OPEN_*: what threads here may do now. ADD, OWN: the requester becomes sharer or operator,
- * owner. SET_OP: the request's operator. SEND_*: to the requester, or to the home. EXEC: the first
- * request's access is carried out. SERVE: the first request is looked at again in the new state.
- * NEXT: it is done, the next is looked at. RUN: accesses of threads that wait for the line are
- * carried out as far as may be. FREE: the line is. */
+/* In the order in which they are carried out. */
 /* clang-format off */
-#define PGASI_ARRAY_ACTIONS(X)                                                                  \
-    X(QUIESCE) X(QUIESCE_WRITES) X(STORE) X(KEEP) X(MERGE) X(DROP) X(JOIN) X(GIVE_ALL)          \
-    X(GIVE_OTHERS) X(GIVE_OWNER) X(LEND_OWNER) X(SET_OP) X(OWN) X(ADD) X(OPEN_ALL)              \
-    X(OPEN_READ) X(OPEN_OPERATE) X(SEND_DATA_R) X(SEND_DATA_W) X(SEND_GRANT_W) X(SEND_GRANT_O)  \
-    X(SEND_WB_ACK) X(SEND_FETCH_R) X(SEND_FETCH_W) X(SEND_FETCH_O) X(SEND_UPGRADE) X(SEND_ACK)  \
-    X(SEND_WB) X(SEND_WB_KEEP) X(SEND_WB_O) X(COUNT) X(EXEC) X(RUN) X(FREE) X(SERVE) X(NEXT)
+#define PGASI_ARRAY_ACTIONS(X)                                                                     \
+    /* at both sides; at the home each of these two counts as one answer to wait for */            \
+    X(QUIESCE)        /* threads here leave: no new accesses; QUIET follows, after pins too */     \
+    X(QUIESCE_WRITES) /* writers here leave */                                                     \
+    /* at the home */                                                                              \
+    X(STORE)          /* the elements that arrived are the chunk's contents */                     \
+    X(KEEP)           /* the contribution that arrived is kept */                                  \
+    X(MERGE)          /* all kept contributions are merged into the elements */                    \
+    X(DROP)           /* the source is no sharer, operator or owner any more */                    \
+    X(JOIN)           /* the source is a sharer */                                                 \
+    X(GIVE_ALL)       /* GIVE is sent to all sharers or operators, each an answer to wait for */   \
+    X(GIVE_OTHERS)    /* the same, but for the requester */                                        \
+    X(GIVE_OWNER)     /* GIVE is sent to the owner, an answer to wait for */                       \
+    X(LEND_OWNER)     /* LEND is sent to the owner, an answer to wait for */                       \
+    X(SET_OP)         /* the request's operator becomes the chunk's */                             \
+    X(OWN)            /* the requester becomes the owner */                                        \
+    X(ADD)            /* the requester becomes a sharer or operator */                             \
+    /* at both sides */                                                                            \
+    X(OPEN_ALL)       /* threads here may do everything */                                         \
+    X(OPEN_READ)      /* threads here may read */                                                  \
+    X(OPEN_OPERATE)   /* threads here may combine */                                               \
+    /* messages to the requester */                                                                \
+    X(SEND_DATA_R)                                                                                 \
+    X(SEND_DATA_W)                                                                                 \
+    X(SEND_GRANT_W)                                                                                \
+    X(SEND_GRANT_O)                                                                                \
+    X(SEND_WB_ACK)                                                                                 \
+    /* messages to the home */                                                                     \
+    X(SEND_FETCH_R)                                                                                \
+    X(SEND_FETCH_W)                                                                                \
+    X(SEND_FETCH_O)                                                                                \
+    X(SEND_UPGRADE)                                                                                \
+    X(SEND_ACK)                                                                                    \
+    X(SEND_WB)                                                                                     \
+    X(SEND_WB_KEEP)                                                                                \
+    X(SEND_WB_O)                                                                                   \
+    /* at the home */                                                                              \
+    X(COUNT)          /* one answer less to wait for */                                            \
+    X(EXEC)           /* the first request's access is carried out */                              \
+    /* at the cache */                                                                             \
+    X(RUN)            /* accesses that wait for the line are carried out, while it permits them */ \
+    X(FREE)           /* the line is free */                                                       \
+    /* at the home */                                                                              \
+    X(SERVE)          /* the first request is looked at again, in the new state */                 \
+    X(NEXT)           /* the first request is done, and the next is looked at */
 /* clang-format on */
 
 #define PGASI_ARRAY_NAME_STATE(name)  PGASI_##name,
@@ -84,18 +149,20 @@ typedef enum {
     PGASI_ARRAY_ACTIONS(PGASI_ARRAY_NAME_ACTION) PGASI_ARRAY_N_ACTIONS
 } pgasi_array_action_t;
 
-/** A transition: actions is a set, bit PGASI_A_x, carried out in ascending order. */
+#define PGASI_ARRAY_BIT(action) (UINT64_C(1) << PGASI_A_##action)
+#define PGASI_ARRAY_QUIESCES    (PGASI_ARRAY_BIT(QUIESCE) | PGASI_ARRAY_BIT(QUIESCE_WRITES))
+
+/** A transition. actions is a set of PGASI_ARRAY_BIT(x), carried out in ascending order. */
 typedef struct {
-    uint8_t known; /* 0: such an event cannot happen in that state */
+    uint8_t known; /* 0: the event cannot happen in that state */
     uint8_t next;
     uint64_t actions;
 } pgasi_array_step_t;
 
-/** What the event does in the state. known is 0 if it cannot happen. */
+/** What an event does in a state. */
 const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event);
 
-/** Requests wait, in order, while a home is in such a state. (In Z and Y the first is served at
- *  once.) */
+/** Whether requests at the home wait in this state. (In Z and Y the first is served at once.) */
 static inline int pgasi_array_is_transit(pgasi_array_state_t state)
 {
     return state > PGASI_H_O && state < PGASI_H_Z;

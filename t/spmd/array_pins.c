@@ -450,7 +450,7 @@ static void pin_after_another(int who, void *arg)
     if (far_chunk(arg, (uint64_t)who, &i) && who == 0) {
         BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin));
         __atomic_store_n(&n_taken, 1, __ATOMIC_RELEASE);
-        while (!__atomic_load_n(&pgasi_array_of(arg)->want_line, __ATOMIC_RELAXED) &&
+        while (!__atomic_load_n(&pgasi_array_of(arg)->want_line.first, __ATOMIC_RELAXED) &&
                !__atomic_load_n(&n_ended, __ATOMIC_ACQUIRE))
             crew_serve();
         crew_judge(n_ended == 0, "a pin ended that had no line");
