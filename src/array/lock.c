@@ -1,14 +1,14 @@
-/* Locks of elements: the home keeps the queue (lock_queue.c), requests and answers are calls.
+/* Locks of elements: the home keeps the queue (lock_queue.c); requests and answers are calls.
  *
- * Each rank knows what its threads have. So a lock that a thread has already, and one that it does
- * not have, are noticed without a message, and giving back needs no answer. At home the queue
- * belongs to whoever has the receive lock: handlers, and threads of the rank that are serving, who
- * need no message.
+ * Each rank records the locks of its own threads. So a thread that asks for a lock that it has, or
+ * releases one that it does not have, is refused without a message, and a release needs no answer.
+ * The queue at the home is used while serving: by handlers, and by threads of the home, which need
+ * no message.
  *
- * As for other locks (object/lock.c), a thread waits for one at a time, so its slot names the place
- * where the answer goes, and a number tells answers to this request from late ones. Every request
- * is answered once; one that is taken back after a time-out with that, unless the lock was on its
- * way. A request of a rank that died is ignored, whenever it comes. */
+ * As with other locks (object/lock.c), a thread waits for one lock at a time. So its slot says
+ * where the answer goes, and a number distinguishes the answer to its last request from late
+ * ones. Every request is answered once. A request that is cancelled after a time-out is answered
+ * with that, unless the lock was on its way. Requests of dead ranks are ignored. */
 #include "array/lock.h"
 
 #include <pthread.h>
@@ -39,107 +39,109 @@ typedef struct {
     uint32_t unused;
 } message_t;
 
-/* ---- what threads of this rank have ---- */
+/* ---- locks of this rank's threads ---- */
 
 typedef struct {
     uint64_t index;
-    uint32_t array; /* + 1; 0: empty */
+    uint32_t array; /* the array's number + 1; 0: empty */
     uint32_t slot;
 } held_t;
 
-static held_t *held; /* open addressing, at most half full */
-static uint64_t n_held, held_room;
-static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock;
+    held_t *at; /* [room], open addressing, at most half full */
+    uint64_t n, room;
+} held = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static uint64_t first_place(const held_t *h)
+static uint64_t first_position(const held_t *h)
 {
-    return pgasi_hash_combine((uint64_t)h->array << 32 | h->slot, h->index) & (held_room - 1);
+    return pgasi_hash_combine((uint64_t)h->array << 32 | h->slot, h->index) & (held.room - 1);
 }
 
-/* Where it stands, or the empty place where it belongs. */
-static held_t *place_of(const held_t *h)
+/* The position of the lock, or the empty position where it belongs. */
+static held_t *position_of(const held_t *h)
 {
-    uint64_t i = first_place(h);
-    while (held[i].array &&
-           (held[i].index != h->index || held[i].array != h->array || held[i].slot != h->slot))
-        i = (i + 1) & (held_room - 1);
-    return &held[i];
+    uint64_t i = first_position(h);
+    while (held.at[i].array && (held.at[i].index != h->index || held.at[i].array != h->array ||
+                                held.at[i].slot != h->slot))
+        i = (i + 1) & (held.room - 1);
+    return &held.at[i];
 }
 
 static bool make_room(void)
 {
-    if (2 * (n_held + 1) <= held_room)
+    if (2 * (held.n + 1) <= held.room)
         return true;
-    held_t *old = held;
-    uint64_t n_old = held_room, room = held_room ? 2 * held_room : 64;
+    held_t *old = held.at;
+    uint64_t n_old = held.room, room = held.room ? 2 * held.room : 64;
     held_t *wide = calloc(room, sizeof *wide);
     if (!wide)
         return false;
-    held = wide;
-    held_room = room;
+    held.at = wide;
+    held.room = room;
     for (uint64_t i = 0; i < n_old; i++)
         if (old[i].array)
-            *place_of(&old[i]) = old[i];
+            *position_of(&old[i]) = old[i];
     free(old);
     return true;
 }
 
 static pgas_status_t remember(const held_t *h)
 {
-    pthread_mutex_lock(&held_lock);
+    pthread_mutex_lock(&held.lock);
     pgas_status_t status = make_room() ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    held_t *at = status == PGAS_OK ? place_of(h) : NULL;
+    held_t *at = status == PGAS_OK ? position_of(h) : NULL;
     if (at && at->array)
         status = PGAS_ERR_DEADLOCK;
     else if (at) {
         *at = *h;
-        n_held++;
+        held.n++;
     }
-    pthread_mutex_unlock(&held_lock);
+    pthread_mutex_unlock(&held.lock);
     return status;
 }
 
-/* What was stored behind the hole because its place was taken moves up, so that look-ups may end at
- * an empty place. */
+/* Moves up entries that were stored behind the hole because their position was taken. So a
+ * search may end at an empty position. */
 static void close_hole(uint64_t hole)
 {
-    uint64_t mask = held_room - 1;
-    for (uint64_t i = (hole + 1) & mask; held[i].array; i = (i + 1) & mask) {
-        if (((i - first_place(&held[i])) & mask) >= ((i - hole) & mask)) {
-            held[hole] = held[i];
+    uint64_t mask = held.room - 1;
+    for (uint64_t i = (hole + 1) & mask; held.at[i].array; i = (i + 1) & mask) {
+        if (((i - first_position(&held.at[i])) & mask) >= ((i - hole) & mask)) {
+            held.at[hole] = held.at[i];
             hole = i;
         }
     }
-    held[hole].array = 0;
+    held.at[hole].array = 0;
 }
 
 static bool forget(const held_t *h)
 {
-    pthread_mutex_lock(&held_lock);
-    held_t *at = n_held ? place_of(h) : NULL;
+    pthread_mutex_lock(&held.lock);
+    held_t *at = held.n ? position_of(h) : NULL;
     bool found = at && at->array;
     if (found) {
-        close_hole((uint64_t)(at - held));
-        n_held--;
+        close_hole((uint64_t)(at - held.at));
+        held.n--;
     }
-    pthread_mutex_unlock(&held_lock);
+    pthread_mutex_unlock(&held.lock);
     return found;
 }
 
 bool pgasi_array_locks_held(uint32_t array, uint64_t *element_p)
 {
     bool found = false;
-    pthread_mutex_lock(&held_lock);
-    for (uint64_t i = 0; i < held_room && !found; i++) {
-        found = held[i].array == array + 1;
+    pthread_mutex_lock(&held.lock);
+    for (uint64_t i = 0; i < held.room && !found; i++) {
+        found = held.at[i].array == array + 1;
         if (found)
-            *element_p = held[i].index;
+            *element_p = held.at[i].index;
     }
-    pthread_mutex_unlock(&held_lock);
+    pthread_mutex_unlock(&held.lock);
     return found;
 }
 
-/* ---- who waits ---- */
+/* ---- threads that wait ---- */
 
 typedef struct {
     PGASI_ALIGNED(64) int32_t state; /* PGAS_INPROGRESS, or the answer */
@@ -147,11 +149,15 @@ typedef struct {
     int home;
 } wait_t;
 
-static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
+static struct {
+    wait_t *wait;                   /* [PGAS_THREADS_MAX] by slot */
+    pgasi_array_lock_queue_t queue; /* of the home; serving */
+    uint32_t looks_left;            /* own requests before each of which the home polls */
+} locks;
 
 static void take_answer(int slot, uint32_t number, int home, pgas_status_t status)
 {
-    wait_t *w = &waits[slot];
+    wait_t *w = &locks.wait[slot];
     if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != number ||
         w->home != home)
         return;
@@ -165,28 +171,31 @@ static void take_answer(int slot, uint32_t number, int home, pgas_status_t statu
 static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 {
     int rank = pgas_thread_rank(r->who), slot = pgas_thread_slot(r->who);
-    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)slot,
-                    ANSWER,   r->writes, (int16_t)status,    0 };
+    message_t m = { .index = r->index,
+                    .number = r->number,
+                    .array = (uint16_t)r->array,
+                    .slot = (uint16_t)slot,
+                    .op = ANSWER,
+                    .writes = r->writes,
+                    .status = (int16_t)status };
     if (rank == pgasi_boot.rank)
         take_answer(slot, r->number, rank, status);
     else
         pgasi_sendq_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
 }
 
-static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
-
-/* An own request needs no message, so it would overtake requests of other ranks that have arrived
- * but are not handled yet. The rank polls before every LOOK_EVERY-th of its own requests. After a
- * request of another rank it polls before each of its next LOOKS requests. */
+/* A request of the home's own threads needs no message. So it would overtake requests of other
+ * ranks that have arrived and are not handled yet. The home polls before every LOOK_EVERY-th of
+ * its own requests. After a request of another rank it polls before each of its next LOOKS
+ * requests. */
 enum { LOOK_EVERY = 64, LOOKS = 64 };
-static uint32_t looks_left;
 
 static bool look_is_due(void)
 {
     static __thread uint32_t n_unlooked;
-    uint32_t left = __atomic_load_n(&looks_left, __ATOMIC_RELAXED);
+    uint32_t left = __atomic_load_n(&locks.looks_left, __ATOMIC_RELAXED);
     if (left > 0)
-        __atomic_store_n(&looks_left, left - 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&locks.looks_left, left - 1, __ATOMIC_RELAXED);
     return left > 0 || ++n_unlooked % LOOK_EVERY == 0;
 }
 
@@ -201,14 +210,14 @@ static void tell_stray(const pgasi_array_lock_request_t *r)
     told = true;
 }
 
-/* Serving. The answer, or PGAS_INPROGRESS: it follows, or there is none. */
+/* Serving. @return the answer, or PGAS_INPROGRESS: the answer follows, or there is none. */
 static pgas_status_t carry_out(int op, const pgasi_array_lock_request_t *r)
 {
     if (op == CANCEL)
-        return pgasi_array_lock_cancel(&queue, r) ? PGAS_ERR_TIMEOUT : PGAS_INPROGRESS;
+        return pgasi_array_lock_cancel(&locks.queue, r) ? PGAS_ERR_TIMEOUT : PGAS_INPROGRESS;
     if (op != RELEASE)
-        return pgasi_array_lock_want(&queue, r, op == TRY);
-    if (!pgasi_array_lock_release(&queue, r->array, r->index, r->who))
+        return pgasi_array_lock_want(&locks.queue, r, op == TRY);
+    if (!pgasi_array_lock_release(&locks.queue, r->array, r->index, r->who))
         tell_stray(r);
     return PGAS_INPROGRESS;
 }
@@ -227,24 +236,29 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
         take_answer(m.slot, m.number, rank, (pgas_status_t)m.status);
         return;
     }
-    pgasi_array_lock_request_t r = { m.index, m.array, m.number, pgas_thread_make(rank, m.slot),
-                                     m.writes != 0 };
+    pgasi_array_lock_request_t r = { .index = m.index,
+                                     .array = m.array,
+                                     .number = m.number,
+                                     .who = pgas_thread_make(rank, m.slot),
+                                     .writes = m.writes != 0 };
     if (m.op == ACQUIRE)
-        __atomic_store_n(&looks_left, LOOKS, __ATOMIC_RELAXED);
+        __atomic_store_n(&locks.looks_left, LOOKS, __ATOMIC_RELAXED);
     pgas_status_t status = carry_out(m.op, &r);
     if (status != PGAS_INPROGRESS)
         answer(&r, status);
 }
 
-/* ---- who asks ---- */
+/* ---- requests ---- */
 
-/* PGAS_OK: sent. At the own rank the answer. */
+/* @return PGAS_OK: the request is sent, or the own home has answered it. */
 static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
 {
-    message_t m = {
-        r->index, r->number, (uint16_t)r->array, (uint16_t)pgasi_self.slot, (uint8_t)op, r->writes,
-        0,        0
-    };
+    message_t m = { .index = r->index,
+                    .number = r->number,
+                    .array = (uint16_t)r->array,
+                    .slot = (uint16_t)pgasi_self.slot,
+                    .op = (uint8_t)op,
+                    .writes = r->writes };
     if (home != pgasi_boot.rank)
         return pgasi_sendq_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGAS_FULL_WAIT);
     pgasi_path_state_t before = pgasi_serve_begin();
@@ -255,7 +269,7 @@ static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
     return PGAS_OK;
 }
 
-/* Until the answer is there, the time is over or the array is of no use any more. */
+/* Waits until the answer arrives, the time is over, or a rank of the array's team has died. */
 static pgas_status_t wait_for_answer(const pgasi_array_t *a, wait_t *mine, uint64_t limit)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -278,7 +292,7 @@ static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, 
                          int64_t timeout_us)
 {
     uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_wait_limit(timeout_us);
-    wait_t *mine = &waits[pgasi_self.slot];
+    wait_t *mine = &locks.wait[pgasi_self.slot];
     if (home == pgasi_boot.rank && timeout_us != 0 && look_is_due())
         pgasi_progress();
     r->number = ++mine->number;
@@ -293,7 +307,8 @@ static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, 
         if (status == PGAS_OK)
             status = wait_for_answer(a, mine, UINT64_MAX);
     }
-    __atomic_store_n(&mine->state, PGAS_ERR_INVALID, __ATOMIC_RELAXED); /* what comes now is late */
+    __atomic_store_n(&mine->state, PGAS_ERR_INVALID,
+                     __ATOMIC_RELAXED); /* answers that arrive from now on are late */
     return status;
 }
 
@@ -312,6 +327,19 @@ static int home_of(const pgasi_array_t *a, uint64_t i)
     return a->global[pgasi_array_home_of(&a->map, i)];
 }
 
+static held_t own_lock(const pgasi_array_t *a, uint64_t i)
+{
+    return (held_t){ .index = i, .array = a->id + 1, .slot = (uint32_t)pgasi_self.slot };
+}
+
+static pgasi_array_lock_request_t own_request(const pgasi_array_t *a, uint64_t i, bool writes)
+{
+    return (pgasi_array_lock_request_t){ .index = i,
+                                         .array = a->id,
+                                         .who = pgas_thread_make(pgasi_boot.rank, pgasi_self.slot),
+                                         .writes = writes };
+}
+
 static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64_t timeout_us)
 {
     pgas_status_t status = check(array, i);
@@ -320,9 +348,8 @@ static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64
     const pgasi_array_t *a = pgasi_array_of(array);
     if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
         return PGAS_ERR_PEER;
-    held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
-    pgasi_array_lock_request_t r = { i, a->id, 0,
-                                     pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), writes };
+    held_t h = own_lock(a, i);
+    pgasi_array_lock_request_t r = own_request(a, i, writes);
     status = remember(&h);
     if (status != PGAS_OK)
         return status;
@@ -332,7 +359,7 @@ static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64
     return status;
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
 pgas_status_t pgas_array_rlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us)
 {
@@ -350,49 +377,49 @@ pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i)
     if (status != PGAS_OK)
         return status;
     const pgasi_array_t *a = pgasi_array_of(array);
-    held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
-    pgasi_array_lock_request_t r = { i, a->id, 0,
-                                     pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), false };
+    held_t h = own_lock(a, i);
+    pgasi_array_lock_request_t r = own_request(a, i, false);
     return forget(&h) ? send(home_of(a, i), RELEASE, &r) : PGAS_ERR_INVALID;
 }
 
-/* ---- ends ---- */
+/* ---- start and end ---- */
 
 void pgasi_array_locks_end(const pgasi_array_t *a)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     for (bool some = true; some; some = some && !pgasi_array_is_broken(a)) {
         pgasi_path_state_t before = pgasi_serve_begin();
-        some = pgasi_array_lock_in_use(&queue, a->id);
+        some = pgasi_array_lock_in_use(&locks.queue, a->id);
         pgasi_serve_end(before);
         if (some)
             pgasi_wait_step(&w);
     }
     pgasi_wait_end(&w);
     pgasi_path_state_t before = pgasi_serve_begin();
-    pgasi_array_lock_forget(&queue, a->id);
+    pgasi_array_lock_forget(&locks.queue, a->id);
     pgasi_serve_end(before);
 }
 
 static void drop_dead(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin();
-    pgasi_array_lock_drop_rank(&queue, rank);
+    pgasi_array_lock_drop_rank(&locks.queue, rank);
     pgasi_serve_end(before);
 }
 
 pgas_status_t pgasi_array_locks_start(void)
 {
-    if (!waits)
-        waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
-    if (!waits)
+    if (!locks.wait)
+        locks.wait = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *locks.wait);
+    if (!locks.wait)
         return PGAS_ERR_NO_MEMORY;
-    pgasi_array_lock_clear(&queue);
-    pthread_mutex_lock(&held_lock);
-    free(held);
-    held = NULL;
-    n_held = held_room = 0;
-    pthread_mutex_unlock(&held_lock);
+    locks.queue.tell = answer;
+    pgasi_array_lock_clear(&locks.queue);
+    pthread_mutex_lock(&held.lock);
+    free(held.at);
+    held.at = NULL;
+    held.n = held.room = 0;
+    pthread_mutex_unlock(&held.lock);
     pgasi_handler_set_internal(PGASI_DESC_ARRAY_LOCK, on_message);
     pgasi_hooks.death_settled[PGASI_LAYER_ARRAY] = drop_dead;
     return PGAS_OK;

@@ -6,17 +6,17 @@
 #include <stdint.h>
 #include "array/array.h"
 
-/** Ready for requests, also of other ranks: once a job, before its first array is made. What an
- *  earlier job has left goes. */
+/** Prepares for requests, also of other ranks. Called once a job, before its first array is
+ *  made. Frees what an earlier job has left. */
 pgas_status_t pgasi_array_locks_start(void);
 
-/** Whether a thread of this rank has a lock of the array with this id, or waits for one;
- *  *element_p: of which element. */
+/** Whether a thread of this rank has a lock of the array with this number, or waits for one.
+ *  *element_p: the element. */
 bool pgasi_array_locks_held(uint32_t array, uint64_t *element_p);
 
-/** No rank has a lock any more: waits until all have come back to this home, for they may still be
- *  on their way. Nothing is left of the array then; the same if a rank of its team has died,
- *  without the wait. */
+/** Waits until all locks of the array have come back to this home, since releases may still be
+ *  on their way, and forgets the array. No rank has a lock any more. If a rank of the team has
+ *  died it does not wait. */
 void pgasi_array_locks_end(const pgasi_array_t *a);
 
 #endif

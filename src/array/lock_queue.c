@@ -1,5 +1,5 @@
-/* Queues of elements' locks: see lock_queue.h. A hash table with chains; an uncontended lock is two
- * small blocks from malloc. */
+/* Queues of element locks: see lock_queue.h. A hash table with chains. A lock that no other
+ * thread wants is two small blocks from malloc. */
 #include "array/lock_queue.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static uint64_t bucket_of(const pgasi_array_lock_queue_t *q, uint32_t array, uin
     return pgasi_hash_combine(array, index) & (q->n_buckets - 1);
 }
 
-static entry_t **place_of(const pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index)
+static entry_t **find_entry(const pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index)
 {
     entry_t **at = &q->bucket[bucket_of(q, array, index)];
     while (*at && ((*at)->index != index || (*at)->array != array))
@@ -32,7 +32,7 @@ static entry_t **place_of(const pgasi_array_lock_queue_t *q, uint32_t array, uin
     return at;
 }
 
-/* As many buckets as entries, as far as there is memory. */
+/* Keeps as many buckets as entries, as far as there is memory. */
 static bool make_room(pgasi_array_lock_queue_t *q)
 {
     if (q->n < q->n_buckets)
@@ -59,7 +59,7 @@ static entry_t *find_or_make(pgasi_array_lock_queue_t *q, const pgasi_array_lock
 {
     if (!make_room(q))
         return NULL;
-    entry_t **at = place_of(q, r->array, r->index);
+    entry_t **at = find_entry(q, r->array, r->index);
     if (*at || !(*at = malloc(sizeof **at)))
         return *at;
     **at = (entry_t){ .index = r->index, .array = r->array };
@@ -88,7 +88,11 @@ static bool is_free_for(const entry_t *e, bool writes)
 static void report(const pgasi_array_lock_queue_t *q, const entry_t *e, const pgasi_waiter_t *w,
                    pgas_status_t status)
 {
-    pgasi_array_lock_request_t request = { e->index, e->array, w->number, w->thread, w->writes };
+    pgasi_array_lock_request_t request = { .index = e->index,
+                                           .array = e->array,
+                                           .number = w->number,
+                                           .who = w->thread,
+                                           .writes = w->writes };
     q->tell(&request, status);
 }
 
@@ -109,7 +113,7 @@ static void refuse_all(const pgasi_array_lock_queue_t *q, entry_t *e)
     }
 }
 
-/* ---- what happens ---- */
+/* ---- requests ---- */
 
 pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
                                     const pgasi_array_lock_request_t *request, bool tries)
@@ -123,7 +127,7 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
     pgas_status_t status = pgasi_waiters_add(now ? &e->holders : &e->waiters, request->who,
                                              request->number, request->writes);
     if (status != PGAS_OK) {
-        remove_if_empty(q, place_of(q, request->array, request->index));
+        remove_if_empty(q, find_entry(q, request->array, request->index));
         return status;
     }
     return now ? PGAS_OK : PGAS_INPROGRESS;
@@ -132,7 +136,7 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
 bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
                               pgas_thread_t who)
 {
-    entry_t **at = q->n ? place_of(q, array, index) : NULL;
+    entry_t **at = q->n ? find_entry(q, array, index) : NULL;
     if (!at || !*at || !pgasi_waiters_remove_thread(&(*at)->holders, who))
         return false;
     admit(q, *at);
@@ -142,10 +146,11 @@ bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint6
 
 bool pgasi_array_lock_cancel(pgasi_array_lock_queue_t *q, const pgasi_array_lock_request_t *request)
 {
-    entry_t **at = q->n ? place_of(q, request->array, request->index) : NULL, *e = at ? *at : NULL;
+    entry_t **at = q->n ? find_entry(q, request->array, request->index) : NULL,
+            *e = at ? *at : NULL;
     if (!e || !pgasi_waiters_remove(&e->waiters, request->who, request->number))
         return false;
-    admit(q, e); /* it may have been the writer that kept readers behind it out */
+    admit(q, e); /* the request may have been the writer that kept later readers out */
     return true;
 }
 

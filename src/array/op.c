@@ -1,10 +1,12 @@
-/* Operators. A number is found without a lock: those of the built-in ones index a table, those of
- * the program's, which are hashes of their names with the top bit set, a table of open addressing
- * that is at most half full and never loses an entry. Chunks of operands are combined in loops that
- * vectorise; only the program's own operators are called for each element.
+/* Operators. Looking up a number takes no lock. Numbers of built-in operators index a table.
+ * Numbers of the program's operators are hashes of their names with the top bit set. They are in a
+ * table of open addressing that is at most half full and never loses an entry.
  *
- * Sums of signed integers wrap around. The identity of a floating-point sum is -0.0: adding 0.0
- * would turn -0.0 into 0.0. */
+ * Contributions are combined in loops that vectorise. Only the program's own operators are called
+ * for each element.
+ *
+ * Sums of signed integers wrap around. The identity of a floating-point sum is -0.0, because
+ * adding 0.0 would turn -0.0 into 0.0. */
 #include "array/op.h"
 
 #include <math.h>
@@ -16,7 +18,7 @@
 #include "base/hash.h"
 
 #ifndef __clang__
-/* at -O2 loops of unknown length are left as they are */
+/* at -O2 the compiler does not vectorise loops of unknown length */
 #pragma GCC optimize("vect-cost-model=dynamic")
 #endif
 
@@ -24,17 +26,18 @@
 #define OPS_MAX    256
 #define SLOTS      (2 * OPS_MAX)
 #define BYTES_MAX  65536
-/* what is copied from while an identity is filled in stays in the nearest cache */
+/* the source of each copy stays in the nearest cache while an identity is filled in */
 #define BLOCK_BYTES 4096
 
 typedef struct {
     PGASI_ALIGNED(16) pgas_array_op_def_t def;
-    void (*run)(void *to, const void *from, uint64_t n); /* NULL: combine, one by one */
+    void (*run)(void *to, const void *from,
+                uint64_t n); /* NULL: combine is called for each element */
     uint32_t number;
-    char *name; /* behind it, as the identity is */
+    char *name; /* follows the structure in memory, as the identity does */
 } op_t;
 
-/* ---- built-in ---- */
+/* ---- built-in operators ---- */
 
 #define DEFINE(kind, tag, T, neutral, value)                               \
     static const T neutral_##kind##_##tag = (neutral);                     \
@@ -76,44 +79,55 @@ DEFINE_INTEGER(I64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 DEFINE_ORDERED(F32, float, float, -0.0f, -INFINITY, INFINITY)
 DEFINE_ORDERED(F64, double, double, -0.0, -INFINITY, INFINITY)
 
-#define ENTRY(K, kind, tag, T)                                                          \
-    [PGAS_ARRAY_##K##_##                                                                \
-        tag] = { { sizeof(T), sizeof(T), &neutral_##kind##_##tag, kind##_##tag, NULL }, \
-                 run_##kind##_##tag,                                                    \
-                 PGAS_ARRAY_##K##_##tag,                                                \
-                 NULL },
-#define ENTRIES_ORDERED(tag, T) \
-    ENTRY(ADD, add, tag, T) ENTRY(MIN, min, tag, T) ENTRY(MAX, max, tag, T)
-#define ENTRIES_INTEGER(tag, T) \
-    ENTRIES_ORDERED(tag, T) ENTRY(AND, and, tag, T) ENTRY(OR, or, tag, T) ENTRY(XOR, xor, tag, T)
+/* clang-format off */
+#define BUILT_IN(K, kind, tag, T)                                                          \
+    [PGAS_ARRAY_##K##_##tag] = {                                                           \
+        .def = { sizeof(T), sizeof(T), &neutral_##kind##_##tag, kind##_##tag, NULL },      \
+        .run = run_##kind##_##tag,                                                         \
+        .number = PGAS_ARRAY_##K##_##tag                                                   \
+    },
+#define BUILT_IN_ORDERED(tag, T) \
+    BUILT_IN(ADD, add, tag, T) BUILT_IN(MIN, min, tag, T) BUILT_IN(MAX, max, tag, T)
+#define BUILT_IN_INTEGER(tag, T) \
+    BUILT_IN_ORDERED(tag, T) \
+    BUILT_IN(AND, and, tag, T) BUILT_IN(OR, or, tag, T) BUILT_IN(XOR, xor, tag, T)
 static const op_t built_in[PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0)] = {
-    ENTRIES_INTEGER(U8, uint8_t) ENTRIES_INTEGER(U16, uint16_t) ENTRIES_INTEGER(U32, uint32_t)
-        ENTRIES_INTEGER(U64, uint64_t) ENTRIES_INTEGER(I8, int8_t) ENTRIES_INTEGER(I16, int16_t)
-            ENTRIES_INTEGER(I32, int32_t) ENTRIES_INTEGER(I64, int64_t) ENTRIES_ORDERED(F32, float)
-                ENTRIES_ORDERED(F64, double)
+    BUILT_IN_INTEGER(U8, uint8_t)
+    BUILT_IN_INTEGER(U16, uint16_t)
+    BUILT_IN_INTEGER(U32, uint32_t)
+    BUILT_IN_INTEGER(U64, uint64_t)
+    BUILT_IN_INTEGER(I8, int8_t)
+    BUILT_IN_INTEGER(I16, int16_t)
+    BUILT_IN_INTEGER(I32, int32_t)
+    BUILT_IN_INTEGER(I64, int64_t)
+    BUILT_IN_ORDERED(F32, float)
+    BUILT_IN_ORDERED(F64, double)
 };
+/* clang-format on */
 
-/* ---- registered ---- */
+/* ---- operators of the program ---- */
 
-static op_t *registered[SLOTS]; /* from the slot that the number gives, to the first empty one */
-static int n_registered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock;
+    op_t *at[SLOTS]; /* from the slot that the number gives, to the first empty slot */
+    int n;
+} registered = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Where the operator stands, or the empty place where it belongs. */
-static op_t **place_of(uint32_t number)
+/* The slot of the operator, or the empty slot where it belongs. */
+static op_t **slot_of(uint32_t number)
 {
-    uint32_t i = number % SLOTS;
-    for (const op_t *op;
-         (op = __atomic_load_n(&registered[i], __ATOMIC_ACQUIRE)) && op->number != number;)
-        i = (i + 1) % SLOTS;
-    return &registered[i];
+    for (uint32_t i = number % SLOTS;; i = (i + 1) % SLOTS) {
+        const op_t *op = __atomic_load_n(&registered.at[i], __ATOMIC_ACQUIRE);
+        if (!op || op->number == number)
+            return &registered.at[i];
+    }
 }
 
 const pgas_array_op_def_t *pgasi_array_op_find(pgas_array_op_t op)
 {
     if (op < PGASI_ARRAY_LENGTH(built_in))
         return built_in[op].def.combine ? &built_in[op].def : NULL;
-    const op_t *known = op & REGISTERED ? __atomic_load_n(place_of(op), __ATOMIC_ACQUIRE) : NULL;
+    const op_t *known = op & REGISTERED ? __atomic_load_n(slot_of(op), __ATOMIC_ACQUIRE) : NULL;
     return known ? &known->def : NULL;
 }
 
@@ -152,16 +166,16 @@ static op_t *make(const char *name, const pgas_array_op_def_t *def, uint32_t num
 
 static pgas_status_t add(const char *name, const pgas_array_op_def_t *def, uint32_t number)
 {
-    op_t **place = place_of(number);
-    if (*place)
-        return is_same(*place, name, def) ? PGAS_OK : PGAS_ERR_EXISTS;
-    if (n_registered == OPS_MAX)
+    op_t **slot = slot_of(number);
+    if (*slot)
+        return is_same(*slot, name, def) ? PGAS_OK : PGAS_ERR_EXISTS;
+    if (registered.n == OPS_MAX)
         return PGAS_ERR_LIMIT;
     op_t *op = make(name, def, number);
     if (!op)
         return PGAS_ERR_NO_MEMORY;
-    n_registered++;
-    __atomic_store_n(place, op, __ATOMIC_RELEASE);
+    registered.n++;
+    __atomic_store_n(slot, op, __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
@@ -171,15 +185,15 @@ pgas_status_t pgas_array_op_register(const char *name, const pgas_array_op_def_t
     if (!name || !*name || !def || !op_p || !is_sane(def))
         return PGAS_ERR_INVALID;
     uint32_t number = (uint32_t)pgasi_hash_text(name) | REGISTERED;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&registered.lock);
     pgas_status_t status = add(name, def, number);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&registered.lock);
     if (status == PGAS_OK)
         *op_p = number;
     return status;
 }
 
-/* ---- runs ---- */
+/* ---- many at a time ---- */
 
 static void call_each(void (*fn)(void *to, const void *from), void *to, size_t to_bytes,
                       const void *from, size_t from_bytes, uint64_t n)

@@ -6,21 +6,20 @@
 #include <stdint.h>
 #include "pgas/array.h"
 
-/** The definition behind a number, of a built-in operator or of a registered one; NULL: there is
- *  none. operand_bytes is never 0, merge NULL means combine. Any thread; lives until the process
- *  ends. */
+/** The definition of an operator; NULL: there is none. operand_bytes is never 0. merge NULL
+ *  means combine. Any thread; the definition lives until the process ends. */
 const pgas_array_op_def_t *pgasi_array_op_find(pgas_array_op_t op);
 
-/* Runs take what find gave, not a definition of the caller's; their arrays do not overlap. Those of
- * built-in operators need no alignment. */
+/* These functions take a definition from pgasi_array_op_find, not one of the caller. Their
+ * arrays do not overlap. Arrays of built-in operators need no alignment. */
 
-/** *to[k] is combined with from[k], operands both, for n of them. */
+/** Combines contribution from[k] into contribution to[k], for n of them. */
 void pgasi_array_op_combine_run(const pgas_array_op_def_t *def, void *to, const void *from,
                                 uint64_t n);
-/** Operand k is brought into element k, for n of them. */
+/** Merges contribution k into element k, for n of them. */
 void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems, const void *operands,
                               uint64_t n);
-/** Makes n operands the identity. */
+/** Sets n contributions to the identity. */
 void pgasi_array_op_fill_identity(const pgas_array_op_def_t *def, void *to, uint64_t n);
 
 #endif

@@ -1,11 +1,13 @@
-/* Slots: what tells whether a thread is inside an access.
+/* Slots: whether a thread is inside an access.
  *
- * Every thread has one, in memory of its node, where it says by a plain store that it is inside.
- * Whoever takes entries away changes them, runs a barrier on all processors, and waits until he has
- * seen every slot empty once: a thread that is inside later sees the entry changed. That the slot
- * does not say which chunk makes an access two instructions shorter, and costs nothing, since
- * accesses are a few instructions each. Source: hazard pointers (Michael 2004), asymmetric fences
- * by membarrier(2). */
+ * Every thread has a slot in memory of its node. By a plain store to the slot the thread announces
+ * that it is inside an access. A thread that withdraws mapping entries changes them, runs a barrier
+ * on all processors, and waits until it has seen every slot empty once. A thread that enters later
+ * sees the changed entry.
+ *
+ * The slot does not say which chunk the thread uses. That makes an access two instructions
+ * shorter, and costs nothing, since an access is a few instructions long. Source: hazard
+ * pointers (Michael 2004), asymmetric fences by membarrier(2). */
 #include "array/slots.h"
 
 #include <sched.h>
@@ -19,9 +21,9 @@
 #include "mem/thread.h"
 #include "pgas/mem.h"
 
-#define LOOKS 64 /* at a slot in a row */
+#define LOOKS 64 /* reads of a slot in a row */
 
-#define NO_RIGHTS UINT64_MAX /* fits no entry */
+#define NO_RIGHTS UINT64_MAX /* equals the rights of no mapping entry */
 static uint32_t nowhere;
 #define NO_PATH                                 \
     {                                           \
@@ -38,10 +40,12 @@ typedef struct {
     slot_t slot[N_SLOTS];
 } slots_t;
 
-static slots_t **slots_of; /* by node rank; NULL: it has made no array */
-static slots_t *own_slots;
-static uint64_t slots_epoch;
-static bool is_shared; /* the first thread of this rank knows that it is not alone */
+static struct {
+    slots_t **of; /* by node rank; NULL: the rank has made no array */
+    slots_t *own;
+    uint64_t epoch;
+    bool is_shared; /* the first thread of this rank knows that it is not alone */
+} slots;
 
 static void forget_thread(void)
 {
@@ -59,39 +63,39 @@ bool pgasi_array_thread_known(void)
     return pgas_array_path.read != 0;
 }
 
-/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs
- * are. */
+/* Slots are in the rank's heap and live as long as the library runs, because threads keep the
+ * addresses of theirs. */
 pgas_status_t pgasi_array_slots_start(void)
 {
-    if (slots_epoch == pgasi_epoch)
+    if (slots.epoch == pgasi_epoch)
         return PGAS_OK;
     pgas_gptr_t block;
-    free(slots_of);
-    slots_of = calloc((size_t)pgasi_boot.node_size, sizeof *slots_of);
-    if (!slots_of)
+    free(slots.of);
+    slots.of = calloc((size_t)pgasi_boot.node_size, sizeof *slots.of);
+    if (!slots.of)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = pgas_alloc_local(sizeof(slots_t), &block);
     if (status != PGAS_OK)
         return status;
-    own_slots = pgas_gptr_local(block, sizeof(slots_t));
-    memset(own_slots, 0, sizeof *own_slots);
-    slots_of[pgasi_boot.node_rank] = own_slots;
-    is_shared = false;
+    slots.own = pgas_gptr_local(block, sizeof(slots_t));
+    memset(slots.own, 0, sizeof *slots.own);
+    slots.of[pgasi_boot.node_rank] = slots.own;
+    slots.is_shared = false;
     pgasi_hooks.thread_attached[PGASI_LAYER_ARRAY] = forget_thread; /* of an earlier job */
     pgasi_hooks.thread_detaching[PGASI_LAYER_ARRAY] = forget_at_detach;
     forget_thread();
-    slots_epoch = pgasi_epoch;
+    slots.epoch = pgasi_epoch;
     return PGAS_OK;
 }
 
 void *pgasi_array_slots_own(void)
 {
-    return own_slots;
+    return slots.own;
 }
 
-void pgasi_array_slots_learn(int node_rank, void *slots)
+void pgasi_array_slots_learn(int node_rank, void *of_rank)
 {
-    __atomic_store_n(&slots_of[node_rank], slots, __ATOMIC_RELEASE);
+    __atomic_store_n(&slots.of[node_rank], of_rank, __ATOMIC_RELEASE);
 }
 
 uint32_t pgasi_array_self(void)
@@ -103,19 +107,19 @@ uint32_t pgasi_array_self(void)
 
 bool pgasi_array_is_sole(void)
 {
-    return __atomic_load_n(&own_slots->n_used, __ATOMIC_SEQ_CST) == 1;
+    return __atomic_load_n(&slots.own->n_used, __ATOMIC_SEQ_CST) == 1;
 }
 
 bool pgasi_array_is_alone(bool at_home)
 {
-    /* entries are taken away before: a thread that comes now does not find them */
+    /* entries were withdrawn before: a thread that comes now does not find them */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return pgas_array_path.read && (!at_home || pgasi_boot.node_size == 1) &&
-           __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
+           __atomic_load_n(&slots.own->n_used, __ATOMIC_RELAXED) == 1;
 }
 
-/* Some looks: a thread that makes one access after the other is outside for a moment between
- * them. */
+/* Reads the slot several times, because a thread that makes one access after the other is
+ * outside for a moment between them. */
 static bool has_left(const uint32_t *inside)
 {
     for (int n = 0; n < LOOKS; n++)
@@ -141,7 +145,7 @@ void pgasi_array_let_others_run(uint32_t n)
 
 static bool is_outside(int node_rank)
 {
-    slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
+    slots_t *s = __atomic_load_n(&slots.of[node_rank], __ATOMIC_ACQUIRE);
     uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
     for (uint32_t i = 0; i < n; i++)
         if (!has_left(&s->slot[i].inside))
@@ -160,16 +164,16 @@ bool pgasi_array_all_left(bool at_home)
 }
 
 /* While the rank has one thread, that thread stores to its exclusive chunks without fences, and
- * entries in the table allow reads of them. When this returns, the first thread is outside of any
- * access that began in that mode. Every thread that arrives before it is finished executes it, and
- * none continues while another one is inside. */
+ * the short form of its mapping entries allows reads of them. When this function returns, the
+ * first thread has left every access that began in that mode. Every thread that arrives before
+ * it is finished executes it, and no thread continues while another one is inside. */
 static void end_time_alone(void)
 {
     pgasi_array_second_thread();
     pgasi_wait_heavy_barrier();
     for (uint32_t looks = 1; !is_outside(pgasi_boot.node_rank); looks++)
         pgasi_array_let_others_run(looks);
-    __atomic_store_n(&is_shared, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&slots.is_shared, true, __ATOMIC_RELEASE);
 }
 
 void pgasi_array_thread_start(void)
@@ -178,14 +182,16 @@ void pgasi_array_thread_start(void)
         pgasi_self.slot >= PGAS_THREADS_MAX)
         return;
     uint32_t slot = (uint32_t)pgasi_self.slot,
-             n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
-    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false,
+             n = __atomic_load_n(&slots.own->n_used, __ATOMIC_RELAXED);
+    while (n <= slot && !__atomic_compare_exchange_n(&slots.own->n_used, &n, slot + 1, false,
                                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
-    if (slot > 0 && !__atomic_load_n(&is_shared, __ATOMIC_ACQUIRE))
+    if (slot > 0 && !__atomic_load_n(&slots.is_shared, __ATOMIC_ACQUIRE))
         end_time_alone();
-    uint32_t *inside = &own_slots->slot[slot].inside;
-    pgas_array_path =
-        (pgas_array_path_t){ inside, inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
-                             (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
+    uint32_t *inside = &slots.own->slot[slot].inside;
+    pgas_array_path = (pgas_array_path_t){ .slot = inside,
+                                           .reader = inside,
+                                           .read = PGAS_ARRAY_READ,
+                                           .data = (slot + 1) << 8 | PGAS_ARRAY_DATA,
+                                           .operate = (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
 }

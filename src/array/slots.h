@@ -1,4 +1,4 @@
-/** Threads of this node that use arrays. */
+/** Threads of this node that use arrays, and whether they are inside an access. */
 #ifndef PGASI_ARRAY_SLOTS_H
 #define PGASI_ARRAY_SLOTS_H
 
@@ -6,30 +6,32 @@
 #include <stdint.h>
 #include "pgas/status.h"
 
-/** Makes the slots of this rank, once a job; where they are, and where those of another rank of the
- *  node are. */
+/** Makes the slots of this rank, once a job; their address; records the address of another
+ *  rank's slots. */
 pgas_status_t pgasi_array_slots_start(void);
 void *pgasi_array_slots_own(void);
 void pgasi_array_slots_learn(int node_rank, void *slots);
 
-/** Makes the calling thread known, so that it may use entries; whether it is. */
+/** Makes the calling thread known, so that it may use mapping entries; whether it is known. */
 void pgasi_array_thread_start(void);
 bool pgasi_array_thread_known(void);
 
-/** Who the calling thread is in holds: node rank * 4096 + slot + 1; 0: nobody. */
+/** The calling thread as grants name it: node rank * 4096 + slot + 1; 0: not known. */
 uint32_t pgasi_array_self(void);
-/** Only one thread of this rank uses arrays. */
+/** Whether only one thread of this rank uses arrays. */
 bool pgasi_array_is_sole(void);
-/** Only this thread does, among those of the rank, or (at_home) of the node. Behind a fence. */
+/** Whether this thread is the only one that uses arrays, in its rank or (at_home) on its node.
+ *  Begins with a fence. */
 bool pgasi_array_is_alone(bool at_home);
-/** After a barrier: every thread of the rank, or (at_home) of the node, has been outside of
- *  accesses since then. */
+/** After a barrier: whether every thread of the rank, or (at_home) of the node, has been outside
+ *  of accesses since then. */
 bool pgasi_array_all_left(bool at_home);
 
-/** Ranks of the node that die inside never leave, and never unlock. */
+/** Whether a rank of the node has died. Its threads never leave an access and never unlock. */
 bool pgasi_array_has_died(int node_rank);
-/** In the n-th round of waiting for a thread that is inside, or has a lock: it may be of such a
- *  rank, which without service threads nobody else would notice. */
+/** Lets other threads run, in the n-th round of waiting for a thread that is inside or has a
+ *  lock. From time to time it looks for dead ranks, since without service threads no other code
+ *  would notice that the thread's rank has died. */
 void pgasi_array_let_others_run(uint32_t n);
 
 #endif
