@@ -50,7 +50,7 @@ static void free_array(pgasi_array_t *a)
     free(a);
 }
 
-/* Once a job: what an earlier one has left goes. */
+/* Runs once a job, and frees what an earlier job has left. */
 static pgas_status_t start(void)
 {
     if (started_epoch == pgasi_epoch)
@@ -94,7 +94,7 @@ static void *lines_of(uint64_t n, size_t bytes)
     return calloc(n ? n : 1, bytes);
 }
 
-/* Chunks whose home is on another node. */
+/* The number of chunks whose home is on another node. */
 static uint64_t n_far_chunks(const pgasi_array_t *a)
 {
     uint64_t n = 0;
@@ -180,7 +180,7 @@ typedef struct {
     int64_t status;
 } told_t;
 
-/* Where the others have their things. */
+/* Records where the memory of the other ranks is. */
 static void learn(pgasi_array_t *a, const told_t *all)
 {
     for (int r = 0; r < a->n_ranks; r++) {
@@ -291,7 +291,7 @@ static pgas_status_t create_agreed(pgas_team_t *team, const pgas_array_opts_t *o
     status = exchange(at, a ? fill_in(a, o, elem_bytes, n_elems) : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK) {
         pgasi_array_add(a);
-        status = pgas_barrier(team); /* before anybody sends */
+        status = pgas_barrier(team); /* before any rank sends */
         *array_p = &a->pub;
         return status;
     }
@@ -340,7 +340,7 @@ static pgas_status_t check_idle(pgasi_array_t *a)
     return PGAS_OK;
 }
 
-/* Everything goes home. */
+/* Waits until is_settled returns true and no chunk is closing. */
 static void settle(pgasi_array_t *a, bool (*is_settled)(pgasi_array_t *a))
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -372,7 +372,7 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     pgasi_array_t *a = pgasi_array_of(array);
     if (array->epoch != pgasi_epoch)
         return PGAS_ERR_INVALID;
-    /* pins of this node's other ranks are seen too, so these must have come */
+    /* check_idle also sees the pins of other ranks of this node, so those ranks must have come */
     status = pgas_barrier(a->team);
     if (status != PGAS_OK)
         return status;

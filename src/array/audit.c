@@ -1,4 +1,4 @@
-/* Invariants of all ranks together, for tests, when no message is under way. */
+/* Invariants of all ranks together, for tests, at a moment when no message is under way. */
 #include "array/audit.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static uint64_t n_moving(const pgasi_array_t *a)
     return n;
 }
 
-/* Everywhere, twice in a row, so that nothing is on its way between two ranks either. */
+/* Waits until no rank has anything under way, in two checks in a row: then no message is between
+ * two ranks either. */
 static pgas_status_t come_to_rest(pgasi_array_t *a)
 {
     pgas_status_t status = PGAS_OK;
@@ -43,11 +44,26 @@ static pgas_status_t come_to_rest(pgasi_array_t *a)
     return status;
 }
 
-/* What rank r says that it has, against what this home knows; seen: its lines here. */
+/* Whether the home's directory entry allows what rank r has. */
+static bool agrees(const pgasi_array_t *a, const pgasi_array_dir_t *dir, int r, const held_t *held)
+{
+    bool listed = (dir->members & pgasi_array_bit_of(a, r)) != 0;
+    switch (held->state) {
+    case PGASI_C_S:
+        return dir->state == PGASI_H_S && listed;
+    case PGASI_C_D:
+        return dir->state == PGASI_H_D && dir->owner == r;
+    default:
+        return dir->state == PGASI_H_O && listed && dir->op == held->op;
+    }
+}
+
+/* Compares the cache lines that rank r reports with what this home knows. *n_owned_p counts those
+ * of this home that are Dirty. */
 static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint64_t n,
                         uint64_t *n_owned_p)
 {
-    uint64_t wrong = 0, bit = pgasi_array_bit_of(a, r);
+    uint64_t wrong = 0;
     for (uint64_t j = 0; j < n; j++) {
         pgasi_array_location_t loc;
         if (!pgasi_array_locate_chunk(&a->map, held[j].chunk, &loc)) {
@@ -56,14 +72,8 @@ static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint6
         }
         if (loc.home != a->rank)
             continue;
-        const pgasi_array_dir_t *dir = &a->dir[loc.index];
-        bool listed = (dir->members & bit) != 0;
-        bool ok = held[j].state == PGASI_C_S ? dir->state == PGASI_H_S && listed
-                  : held[j].state == PGASI_C_D
-                      ? dir->state == PGASI_H_D && dir->owner == r
-                      : dir->state == PGASI_H_O && listed && dir->op == held[j].op;
         *n_owned_p += held[j].state == PGASI_C_D;
-        wrong += !ok;
+        wrong += !agrees(a, &a->dir[loc.index], r, &held[j]);
     }
     return wrong;
 }
@@ -99,7 +109,7 @@ pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
     free(held);
     for (uint64_t j = 0; j < a->n_home; j++) {
         wrong += !pgasi_array_home_is_sound(a, j);
-        /* every Dirty chunk has an owner that says so, and only one */
+        /* each Dirty chunk has exactly one owner that reports it */
         n_owned -= a->dir[j].state == PGASI_H_D;
     }
     for (uint32_t li = 0; li < a->n_lines; li++)

@@ -1,8 +1,8 @@
-/* Many elements at a time: fill, load and store, gather and scatter, prefetch, walks.
+/* Functions on many elements: fill, load and store, gather and scatter, prefetch, walks.
  *
- * Runs of elements within a chunk are one access of the grant, so an element costs a load and a
- * store. Gather and scatter give all accesses of a batch to the protocol before they wait for the
- * first. */
+ * A run of elements within a chunk is one access of the grant, so an element costs a load and a
+ * store. Gather and scatter hand all accesses of a batch to the protocol before they wait for
+ * the first. */
 #include "array/access.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_inside(const pgas_array_t *array, uint64_t first, uint64_t n)
     return first <= array->n_elems && n <= array->n_elems - first;
 }
 
-/* The checks, for ranges that may be empty. */
+/* The checks of every public function, for ranges that may be empty. */
 static pgas_status_t check_range(const pgas_array_t *array, uint64_t first, uint64_t n,
                                  const void *buffer)
 {
@@ -51,7 +51,7 @@ static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void 
             x.in = (const char *)from + done * array->elem_bytes;
         status = pgasi_array_do(a, &loc, &x);
         size_t fit = PGASI_ARRAY_CALL_BYTES / array->elem_bytes;
-        /* all lines are pinned: at the home, in parts */
+        /* all cache lines are pinned: the home carries the access out, in parts */
         if (PGAS_UNLIKELY(status == PGAS_ERR_NO_MEMORY && x.n > fit && fit)) {
             x.n = (uint32_t)fit;
             status = pgasi_array_do(a, &loc, &x);
@@ -73,7 +73,7 @@ pgas_status_t pgas_array_store(pgas_array_t *array, uint64_t first, uint64_t n, 
     return status == PGAS_OK && n ? move(array, first, n, NULL, from) : status;
 }
 
-/* A chunk's worth of copies is stored at a time. */
+/* Stores as many copies at a time as fit into a small buffer. */
 pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
 {
     if (!array)
@@ -92,7 +92,7 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
     pgas_array_range(array, -1, &first, &n);
     for (size_t j = 0; mine == PGAS_OK && elem <= sizeof copies && j < at_once; j++)
         memcpy(copies + j * elem, value, elem);
-    status = pgas_barrier(a->team); /* what others did before comes before */
+    status = pgas_barrier(a->team); /* what other ranks did before comes before */
     for (uint64_t done = 0; mine == PGAS_OK && status == PGAS_OK && done < n; done += at_once)
         mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done),
                                 elem <= sizeof copies ? copies : value);
@@ -146,7 +146,7 @@ pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, siz
     return !from && n ? PGAS_ERR_INVALID : by_index(array, index, n, NULL, from);
 }
 
-/* ---- ahead of use ---- */
+/* ---- prefetch and walks ---- */
 
 static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t mode,
                                 pgas_array_op_t op)

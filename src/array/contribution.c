@@ -1,5 +1,5 @@
-/* Contributions: what caches have combined for a chunk, kept at its home until all of it is here
- * and the home's threads have left the chunk. */
+/* Contributions: what caches have combined for a chunk. The home keeps them until all pieces
+ * have arrived and the home's threads have left the chunk. */
 #include "array/contribution.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "array/op.h"
 #include "array/registry.h"
 
-#define SPARE_MAX 64 /* buffers that are not given back */
+#define SPARE_MAX 64 /* buffers that are kept for reuse */
 
 static pgasi_array_contribution_t *new_contribution(pgasi_array_t *a, uint64_t index, int source,
                                                     uint32_t op)
@@ -62,8 +62,9 @@ void pgasi_array_contribution_piece(pgasi_array_t *a, uint64_t index, int source
         memcpy(c->room + offset, data, bytes);
 }
 
-/* As a rule the values are merged before the message has been handled, without a copy. But
- * operators of the program may rely on alignment. */
+/* As a rule the values are merged before the message has been handled, so they stay in the
+ * message. The program's operators may rely on alignment, so values that are not aligned are
+ * copied. */
 pgasi_array_contribution_t *pgasi_array_contribution_new(pgasi_array_t *a, uint64_t index,
                                                          int source, uint32_t op, const void *data,
                                                          size_t bytes)
@@ -94,7 +95,7 @@ void pgasi_array_contribution_is_whole(const pgasi_array_dir_t *dir, int source)
         c->whole = true;
 }
 
-/* Of those whose answer has come: others are not all here. */
+/* Contributions that are not whole stay: their pieces are still under way. */
 void pgasi_array_contributions_merge(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];

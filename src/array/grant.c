@@ -1,16 +1,19 @@
 /* Access grants: what the threads of a site do with a chunk, without the protocol.
  *
- * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain
- * loads and stores, also to read, change and write. Many threads read: each rank gets a mapping
- * entry for readers. Several threads of a node use a chunk and some write: readers keep their
- * entries, and writers get entries for atomic instructions, so that all of it is sequentially
- * consistent. Where elements are wider than a load, every thread takes the lock. The lock also
- * guards a chunk that is recalled again and again, each time at the price of a barrier on all
- * processors, until it has been quiet for GUARD accesses.
+ * The code is shaped for three kinds of use:
+ * 1. One thread works on a chunk. It becomes the owner, and reads, changes and writes by plain
+ *    loads and stores.
+ * 2. Many threads read. Each rank gets a mapping entry for readers.
+ * 3. Several threads of a node use a chunk and some write. Readers keep their entries, and writers
+ *    get entries for atomic instructions, so all accesses are sequentially consistent. If elements
+ *    are wider than a load, every thread takes the lock.
  *
- * An owner's stores need no fence. Other threads may see them only after they have taken the chunk
- * from the owner, and that ends with a barrier on the owner's processor. The owner's own loads of
- * other chunks were done by then, or are repeated. */
+ * A chunk that is recalled again and again costs a barrier on all processors each time. After
+ * HEAT_MAX such recalls the lock guards the chunk, until it has been quiet for GUARD accesses.
+ *
+ * An owner's stores need no fence. Other threads see them only after they have taken the chunk
+ * from the owner, and taking it ends with a barrier on the owner's processor. The owner's own
+ * loads of other chunks were done before that barrier, or are repeated after it. */
 #include "array/grant.h"
 
 #include "array/array.h"
@@ -23,14 +26,14 @@
 #include "boot/boot.h"
 #include "mem/thread.h"
 
-#define HEAT_MAX   4    /* recalls at the price of a barrier, after which a chunk is guarded */
-#define GUARD      256  /* for so many accesses */
-#define GUARD_WIDE 1024 /* the same, of wide elements that several threads write */
+#define HEAT_MAX   4    /* recalls that cost a barrier, after which a chunk is guarded */
+#define GUARD      256  /* accesses for which it is guarded */
+#define GUARD_WIDE 1024 /* the same, for wide elements that several threads write */
 #define LAST_BIT   63
 
 /* ---- the lock ---- */
 
-/* By node rank + 1, so that a lock whose holder has died is free. */
+/* The lock word is node rank + 1 of the holder, so that the lock of a dead rank is free. */
 static void lock(pgasi_array_grant_t *grant)
 {
     uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, holder = 0, n = 0;
@@ -46,7 +49,7 @@ static void unlock(pgasi_array_grant_t *grant)
     __atomic_store_n(&grant->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* For the cache, which reads it without the lock. */
+/* The cache reads this without the lock, to choose lines for eviction. */
 static void touch(pgasi_array_grant_t *grant)
 {
     if (!__atomic_load_n(&grant->touched, __ATOMIC_RELAXED))
@@ -66,7 +69,7 @@ static void guard(pgasi_array_grant_t *grant, uint16_t budget)
     grant->now.budget = budget;
 }
 
-/* To all threads of this rank, what they may do at the same time as others. */
+/* Publishes to all threads of this rank what they may do at the same time as others. */
 static void publish_to_all(const pgasi_array_site_t *site)
 {
     pgasi_array_grant_t *grant = site->grant;
@@ -80,7 +83,8 @@ static void publish_to_all(const pgasi_array_site_t *site)
     pgasi_array_mapping_publish(site, rights);
 }
 
-/* Of another thread, or of this one for what is not its own: from now on the chunk is shared. */
+/* Ends the ownership of another thread, or of this thread for an access of another thread. From
+ * now on the chunk is shared. */
 static void end_ownership(const pgasi_array_site_t *site)
 {
     pgasi_array_mapping_withdraw_owner(site);
@@ -91,7 +95,7 @@ static void end_ownership(const pgasi_array_site_t *site)
         site->grant->now.mode = PGASI_ARRAY_SHARED;
 }
 
-/* Before a read: nobody writes but the thread itself, or by atomic instructions. */
+/* Before a read: makes sure that other threads write only by atomic instructions. */
 static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_grant_t *grant = site->grant;
@@ -107,7 +111,7 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
         publish_to_all(site);
 }
 
-/* Readers of this rank do not count if there is no other thread. */
+/* Readers of this rank do not count while it has one thread. */
 static bool others_read(const pgasi_array_site_t *site)
 {
     uint64_t mine = UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
@@ -115,8 +119,8 @@ static bool others_read(const pgasi_array_site_t *site)
     return (site->grant->now.readers & ~(sole ? mine : 0)) != 0;
 }
 
-/* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide
- * elements) nobody reads. */
+/* Before a write or an operation: the thread becomes the owner, or no thread is the owner. Of
+ * wide elements no thread reads meanwhile. */
 static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_grant_t *grant = site->grant;
@@ -135,7 +139,7 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
         pgasi_array_mapping_publish(site, rights);
         if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
             return;
-        /* another thread of this rank has come just now, and may be inside as a reader */
+        /* another thread of this rank has just come, and may be inside as a reader */
         end_ownership(site);
     }
     grant->now.mode = PGASI_ARRAY_SHARED;
@@ -202,7 +206,7 @@ static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_acces
     }
 }
 
-/* ---- use ---- */
+/* ---- accesses and pins ---- */
 
 static bool is_pinned_against(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x)
 {
@@ -228,9 +232,9 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
     bool own_pin = by_thread && pgasi_array_own_pins.n && pgasi_array_has_own_pin(grant);
     lock(grant);
     if (PGAS_UNLIKELY(grant->now.chunk != site->chunk)) {
-        own_pin = false; /* the line has become another's */
+        own_pin = false; /* the cache line has become another chunk's */
     } else if (x->foreign && is_pinned_against(grant, x)) {
-        /* since it was looked at */
+        /* a pin of this node was added since the home looked */
     } else if (allows(grant, x) && !(x->kind == PGASI_ARRAY_PIN && grant->now.recall && !own_pin)) {
         status = PGAS_OK;
         if (x->kind != PGASI_ARRAY_PIN) {

@@ -17,7 +17,7 @@ bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index)
         return grant->now.permits == PGASI_ARRAY_NOTHING && !dir->pending && !dir->members &&
                dir->owner >= 0 && dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
     default:
-        return true; /* on its way */
+        return true; /* in transition */
     }
 }
 

@@ -38,7 +38,7 @@ static bool has_head(const pgasi_array_map_t *map, int rank)
     return (begin & block_mask(map)) && begin < map->offsets[rank + 1];
 }
 
-/* First whole block, and the first behind the last whole one. */
+/* The first whole block, and the block after the last whole one. */
 static uint64_t first_block(const pgasi_array_map_t *map, int rank)
 {
     return (map->offsets[rank] + block_mask(map)) >> map->shift;
@@ -68,29 +68,36 @@ uint64_t pgasi_array_n_home(const pgasi_array_map_t *map, int rank)
            has_tail(map, rank);
 }
 
+static pgasi_array_location_t piece(const pgasi_array_map_t *map, int r, bool tail, uint64_t begin,
+                                    uint64_t end)
+{
+    return (pgasi_array_location_t){ .chunk = map->n_blocks + 2 * (uint64_t)r + tail,
+                                     .first = begin,
+                                     .n = end - begin,
+                                     .home = r,
+                                     .index = tail ? pgasi_array_n_home(map, r) - 1 : 0,
+                                     .cut = true };
+}
+
 static pgasi_array_location_t head_of(const pgasi_array_map_t *map, int r)
 {
     uint64_t begin = map->offsets[r], end = ((begin >> map->shift) + 1) << map->shift;
-    end = PGASI_MIN(end, map->offsets[r + 1]);
-    return (
-        pgasi_array_location_t){ map->n_blocks + 2 * (uint64_t)r, begin, end - begin, r, 0, true };
+    return piece(map, r, false, begin, PGASI_MIN(end, map->offsets[r + 1]));
 }
 
 static pgasi_array_location_t tail_of(const pgasi_array_map_t *map, int r)
 {
-    uint64_t end = map->offsets[r + 1], begin = end & ~block_mask(map);
-    uint64_t index = pgasi_array_n_home(map, r) - 1;
-    return (pgasi_array_location_t){
-        map->n_blocks + 2 * (uint64_t)r + 1, begin, end - begin, r, index, true
-    };
+    uint64_t end = map->offsets[r + 1];
+    return piece(map, r, true, end & ~block_mask(map), end);
 }
 
-static pgasi_array_location_t block_of(const pgasi_array_map_t *map, int r, uint64_t block)
+static pgasi_array_location_t block_of(const pgasi_array_map_t *map, int r, uint64_t block,
+                                       uint64_t index)
 {
-    uint64_t begin = block << map->shift,
-             end = PGASI_MIN(begin + block_mask(map) + 1, map->n_elems);
+    uint64_t begin = block << map->shift;
+    uint64_t end = PGASI_MIN(begin + block_mask(map) + 1, map->n_elems);
     return (pgasi_array_location_t){
-        block, begin, end - begin, r, has_head(map, r) + block - first_block(map, r), false
+        .chunk = block, .first = begin, .n = end - begin, .home = r, .index = index, .cut = false
     };
 }
 
@@ -98,16 +105,13 @@ pgasi_array_location_t pgasi_array_locate(const pgasi_array_map_t *map, uint64_t
 {
     int r = pgasi_array_home_of(map, i);
     uint64_t block = i >> map->shift;
-    if (map->whole) {
-        uint64_t begin = block << map->shift,
-                 end = PGASI_MIN(begin + block_mask(map) + 1, map->n_elems);
-        return (pgasi_array_location_t){
-            block, begin, end - begin, r, block - (map->offsets[r] >> map->shift), false
-        };
-    }
+    if (map->whole)
+        return block_of(map, r, block, block - (map->offsets[r] >> map->shift));
     if (block < first_block(map, r))
         return head_of(map, r);
-    return block < end_block(map, r) ? block_of(map, r, block) : tail_of(map, r);
+    if (block >= end_block(map, r))
+        return tail_of(map, r);
+    return block_of(map, r, block, has_head(map, r) + block - first_block(map, r));
 }
 
 pgasi_array_location_t pgasi_array_locate_index(const pgasi_array_map_t *map, int rank,

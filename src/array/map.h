@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Elements lie in blocks of 2^shift elements. A block that belongs to one rank is a chunk, and has
- *  the block's number. A block with a border between ranks inside is cut into pieces, and each piece
- *  is a chunk of its own. Chunk n_blocks + 2 r is the piece at the beginning of rank r's elements,
- *  chunk n_blocks + 2 r + 1 the piece at their end. */
+/** Elements lie in blocks of 2^shift elements. A block that belongs to one rank is a chunk, and
+ *  has the block's number. A block with a border between ranks inside is cut into pieces, and
+ *  each piece is a chunk of its own. Chunk n_blocks + 2 r is the piece at the beginning of rank
+ *  r's elements, chunk n_blocks + 2 r + 1 the piece at their end. */
 typedef struct {
     uint64_t n_elems, n_blocks;
     uint32_t shift;

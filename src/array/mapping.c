@@ -1,7 +1,7 @@
 /* Mapping entries: publishing them, withdrawing them, and waiting for threads that use them.
  *
- * A thread that withdraws entries changes them, runs a barrier on all processors and waits until
- * all threads have left (slots.c). */
+ * A thread that withdraws entries changes them, runs a barrier on all processors, and waits
+ * until all threads have left (slots.c). */
 #include "array/mapping.h"
 
 #include "array/array.h"
@@ -18,7 +18,7 @@ static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
     return member < 0 ? NULL : &a->peer[member];
 }
 
-/* A chunk has an entry for every cell in it; the last chunk of an array may have fewer. */
+/* A chunk has an entry for each of its sub-blocks. The last chunk of an array may have fewer. */
 static pgas_array_mapping_t *mappings_of(const pgasi_array_site_t *site,
                                          const pgasi_array_peer_t *peer)
 {
@@ -66,8 +66,6 @@ void pgasi_array_mapping_withdraw_readers(const pgasi_array_site_t *site)
     site->grant->now.readers = 0;
 }
 
-/* Those whose entries have just been taken away leave. They never need the lock while they are
- * inside. */
 void pgasi_array_mapping_wait_left(const pgasi_array_site_t *site)
 {
     site->grant->now.published = site->grant->now.owner || site->grant->now.readers;
@@ -79,8 +77,8 @@ void pgasi_array_mapping_wait_left(const pgasi_array_site_t *site)
         pgasi_array_let_others_run(n);
 }
 
-/* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable
- * in short as long as there is no other thread. */
+/* Publishes the entries of the calling thread's rank. Rights of an owner are also published in
+ * the short form for reading, as long as the rank has one thread. */
 void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;
@@ -100,7 +98,7 @@ void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!own || pgasi_array_is_sole())
         return;
-    /* another thread has come just now, and may have seen them */
+    /* another thread has just come, and may have seen them */
     for (uint64_t j = 0; j < n_mappings(site); j++)
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
     pgasi_array_mapping_wait_left(site);

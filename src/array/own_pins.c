@@ -1,4 +1,4 @@
-/* Pins of the calling thread: a short list, in memory of the thread as long as it is short. */
+/* Pins of the calling thread: a list, in memory of the thread as long as it is short. */
 #include "array/own_pins.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 __thread pgasi_array_own_pins_t pgasi_array_own_pins __attribute__((tls_model("initial-exec")));
 #define own pgasi_array_own_pins
 
-/* Those of an earlier job ended with it; its holds may be where new ones are. */
+/* Pins of an earlier job ended with it. New grants may have the same addresses. */
 static void forget_old_pins(void)
 {
     if (PGAS_LIKELY(own.epoch == pgasi_epoch))
@@ -41,7 +41,6 @@ bool pgasi_array_has_own_pin(const pgasi_array_grant_t *grant)
     return pgasi_array_is_pinned_by(grant, &x);
 }
 
-/* By the thread itself, also if somebody else has counted the pin for it. */
 pgas_status_t pgasi_array_own_pin_room(void)
 {
     forget_old_pins();

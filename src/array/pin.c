@@ -1,4 +1,4 @@
-/* Public functions: pins. */
+/* Public functions on pins. */
 #include "array/access.h"
 #include "array/own_pins.h"
 #include "array/protocol.h"
@@ -37,10 +37,15 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
     if (status != PGAS_OK)
         return status;
     pgasi_array_site_t site;
-    pgasi_array_site(a, &loc, &site); /* the pin keeps it */
+    pgasi_array_site(a, &loc, &site); /* the pin keeps the cache line */
     pgasi_array_own_pin_add(site.grant);
     char *data = site.data + (loc.first & array->mask) * array->elem_bytes;
-    *pin_p = (pgas_array_pin_t){ data, loc.first, loc.n, array, site.grant, mode };
+    *pin_p = (pgas_array_pin_t){ .data = data,
+                                 .first = loc.first,
+                                 .n = loc.n,
+                                 .array = array,
+                                 .grant = site.grant,
+                                 .mode = mode };
     return PGAS_OK;
 }
 

@@ -2,9 +2,10 @@
  *
  * Fetching a chunk pays off when the chunk is used again. So the home carries out the first access
  * to a chunk, and the second access fetches it. Walks in order, pins, and arrays that fit into the
- * cache fetch at once. A random walk over an array much larger than the cache thus costs round
- * trips of some bytes instead of chunks, and is coherent all the same, since the home sees every
- * access. */
+ * cache fetch at once.
+ *
+ * A random walk over an array much larger than the cache thus costs round trips of some bytes,
+ * and no chunks. It is coherent all the same, since the home sees every access. */
 #include "array/policy.h"
 
 #include "array/op.h"
@@ -40,7 +41,7 @@ void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
     if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
-        return; /* never operated on in lines, which is slower */
+        return; /* such operators are always carried out at the home, which is slower */
     if (j == a->n_known_ops) {
         a->known_op[j] = op;
         __atomic_store_n(&a->n_known_ops, j + 1, __ATOMIC_RELEASE);
@@ -48,7 +49,7 @@ void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
     __atomic_store_n(&a->knows[home], a->knows[home] | UINT64_C(1) << j, __ATOMIC_RELEASE);
 }
 
-/* The chunk was missed not long ago. */
+/* Whether the chunk was missed not long ago. Remembers it if not. */
 static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
 {
     uint64_t *seen = &a->filter[pgasi_hash_u64(chunk) & a->filter_mask];

@@ -1,5 +1,6 @@
-/* Messages of the array, the receiving side: each goes to the home's side, to the cache's side, or
- * completes an access. A message that makes no sense is dropped, and the first one is logged. */
+/* Messages of the array, the receiving side. Each message goes to the home's side or to the
+ * cache's side, or completes an access. A message that makes no sense is dropped, and the first
+ * one is logged. */
 #include "array/wire.h"
 
 #include <string.h>
@@ -27,8 +28,8 @@ static void drop(const pgasi_array_message_t *m, int source)
                     m->kind, source, m->array);
 }
 
-/* Whether a contribution for all of a chunk's elements has so many bytes. An operator that is unknown
- * here is noticed later, at the merge. */
+/* Whether a contribution for all elements of a chunk has so many bytes. The merge notices an
+ * operator that is unknown here. */
 static bool is_contribution_size(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  uint32_t op, size_t bytes)
 {
@@ -41,7 +42,7 @@ static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
 {
     pgasi_array_access_t *x = pgasi_array_token_close(m->token);
     if (!x)
-        return; /* no thread waits any more */
+        return; /* no thread waits for it any more */
     if (m->status != PGAS_OK) {
         pgasi_array_done(x, m->status);
         return;
@@ -54,8 +55,8 @@ static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
     pgasi_array_done(x, fits ? PGAS_OK : PGAS_ERR_INTERNAL);
 }
 
-/* Whether what it brings and asks for fits the array; PGAS_ERR_NOT_FOUND: an operator that is
- * unknown here. */
+/* Checks the range, the operator and the size of an access. @return PGAS_ERR_NOT_FOUND: the
+ * operator is unknown here. */
 static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                               const pgasi_array_access_t *x, size_t bytes)
 {
@@ -125,7 +126,7 @@ static void on_hello(const void *data, size_t bytes, int source)
     memcpy(&wire, data, sizeof wire);
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     if (ctx->tp)
-        pgasi_key_learn(ctx, source, &wire); /* if not, contents travel in messages */
+        pgasi_key_learn(ctx, source, &wire); /* otherwise contents travel in messages */
 }
 
 static bool is_answer(uint8_t event)
@@ -139,7 +140,7 @@ static bool is_fetch(uint8_t event)
            event == PGASI_E_UPGRADE;
 }
 
-/* For the home of the chunk. */
+/* A message to the home of the chunk. @return false: it makes no sense. */
 static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
                      const pgasi_array_location_t *loc, const void *data, size_t bytes, int source)
 {
@@ -238,7 +239,7 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
     }
     pgasi_array_t *a = pgasi_array_find(m.array);
     if (!a && m.kind == PGASI_ARRAY_M_UNPINNED)
-        return; /* told without need, and late */
+        return; /* the pin's end was reported without need, and late */
     if (!a || member(a, source) < 0)
         drop(&m, source);
     else if (m.run)

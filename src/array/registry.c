@@ -1,5 +1,5 @@
-/* All arrays of this process. Their numbers are agreed on by the team and unique on each of its
- * ranks. A number selects the array that a message is for. */
+/* All arrays of this process. The team agrees on an array's number, which is unique on each of
+ * its ranks. A message names its array by the number. */
 #include "array/registry.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 static struct {
     pgasi_array_t *array[IDS]; /* by number */
     uint32_t next;             /* where to look for a free number */
-    uint32_t end;              /* numbers ever used are below it */
+    uint32_t end;              /* numbers that have been used are below it */
     bool unfenced;             /* a chunk began to close since the last barrier */
 } all;
 
@@ -49,7 +49,7 @@ void pgasi_array_remove(const pgasi_array_t *a)
     __atomic_store_n(&all.array[a->id], NULL, __ATOMIC_RELEASE);
 }
 
-/* The first free number from `from` on, or from 1 on if there is none; IDS: none is free. */
+/* The first free number from `from` on, else from 1 on; IDS: none is free. */
 static uint32_t free_id(uint32_t from)
 {
     for (uint32_t id = from; id < IDS; id++)
@@ -61,8 +61,9 @@ static uint32_t free_id(uint32_t from)
     return IDS;
 }
 
-/* Each round takes the greatest proposal, until no rank uses it. Numbers cycle within the table's
- * first page. So a number is not reused soon, and the table does not grow with every new array. */
+/* Each round takes the greatest proposal, until no rank uses it. Numbers cycle within the
+ * table's first page, so a number is not reused soon, and the table does not grow with every new
+ * array. */
 static pgas_status_t agree(pgas_team_t *team, uint32_t *id_p)
 {
     uint32_t from = all.next;

@@ -1,10 +1,10 @@
 /* Messages of the array, the sending side.
  *
  * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
- * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at the
- * home when it is told that it may. The chunk does not change there before the cache has given it
- * back, and the cache handles the request to give it back later. Elements that go home are stored
- * there. */
+ * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at
+ * the home when it is told that it may. The chunk does not change there before the cache has
+ * given it back, and the cache handles the request to give it back later. Elements that a cache
+ * writes back are stored at the home. */
 #include "array/wire.h"
 
 #include <stdlib.h>
@@ -21,8 +21,9 @@
 
 static struct {
     uint8_t *knows_heap; /* by rank: it has been told how to reach this rank's heap */
-    /* Between begin and end: messages without data to one rank, alike but for consecutive chunks
-     * and their lines, go as one, followed by a list of the lines. */
+    /* A run, between begin and end: messages without data to one rank that differ only in
+     * consecutive chunks and their lines. They travel as one message, followed by a list of the
+     * lines. */
     int depth, to;
     uint32_t n;
     pgasi_array_t *array;
@@ -67,7 +68,7 @@ void pgasi_array_run_end(void)
         send_run();
 }
 
-/* What is sent stays in order. */
+/* Sends the run first, so that messages stay in order. */
 static void send(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const void *data,
                  size_t bytes)
 {
@@ -92,7 +93,7 @@ static void send_to_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m
         send_run();
 }
 
-/* ---- the start of a message ---- */
+/* ---- making a message ---- */
 
 static pgasi_array_message_t message_of(const pgasi_array_t *a, pgasi_array_message_kind_t kind,
                                         uint64_t chunk)
@@ -122,7 +123,7 @@ void pgasi_array_send_heap(pgasi_array_t *a, int to)
         send(a, to, &m, &wire, sizeof wire);
 }
 
-/* The address here of bytes at an offset of a rank's heap; NULL: not mapped. */
+/* The address in this process of an offset of a rank's heap; NULL: the heap is not mapped. */
 static char *mapped(int rank, uint64_t offset, uint64_t bytes)
 {
     const pgasi_ctx_peer_t *peer = &pgasi_ctxs[PGASI_CTX_SERVICE]->peer[rank];
@@ -139,7 +140,7 @@ char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_locatio
 
 /* ---- contents ---- */
 
-/* last: the event that the last piece brings along, 0: none. */
+/* last: the event of the last piece; 0: none. */
 static void send_pieces(pgasi_array_t *a, int to, pgasi_array_message_t m, const char *data,
                         size_t bytes, pgasi_array_event_t last)
 {

@@ -1,6 +1,6 @@
-/** Elements in memory. Those of 1, 2, 4 and 8 bytes are loaded, stored and changed as one word each,
- *  atomically, because other threads may read or change them at the same time. Elements of other
- *  sizes are copied; the grant's lock keeps other threads away. */
+/** Elements in memory. Those of 1, 2, 4 and 8 bytes are loaded, stored and changed as one word
+ *  each, atomically, because other threads may read or change them at the same time. Elements of
+ *  other sizes are copied; the grant's lock keeps other threads away. */
 #ifndef PGASI_ARRAY_WORDS_H
 #define PGASI_ARRAY_WORDS_H
 
@@ -29,7 +29,7 @@ static inline void pgasi_array_load_words(void *to, const void *from, size_t ele
     }
 }
 
-/* With a fence behind each, for readers without the lock see it. */
+/* A fence follows the last store, because readers without the lock see the elements. */
 static inline void pgasi_array_store_words(void *to, const void *from, size_t elem, uint64_t n)
 {
     switch (elem) {
@@ -52,8 +52,8 @@ static inline void pgasi_array_store_words(void *to, const void *from, size_t el
     }
 }
 
-/* Of an element that others may change at the same time: by compare and swap, until nobody has come
- * between. NULL: nothing. */
+/* Changes an element that other threads may change at the same time: by compare-and-swap, until
+ * no other change has come between. old: what the element was; NULL: not wanted. */
 typedef void (*pgasi_array_change_fn_t)(void *value, const void *with);
 static inline void pgasi_array_change_word(void *at, size_t bytes, pgasi_array_change_fn_t fn,
                                            const void *with, void *old)

@@ -1,6 +1,5 @@
-/* what: one thread at a time is inside a grant, also while the hold becomes another chunk's; of
- * threads that begin to use arrays
- *       none does so before the first one's time alone is over
+/* what: one thread at a time uses a grant, also while the grant becomes another chunk's; of threads
+ *       that begin to use arrays none does so before the first one's time alone is over
  * needs: tsan-ok
  * source: src/array/array.h, src/array/slots.c */
 #include <pthread.h>
@@ -73,7 +72,7 @@ static void renewals(void)
     __atomic_store_n(&n_running, 0, __ATOMIC_RELEASE);
     pthread_join(reader, NULL);
     diag("%d reads", n_reads);
-    is_int(n_torn, 0, "elements are whole although their hold is renewed again and again");
+    is_int(n_torn, 0, "elements are whole although their grant is renewed again and again");
     element[1]++;
     ok(!get_whole(words), "a torn element would be noticed");
 }

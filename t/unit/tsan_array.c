@@ -4,8 +4,8 @@
  *       whole, and nothing races
  * needs: tsan-ok
  * source: pgas/array.h. One rank has no other nodes: what threads share is the chunk at home and
- * its hold */
-#include <pthread.h>
+ * source: pgas/array.h. One rank has no other nodes: its threads share the chunk at home and its
+ *         access grant */
 #include "base/rng.h"
 #include "pgas/array.h"
 #include "t/tap.h"
