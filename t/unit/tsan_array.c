@@ -3,7 +3,6 @@
  *       and far apart, while the first thread serves: counts and sums are right, structures are
  *       whole, and nothing races
  * needs: tsan-ok
- * source: pgas/array.h. One rank has no other nodes: what threads share is the chunk at home and
  * source: pgas/array.h. One rank has no other nodes: its threads share the chunk at home and its
  *         access grant */
 #include "base/rng.h"
