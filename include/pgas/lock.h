@@ -1,14 +1,22 @@
 /** Locks between threads of different ranks.
  *
- *  A lock lives at the rank that made it. Threads that want it stand in a queue there, first come,
- *  first served; whoever releases it hands it to the next. Its name may be sent to other ranks like
- *  any number.
+ *      pgas_lock_t lock;                                     rank 0 creates it
+ *      if (pgas_rank() == 0)
+ *          pgas_lock_create(&lock);
+ *      pgas_broadcast(NULL, &lock, sizeof lock, 0);          its name is a number
+ *      pgas_lock_acquire(lock, -1, NULL);
+ *      update_shared_data();
+ *      pgas_flush_all();                                     what it put is visible to the next
+ *      holder pgas_lock_release(lock);
  *
- *  With PGAS_ON_PEER_DEATH=continue the lock of a rank that died goes on to the next in the queue,
- *  who is told so; with the rank where it lives the lock is gone.
+ *  A lock lives at the rank that created it, its owner. Threads that want it wait in a queue there,
+ *  first come, first served. A release grants it to the next thread.
  *
- *  Source: queue locks (Mellor-Crummey and Scott 1991), with the queue kept by the owner, so that
- *  the death of a waiting rank cannot cut it. */
+ *  With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is granted to the
+ *  next thread, which is informed (broken_p). If the owner dies, the lock is lost.
+ *
+ *  Source: queue locks (Mellor-Crummey and Scott 1991). Here the owner keeps the queue, so that the
+ *  death of a waiting rank cannot break it. */
 #ifndef PGAS_LOCK_H
 #define PGAS_LOCK_H
 
@@ -21,41 +29,57 @@ PGAS_BEGIN_DECLS
 /** The name of a lock, valid on all ranks; 0 is none. */
 typedef uint64_t pgas_lock_t;
 
-/** Makes a lock that lives at the calling rank. Any attached thread, also in handlers.
- *  Owns:   pgas_lock_destroy, else the end of the library.
- *  @return PGAS_OK, PGAS_ERR_INVALID (null), PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT (2^20 locks live
- *          here), PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (thread not attached). */
+/** Creates a lock that lives at the calling rank.
+ *  Shape:  any attached thread, also in handlers.
+ *  Owns:   pgas_lock_destroy frees it, otherwise the last pgas_finalize.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID    lock_p is NULL
+ *          PGAS_ERR_LIMIT      2^20 locks live here
+ *          PGAS_ERR_CONTEXT    the thread is not attached
+ *          PGAS_ERR_NO_MEMORY
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
-/** Ends it; its name is never given to another. Any thread of the rank where it lives.
- *  @return PGAS_OK; PGAS_ERR_BUSY (somebody has it); PGAS_ERR_RANGE (it lives elsewhere);
- *  PGAS_ERR_NOT_FOUND. */
+/** Destroys a lock. Its name is never given to another lock.
+ *  Shape:  any thread of the rank where it lives.
+ *  @return PGAS_OK
+ *          PGAS_ERR_BUSY       a thread has it; nothing has happened
+ *          PGAS_ERR_RANGE      it lives at another rank
+ *          PGAS_ERR_NOT_FOUND  no such lock */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
-/** Waits, with progress, until the calling thread has the lock; timeout_us < 0: for ever.
- *  Shape:  any attached thread; in handlers only those that may block, which give it back before
- *          they return.
- *  Done:   what was done under the lock before, and completed remotely (pgas_flush), is visible.
- *          *broken_p (may be NULL) is true if the last who had it died with it: what it protects
- *          may be half done. At a time-out the request is taken back; if the lock arrives first
- *          after all, PGAS_OK.
- *  Cost:   one round trip if it is free, else half of one after the release. At the owner a queue
- *          entry for who waits.
- *  @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_DEADLOCK (the thread has it); PGAS_ERR_NOT_FOUND (no
- *          such lock); PGAS_ERR_PEER (the rank where it lives died); PGAS_ERR_NO_MEMORY (there);
- *          PGAS_ERR_CONTEXT; PGAS_ERR_INVALID (no name of a lock). The thread has the lock with
- *          PGAS_OK alone. */
+/** Waits, with progress, until the calling thread has the lock.
+ *  Shape:  any attached thread, and blocking handlers, which release it before they return.
+ *  Units:  timeout_us in microseconds; negative: for ever.
+ *  Done:   operations that earlier holders completed remotely (pgas_flush) under the lock are
+ *          visible.
+ *          *broken_p (may be NULL) is true if the last holder died with the lock; the data that it
+ *          protects may then be half changed. When the time is over the request is cancelled; if
+ *          the lock arrives before the cancellation, the call returns PGAS_OK.
+ *  Cost:   one round trip if the lock is free, otherwise one message after its release. The owner
+ *          keeps a queue entry for each waiting thread.
+ *  @return PGAS_OK, and only then the thread has the lock
+ *          PGAS_ERR_TIMEOUT    the time is over
+ *          PGAS_ERR_DEADLOCK   the thread already has the lock
+ *          PGAS_ERR_NOT_FOUND  no such lock
+ *          PGAS_ERR_PEER       the owner died
+ *          PGAS_ERR_INVALID    not the name of a lock
+ *          PGAS_ERR_CONTEXT    the thread is not attached, or in a plain handler
+ *          PGAS_ERR_NO_MEMORY  at the owner */
 PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p);
 
-/** As pgas_lock_acquire, but PGAS_ERR_BUSY if somebody has it. Waits for the answer. */
+/** As pgas_lock_acquire, but does not wait for another holder. It waits for the owner's answer.
+ *  @return as pgas_lock_acquire; PGAS_ERR_BUSY if another thread has the lock. */
 PGAS_API pgas_status_t pgas_lock_try(pgas_lock_t lock, bool *broken_p);
 
-/** Gives it to the next. By the thread that has it, which flushes first what it has put for others
- *  to see.
- *  Cost:   one message, not waited for. Whether the thread has the lock only the owner knows: if
- *          not, nothing happens but a line of its log, once.
- *  @return PGAS_OK, PGAS_ERR_INVALID (no name of a lock), PGAS_ERR_PEER, PGAS_ERR_CONTEXT (as
- *  above). */
+/** Releases the lock to the next thread.
+ *  Shape:  the thread that has it. It first flushes what the next holder must see.
+ *  Cost:   one message, which is not waited for. Only the owner knows which thread has the lock. If
+ *          it is another thread, the owner ignores the release and logs that once.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  not the name of a lock
+ *          PGAS_ERR_PEER     the owner died
+ *          PGAS_ERR_CONTEXT  as pgas_lock_acquire */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 
 PGAS_END_DECLS

@@ -1,29 +1,29 @@
-/** Typed handlers: call sites that the compiler checks, for C and C++.
+/** Typed handlers: calls whose arguments the compiler checks, in C and C++.
  *
  *      PGAS_HANDLER_DECLARE(deposit, deposit_t);              in a header, or before the first use
  *
  *      PGAS_HANDLER_DEFINE(deposit, deposit_t)                in one file
  *      {
- *          balance += arg->amount;                            arg, source and context are there
+ *          balance += arg->amount;                            arg, source and context are
+ *          parameters
  *      }
  *
- *      pgas_register_deposit(NULL);                           as pgas_handler_register: on all
- *                                                             ranks, before pgas_init
+ *      pgas_register_deposit(NULL);                           on every rank, before pgas_init
  *      deposit_t d = { 5 };
- *      pgas_call_deposit(rank, &d, NULL);                     another type is an error of the
- *                                                             compiler
+ *      pgas_call_deposit(rank, &d, NULL);                     another type does not compile
  *
- *  With an answer: PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type),
- *  PGAS_HANDLER_DEFINE_RETURN(..), whose body returns a result_type, and
- *  pgas_call_return_name(rank, &arg, &result, sync).
+ *  A handler that replies: PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type) and
+ *  PGAS_HANDLER_DEFINE_RETURN(name, arg_type, result_type), whose body returns a result_type, and
+ *  pgas_call_return_NAME(rank, &arg, &result, sync).
  *
- *  Names are also those by which ranks agree, so they are unique in the program. Argument types are
- *  copied as bytes: no pointers into them, no C++ types with constructors that matter. A call by
- *  number whose size is another than that of the type (pgas_call with pgas_handler_name) is not
- *  run; who waits for its result gets PGAS_ERR_MISMATCH.
+ *  Ranks agree on handlers by these names, so a name must be unique in the program. Arguments are
+ *  copied as bytes: they must not contain pointers into themselves, nor C++ types whose
+ *  constructors matter. A call by number (pgas_call with pgas_handler_NAME) whose size is not that
+ *  of the type is not run; a caller that waits for its result gets PGAS_ERR_MISMATCH.
  *
- *  C compilers before gcc 14 and clang 16 only warn of pointers to other types: where this header
- *  is included they are errors. A void pointer passes in C, as everywhere. */
+ *  C compilers before gcc 14 and clang 16 only warn about pointers to other types. This header
+ *  makes that an error where it is included. C converts void pointers silently, here as
+ *  everywhere. */
 #ifndef PGAS_TYPED_H
 #define PGAS_TYPED_H
 
@@ -36,15 +36,15 @@
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #endif
 
-/** Declares what callers of a typed handler use:
+/** Declares a typed handler, for its callers:
  *      pgas_handler_t pgas_handler_NAME;
  *      pgas_status_t pgas_register_NAME(void *context);
  *      pgas_status_t pgas_register_NAME_opts(void *context, opts);
  *      pgas_status_t pgas_call_NAME(int rank, const arg_type *arg, pgas_sync_t *executed);
  *      pgas_status_t pgas_call_NAME_to(pgas_thread_t target, const arg_type *arg, opts);
  *      pgas_status_t pgas_call_NAME_all(const arg_type *arg, scope, opts);
- *  The functions do what pgas_handler_register, pgas_handler_register_opts, pgas_call, pgas_call_to
- *  and pgas_call_broadcast do. */
+ *  They do the same as pgas_handler_register, pgas_handler_register_opts, pgas_call, pgas_call_to
+ *  and pgas_call_broadcast. */
 #define PGAS_HANDLER_DECLARE(name, arg_type)                                                  \
     PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;                                         \
     PGAS_EXTERN_C pgas_status_t pgas_register_##name(void *context);                          \
@@ -67,8 +67,8 @@
     }                                                                                         \
     struct pgas_handler_##name##_is_declared
 
-/** Defines it; the body follows, with `const arg_type *arg`, `pgas_thread_t source` and `void
- *  *context`. */
+/** Defines a typed handler. The body follows, with the parameters `const arg_type *arg`,
+ *  `pgas_thread_t source` and `void *context`. */
 #define PGAS_HANDLER_DEFINE(name, arg_type)                                                      \
     pgas_handler_t pgas_handler_##name;                                                          \
     static void pgas_typed_##name(const arg_type *arg, pgas_thread_t source, void *context);     \
@@ -89,10 +89,10 @@
     }                                                                                            \
     static void pgas_typed_##name(const arg_type *arg, pgas_thread_t source, void *context)
 
-/** As PGAS_HANDLER_DECLARE for a handler that answers, and:
+/** Declares a typed handler that replies. It declares the same as PGAS_HANDLER_DECLARE, and:
  *      pgas_status_t pgas_call_return_NAME(int rank, const arg_type *arg, result_type *result,
  *      pgas_sync_t *executed)
- *  as pgas_call_return. */
+ *  which does the same as pgas_call_return. */
 #define PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type)                                  \
     PGAS_HANDLER_DECLARE(name, arg_type);                                                         \
     PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg,              \
@@ -103,7 +103,7 @@
     }                                                                                             \
     struct pgas_handler_##name##_returns
 
-/** Defines it; the body returns a result_type. */
+/** Defines a typed handler that replies. The body returns a result_type. */
 #define PGAS_HANDLER_DEFINE_RETURN(name, arg_type, result_type)                      \
     static result_type pgas_answer_##name(const arg_type *arg, pgas_thread_t source, \
                                           void *context);                            \
