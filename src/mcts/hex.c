@@ -1,20 +1,23 @@
-/* Hex as a sequential problem: rows of bits, and nothing of the library but its header.
+/* Hex as a sequential problem. This file uses nothing of the library but its public header.
  *
- * Nearly all time goes to playouts. Turns alternate, so the empty cells are filled at random, half
- * by each player; a full board has one winner, who is also the winner of the game that stopped at
- * its end: nothing needs to be looked at on the way. Each empty cell gets a random bit, then random
- * cells of the colour that has too many change it, some four of them at 11x11: all fills with the
- * right numbers are equally likely. Who has won is told by a flood from the top, row by row; within
- * a row the carry of a sum takes it to one side, shifts take it to the other. */
+ * Nearly all time goes to playouts. Turns alternate, so a playout fills the empty cells at random,
+ * half of them for each player. A full board has exactly one winner, which is also the winner of
+ * the game that stops at the winning move: therefore a playout checks only the full board. Each
+ * empty cell gets a random bit. Then random cells of the colour that has too many change their
+ * colour, some four of them on a board of 11x11: all fills with the right numbers are equally
+ * likely.
+ *
+ * A flood from the top, row by row, finds the winner. Within a row the carry of a sum spreads it to
+ * one side, and shifts spread it to the other. */
 #include "pgas/hex.h"
 #include <string.h>
 
-/* ---- who has won ---- */
+/* ---- the winner ---- */
 
-/* all stones of a row that are joined to those reached */
+/* All stones of a row that are connected to those reached. */
 static inline uint32_t spread(uint32_t stones, uint32_t reached, int size)
 {
-    /* the carry runs on to the end of each run of stones */
+    /* the carry propagates to the end of each run of stones */
     reached |= stones & ~(stones + reached);
     for (int step = 1; step < size; step *= 2) {
         reached |= stones & reached >> step;
@@ -23,8 +26,8 @@ static inline uint32_t spread(uint32_t stones, uint32_t reached, int size)
     return reached;
 }
 
-/* Floods the stones from the top, down the rows and up again, until nothing is added. True: it
- * comes to the bottom. */
+/* Floods the stones from the top, down the rows and up again, until nothing is added. Returns
+ * whether the flood reaches the bottom. */
 static bool joins_top_and_bottom(const uint32_t *stones, int size)
 {
     uint32_t reached[PGAS_HEX_SIZE_MAX] = { stones[0] };
@@ -48,8 +51,8 @@ static bool joins_top_and_bottom(const uint32_t *stones, int size)
     return false;
 }
 
-/* The board reflected at its long diagonal is the same board, with the sides of the other
- * player. */
+/* Reflects stones at the long diagonal. The board stays the same, but the sides of the players are
+ * swapped. */
 static void reflect(const uint32_t *stones, int size, uint32_t *reflected)
 {
     memset(reflected, 0, PGAS_HEX_SIZE_MAX * sizeof *reflected);
@@ -63,7 +66,8 @@ static uint32_t full_row(int size)
     return (UINT32_C(1) << size) - 1;
 }
 
-/* Whoever has no stone in some row, or column, has not: most positions are told so. */
+/* A player without a stone in some row, or column, has not connected. This decides most
+ * positions. */
 static bool has_connected(const pgas_hex_t *hex, int player)
 {
     const uint32_t *stones = hex->stones[player];
@@ -83,7 +87,9 @@ static bool has_connected(const pgas_hex_t *hex, int player)
 
 int pgas_hex_winner(const pgas_hex_t *hex)
 {
-    return has_connected(hex, 0) ? 0 : has_connected(hex, 1) ? 1 : -1;
+    if (has_connected(hex, 0))
+        return 0;
+    return has_connected(hex, 1) ? 1 : -1;
 }
 
 /* ---- moves ---- */
@@ -92,7 +98,7 @@ pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap)
 {
     if (size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX)
         return PGAS_ERR_RANGE;
-    memset(hex, 0, sizeof *hex); /* padding, too: states are compared and sent as bytes */
+    memset(hex, 0, sizeof *hex); /* also the padding: states are compared and sent as bytes */
     hex->winner = -1;
     hex->size = (uint8_t)size;
     hex->may_swap = may_swap;
@@ -133,10 +139,10 @@ pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move)
 
 /* ---- playouts ---- */
 
-/* The cells to be filled. */
+/* The cells that a playout fills. */
 typedef struct {
     uint32_t n_empty;
-    int n_black;                                           /* of them, player 0's share */
+    int n_black;                                           /* of these, those of player 0 */
     uint32_t empty[PGAS_HEX_SIZE_MAX];                     /* as rows */
     uint16_t cells[PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX]; /* and each as row * 32 + column */
 } blank_t;
@@ -165,7 +171,7 @@ static inline void fill(const blank_t *blank, int size, pgas_mcts_rng_t *rng, ui
         black[r] = (uint32_t)bits & blank->empty[r];
         surplus += __builtin_popcount(black[r]);
     }
-    uint32_t from = surplus > 0; /* the colour that has too many */
+    uint32_t from = surplus > 0; /* the colour that has too many cells */
     for (int left = surplus > 0 ? surplus : -surplus; left > 0;) {
         int cell = blank->cells[pgas_mcts_below(rng, blank->n_empty)], r = cell / 32, c = cell % 32;
         uint32_t changes = (black[r] >> c & 1) == from;
@@ -195,14 +201,14 @@ static uint32_t list_moves(const void *state, pgas_mcts_move_t *moves, float *pr
 {
     const pgas_hex_t *hex = state;
     uint32_t n = 0;
-    if (hex->size != (uintptr_t)arg) /* a board that the description is not for */
+    if (hex->size != (uintptr_t)arg) /* the description is for another size */
         return 0;
     for (uint32_t r = 0; r < hex->size; r++)
         for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1)
             moves[n++] = r * hex->size + (uint32_t)__builtin_ctz(left);
     if (is_legal(hex, PGAS_HEX_SWAP))
         moves[n++] = PGAS_HEX_SWAP;
-    for (uint32_t i = 0; priors != NULL && i < n; i++)
+    for (uint32_t i = 0; priors && i < n; i++)
         priors[i] = 1 / (float)n;
     return n;
 }
@@ -238,16 +244,16 @@ static void playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums,
     sums[1] += (float)(n - won);
 }
 
-/* The stones, whose turn it is, and whether there is a swap to come; of the moves before, nothing
- * else matters. */
+/* Hashes the stones, the player to move, and whether a swap may still come. Nothing else of the
+ * moves before matters. */
 static uint64_t hash(const void *state, void *arg)
 {
     const pgas_hex_t *hex = state;
     bool swap_to_come = hex->may_swap && hex->n_moves <= 1;
-    /* no bits of a row */
+    /* rows do not use these bits */
     uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + swap_to_come) << 56;
     (void)arg;
-    /* each step is one to one, so boards that differ in one row differ here */
+    /* each step is a bijection: if two boards differ in one row only, their hashes differ */
     for (int r = 0; r < hex->size; r++) {
         h = (h ^ hex->stones[0][r] ^ (uint64_t)hex->stones[1][r] << 32) *
             UINT64_C(0x9e3779b97f4a7c15);
