@@ -25,9 +25,9 @@
  *  |                  | node and not mapped                      |              |                 |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
  *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/   |
- *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/pull.c,    |
+ *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
- *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/parcel.c,  |
+ *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/start.c,   |
  *  |                  | call/ waited for from it has ended       | locks        | bcast/bcast.c,  |
  *  |                  |                                          |              | object/lock.c,  |
  *  |                  |                                          |              | array/lock.c    |

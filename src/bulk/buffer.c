@@ -2,9 +2,8 @@
  * travel.
  *
  * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small
- * head that is made here, and copied buffers, which are sent from where they lie. A pull enters an
- * open call into a table, so that what the target asks for is checked against what was offered, and
- * so that a source never has more than N_OPEN of them. */
+ * head that is made here, and copied buffers, which are sent from where they lie. Pulled buffers are
+ * offered (offer.c). */
 #include "pgas/buffer.h"
 
 #include <stdlib.h>
@@ -12,175 +11,18 @@
 
 #include "base/checks.h"
 #include "base/param.h"
-#include "base/spin.h"
 #include "boot/boot.h"
-#include "boot/wait.h"
-#include "call/handler.h"
-#include "msg/recv_queue.h"
-#include "msg/send_queue.h"
 #include "bulk/bulk.h"
-#include "msg/descriptor.h"
-#include "msg/channel_memory.h"
+#include "call/handler.h"
 #include "call/sync.h"
 #include "mem/rma.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
+#include "msg/descriptor.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 
-#define N_OPEN     256
-#define PIECE_MAX  16384
 #define SMALL_HEAD 1024 /* on the stack */
-
-size_t pgasi_bulk_piece_max(int rank)
-{
-    bool chunks = pgasi_boot.local_of[rank] >= 0 || pgasi_chanmem.n_chunks;
-    size_t room = chunks ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
-    return PGASI_MIN(room, (size_t)PIECE_MAX) / 8 * 8;
-}
-
-/* ---- pulls that are open ---- */
-
-typedef struct {
-    int busy;
-    uint32_t id; /* index, and a generation above it; 0 while nobody may ask */
-    uint32_t generation;
-    int rank;
-    uint32_t n;
-    struct {
-        const char *address;
-        uint64_t bytes; /* 0 for what is not pulled */
-    } buffer[PGAS_BUFFERS_MAX];
-} open_t;
-
-static open_t *opened; /* [N_OPEN] */
-
-static open_t *find_open(uint32_t id, int rank)
-{
-    open_t *o = &opened[id % N_OPEN];
-    return id && __atomic_load_n(&o->id, __ATOMIC_ACQUIRE) == id && o->rank == rank ? o : NULL;
-}
-
-static bool close_open(uint32_t id, int rank)
-{
-    open_t *o = find_open(id, rank);
-    uint32_t mine = id;
-    if (!o ||
-        !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return false;
-    pgasi_spin_unlock(&o->busy);
-    return true;
-}
-
-static open_t *claim_open(void)
-{
-    static uint32_t hint;
-    uint32_t from = __atomic_fetch_add(&hint, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < N_OPEN; i++) {
-        open_t *o = &opened[(from + i) % N_OPEN];
-        if (pgasi_spin_try(&o->busy))
-            return o;
-    }
-    return NULL;
-}
-
-static pgas_status_t try_open(int rank, const pgas_buffer_t *buffers, size_t n, uint32_t *id_p)
-{
-    open_t *o = claim_open();
-    if (!o)
-        return PGAS_ERR_AGAIN;
-    o->rank = rank;
-    o->n = (uint32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        o->buffer[i].address = buffers[i].address;
-        o->buffer[i].bytes = buffers[i].mode == PGAS_BUFFER_PULL ? buffers[i].bytes : 0;
-    }
-    o->generation = (o->generation + 1) % (UINT32_MAX / N_OPEN);
-    *id_p = (o->generation + 1) * N_OPEN + (uint32_t)(o - opened);
-    /* before the caller looks whether the rank is dead */
-    __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST);
-    return PGAS_OK;
-}
-
-static pgas_status_t open_pulls(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
-                                uint32_t *id_p)
-{
-    pgas_status_t status = try_open(rank, buffers, n, id_p);
-    if (status != PGAS_ERR_AGAIN || full != PGAS_FULL_WAIT || pgasi_self.in_handler)
-        return status;
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = try_open(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN &&
-           !pgasi_boot_is_dead(rank))
-        pgasi_wait_step(&w);
-    pgasi_wait_end(&w);
-    return status == PGAS_ERR_AGAIN ? PGAS_ERR_PEER : status;
-}
-
-void pgasi_buffers_peer_died(int rank)
-{
-    for (uint32_t i = 0; opened && i < N_OPEN; i++) {
-        uint32_t id = __atomic_load_n(&opened[i].id, __ATOMIC_ACQUIRE);
-        if (id && opened[i].rank == rank)
-            close_open(id, rank);
-    }
-}
-
-/* ---- the target asks ---- */
-
-static bool may_read(const pgasi_bulk_ask_t *a, const open_t *o)
-{
-    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes &&
-           a->bytes <= o->buffer[a->part].bytes - a->offset;
-}
-
-bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes)
-{
-    const open_t *o = find_open(open, pgasi_boot.rank);
-    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address &&
-           o->buffer[part].bytes == bytes;
-}
-
-static void send_asked(const pgasi_bulk_ask_t *a, const open_t *o, int rank)
-{
-    size_t piece_max = pgasi_bulk_piece_max(rank);
-    pgasi_bulk_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
-    if (!o) {
-        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
-        return;
-    }
-    for (uint64_t done = 0; done < a->bytes; done += piece_max) {
-        d.offset = a->offset + done;
-        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
-                           o->buffer[a->part].address + d.offset,
-                           PGASI_MIN(a->bytes - done, piece_max));
-    }
-}
-
-static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    pgasi_bulk_ask_t a;
-    int rank = pgas_thread_rank(source);
-    (void)context;
-    if (bytes != sizeof a)
-        return;
-    memcpy(&a, args, sizeof a);
-    const open_t *o = find_open(a.open, rank);
-    if (!may_read(&a, o))
-        o = NULL;
-    if (a.number)
-        send_asked(&a, o, rank);
-    else if (o && a.bytes <= pgasi_bulk_piece_max(rank))
-        pgasi_reply(o->buffer[a.part].address + a.offset, a.bytes);
-}
-
-static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    pgasi_bulk_free_t f;
-    (void)context;
-    if (bytes != sizeof f)
-        return;
-    memcpy(&f, args, sizeof f);
-    close_open(f.open, pgas_thread_rank(source));
-    pgasi_desc_ack_t ack = { f.local, (int16_t)f.status, 0 };
-    if (f.local)
-        pgasi_handler_run_here(PGASI_DESC_ACK, &ack, sizeof ack, source);
-}
 
 /* ---- the stream ---- */
 
@@ -264,7 +106,7 @@ static pgas_status_t send_piece(const order_t *o, const pgasi_bulk_piece_t *piec
 static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgas_full_t full)
 {
     static uint64_t last_id;
-    char gathered[PIECE_MAX];
+    char gathered[PGASI_BULK_PIECE_MAX];
     size_t piece_max = pgasi_bulk_piece_max(o->rank);
     pgasi_bulk_piece_t piece = { __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), total, 0 };
     pgas_status_t status = PGAS_OK;
@@ -291,8 +133,8 @@ static size_t head_room(const order_t *o)
 {
     bool far = pgasi_boot.local_of[o->rank] < 0;
     size_t key = sizeof(pgasi_segment_wire_t) + 8;
-    size_t keys = !far ? 0 : (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
-    return sizeof o->head + o->n * sizeof(pgasi_bulk_part_t) + keys * key +
+    size_t keys = (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
+    return sizeof o->head + o->n * sizeof(pgasi_bulk_part_t) + (far ? keys * key : 0) +
            PGASI_ALIGN_UP(o->bytes, 8);
 }
 
@@ -446,14 +288,14 @@ static pgas_status_t open_push_and_send(order_t *o)
     pgas_full_t full;
     pgas_status_t status = choose_full(o, &full);
     if (status == PGAS_OK && o->some_pull)
-        status = open_pulls(o->rank, o->buffers, o->n, o->full, &o->head.open);
+        status = pgasi_offer_open(o->rank, o->buffers, o->n, o->full, &o->head.offer);
     if (status != PGAS_OK)
         return status;
     status = o->some_push ? push_all(o) : PGAS_OK;
     if (status == PGAS_OK)
         status = send_order(o, full);
     if (status != PGAS_OK && o->some_pull)
-        close_open(o->head.open, o->rank);
+        pgasi_offer_close(o->head.offer, o->rank);
     return status;
 }
 
@@ -547,25 +389,4 @@ pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *ar
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;
-}
-
-/* ---- start and stop ---- */
-
-pgas_status_t pgasi_buffers_start(void)
-{
-    opened = pgasi_lazy_alloc(N_OPEN * sizeof *opened);
-    pgasi_handler_set_internal(PGASI_DESC_BUFFER_READ, on_read);
-    pgasi_handler_set_internal(PGASI_DESC_BUFFER_FREE, on_free);
-    return opened ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-}
-
-void pgasi_buffers_stop(void)
-{
-    pgasi_lazy_free(opened, N_OPEN * sizeof *opened);
-    opened = NULL;
-}
-
-size_t pgasi_buffers_table_bytes(void)
-{
-    return N_OPEN * sizeof *opened;
 }

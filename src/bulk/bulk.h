@@ -1,85 +1,34 @@
-/** Bulk messages: calls that do not fit one descriptor, or whose buffers must be fetched. A bulk
- *  message is a stream of bytes,
+/** Bulk messages: calls that do not fit one descriptor, or that have buffers. Copied buffers travel
+ *  in the message (eager); the target reads pulled ones when it has room (rendezvous). The call
+ *  runs at its endpoint when the message is complete and every pulled buffer has been read. If its
+ *  handler may wait, it runs on a handler thread. Buffers are read under the receive lock, for all
+ *  endpoints; then the endpoint gets a message that the call is ready.
  *
- *      head, parts (one per buffer), keys of segments, arguments | copied buffers, each padded to 8
+ *  The files, each calls only those above it:
  *
- *  that travels as descriptors of PGASI_DESC_BULK: one if it fits, else one for each piece, in
- *  order, to the endpoint of the call's target. The call runs there when the stream is complete and
- *  every pulled buffer has been read; on a handler thread if its handler may wait. What is read is
- *  read under the receive lock, for all endpoints; then the endpoint is told that the call is
- *  ready. */
+ *      wire.c    the format and its checks
+ *      bulk.c    a bulk message at its target
+ *      reach.c   memory of other ranks within reach
+ *      offer.c   the source: buffers that targets may read
+ *      buffer.c  the source: pgas_call_buffer
+ *      read.c    the target reads the buffers of one call
+ *      pull.c    order and limits of these reads
+ *      arrive.c  messages arrive, in one piece or in several
+ *      reply.c   replies larger than PGAS_CALL_MAX
+ *      start.c   start, stop, progress, deaths */
 #ifndef PGASI_BULK_H
 #define PGASI_BULK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "call/sync.h"
-#include "mem/ctx.h"
-#include "mem/segment.h"
-#include "mem/thread.h"
+#include "boot/hooks.h"
+#include "bulk/wire.h"
 #include "pgas/buffer.h"
+#include "pgas/call.h"
 #include "transport/transport.h"
 
-/* ---- the wire ---- */
-
-/** Stands before each piece. */
-typedef struct {
-    uint64_t id;     /* of the bulk message at its source rank */
-    uint64_t total;  /* bytes of the stream */
-    uint64_t offset; /* of this piece in it */
-} pgasi_bulk_piece_t;
-
-typedef struct {
-    uint32_t head_bytes; /* of the stream up to the first copied buffer, a multiple of 8 */
-    uint32_t args_at, args_bytes;
-    uint16_t handler;
-    uint8_t n_parts, spare;
-    uint64_t wire; /* token of the call, see descriptor.h; 0: nobody asks */
-    /* token of a counter at the source that falls when all is read; 0: none */
-    uint32_t local;
-    uint32_t open;           /* the entry of the source's table of open pulls */
-    uint32_t ep;             /* at which the call runs */
-    uint32_t reply_key_at_8; /* as key_at_8 */
-    uint64_t reply_bytes;    /* 0: no reply is wanted */
-    uint64_t reply_address;  /* at the source */
-    pgas_gptr_t reply_ptr;   /* the same, if it lies in a segment */
-} pgasi_bulk_head_t;
-
-typedef struct {
-    uint64_t bytes;
-    uint64_t address; /* pull: at the source */
-    pgas_gptr_t ptr;  /* push: where it is; pull: the source, if it lies in a segment */
-    uint32_t mode;
-    uint16_t helper, key_at_8; /* the segment's key: place in the head by 8, 0 if there is none */
-} pgasi_bulk_part_t;
-
-/** What the target asks for when it can read a buffer in no other way, and what it gets. */
-typedef struct {
-    uint64_t offset, bytes;
-    uint64_t number; /* of the bulk message at the target; 0: as a reply */
-    uint32_t open, part;
-} pgasi_bulk_ask_t;
-typedef struct {
-    uint64_t offset, number;
-    uint32_t part;
-    int32_t status;
-} pgasi_bulk_data_t;
-/** To the endpoint of a call whose buffers have been read, by this rank itself. */
-typedef struct {
-    uint64_t number; /* of the bulk message here */
-} pgasi_bulk_ready_t;
-/** The buffers of a call have been read. */
-typedef struct {
-    uint32_t open, local;
-    int32_t status;
-    uint32_t spare;
-} pgasi_bulk_free_t;
-
-/** The largest piece towards a rank: of the stream, or of data after a header of the wire. */
-size_t pgasi_bulk_piece_max(int rank);
-
-/* ---- the target ---- */
+/* ---- bulk.c ---- */
 
 struct pgasi_bulk;
 
@@ -87,11 +36,12 @@ typedef enum {
     PGASI_PART_NEW, /* a pull that has not begun */
     PGASI_PART_DONE,
     PGASI_PART_GET,   /* the transport gets it */
-    PGASI_PART_RETRY, /* it had no room for that */
+    PGASI_PART_RETRY, /* the transport had no room for the get */
     PGASI_PART_ASK,   /* the source sends it in pieces */
-    PGASI_PART_HELPER /* a helper reads it */
+    PGASI_PART_HELPER /* a handler thread reads it */
 } pgasi_part_state_t;
 
+/** A buffer. */
 typedef struct {
     pgasi_tp_comp_t comp;
     struct pgasi_bulk *bulk;
@@ -99,7 +49,7 @@ typedef struct {
     uint64_t bytes;
     uint64_t asked, arrived; /* PGASI_PART_ASK: bytes */
     pgasi_part_state_t state;
-    bool own;   /* address is to be freed */
+    bool own;   /* address must be freed */
     bool taken; /* by the handler */
 } pgasi_part_t;
 
@@ -110,83 +60,137 @@ typedef struct pgasi_bulk {
     /* the stream up to head.head_bytes, or all of it if it came in one piece */
     char *block;
     bool own_block;
-    pgas_status_t status;        /* why it will not run */
-    uint64_t id, total, arrived; /* while pieces come in */
+    pgas_status_t status;        /* PGAS_OK: the call will run; otherwise the reason why not */
+    uint64_t id, total, arrived; /* while pieces arrive */
     uint64_t held, *account;     /* bytes of buffers, and where they are counted */
-    uint64_t number;             /* pulls: its name here */
-    bool feeding, doomed;        /* a thread is adding a piece; it is to be dropped after that */
-    /* reads have begun; the source knows of their end; its source is dead; in pieces */
-    bool begun, told, dropped, asking;
-    int helping; /* a helper reads */
+    uint64_t number;             /* with pulls: its name at this rank; otherwise 0 */
+    bool feeding, doomed;        /* a thread adds a piece; the message is dropped after that */
+    /* reads have begun; their end was reported; the source is dead; buffers come in pieces */
+    bool begun, reported, dropped, asking;
+    int helping; /* a handler thread reads buffers; atomic */
     pgas_status_t helper_status;
     uint32_t n_parts;
     pgasi_part_t part[];
 } pgasi_bulk_t;
 
-static inline const pgasi_bulk_part_t *pgasi_bulk_wire(const pgasi_bulk_t *p, size_t i)
+static inline const pgasi_bulk_part_t *pgasi_bulk_part(const pgasi_bulk_t *p, size_t i)
 {
     return (const pgasi_bulk_part_t *)(const void *)(p->block + sizeof p->head) + i;
 }
 
-/* bulk.c */
-pgas_status_t pgasi_bulks_start(void);
-void pgasi_bulks_stop(void);
-/** Runs the call, here or on a handler thread, or tells its counter why not; then the bulk message
- *  is gone. In the context of handlers. */
+/** A message with this head, without its block. NULL: no memory. */
+pgasi_bulk_t *pgasi_bulk_new(const char *head, pgas_thread_t source);
+/** Fills in sizes, and the addresses of pushed buffers. */
+void pgasi_bulk_place_parts(pgasi_bulk_t *p);
+/** Fills in the addresses of copied buffers, which follow the head in the block. */
+void pgasi_bulk_place_copies(pgasi_bulk_t *p);
+bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p);
+/** Runs the call, here or on a handler thread, or reports to its counter why it does not run. Then
+ *  frees the message. In the context of handlers. */
 void pgasi_bulk_finish(pgasi_bulk_t *p);
+/** Runs a call that came in one piece and needs nothing more, without copying it. */
+void pgasi_bulk_run_in_place(const char *block, pgas_thread_t source);
+/** Reports to the source that the call with this head does not run. */
+void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status);
+/** Frees the message. pgasi_bulk_release also gives its bytes back to the limit. */
 void pgasi_bulk_destroy(pgasi_bulk_t *p);
-/** The one whose handler the thread runs, or NULL. */
+void pgasi_bulk_release(pgasi_bulk_t *p);
+/** The message whose handler the thread runs, or NULL. */
 const pgasi_bulk_t *pgasi_bulk_running(void);
-/** The thread runs handlers for any thread of the rank, with the receive queue lock. */
-static inline bool pgasi_bulk_in_inbox(void)
-{
-    return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
-}
 
-/* pull.c */
-/** A complete bulk message with buffers to be read; any endpoint's thread. */
+/** Asks for a round of progress, which continues pulls and replies and runs calls whose buffers
+ *  have been read. */
+static inline void pgasi_bulk_want_poll(void)
+{
+    pgasi_hooks_want_poll(PGASI_LAYER_BULK, true);
+}
+/** The same, and wakes a thread that sleeps. */
+void pgasi_bulk_wake_poll(void);
+
+/* ---- reach.c ---- */
+
+/** Where memory of another rank, at ptr in a segment, is reached by loads and stores. NULL: ptr is
+ *  null, or the memory is not mapped. */
+void *pgasi_reach_map(int rank, pgas_gptr_t ptr, uint64_t bytes);
+/** Copies between this rank's memory and private memory of another rank of the node. False: the
+ *  kernel or PGAS_VM_READ does not allow it. */
+bool pgasi_reach_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
+/** Makes a segment known to context 0 by the key that came with a message. False: there is no key,
+ *  or ptr and bytes do not lie in its segment. */
+bool pgasi_reach_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
+void pgasi_reach_start(void);
+
+/* ---- offer.c ---- */
+
+/** Allows a rank to read the pulled ones among n buffers. *id_p goes into the message's head.
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN: too many offers are open, and the caller does not wait
+ *          PGAS_ERR_PEER: the rank died while the caller waited */
+pgas_status_t pgasi_offer_open(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
+                               uint32_t *id_p);
+/** Ends an offer. False: it has ended before. */
+bool pgasi_offer_close(uint32_t id, int rank);
+/** Whether this rank offers that memory to itself. */
+bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes);
+void pgasi_offers_peer_died(int rank);
+size_t pgasi_offers_table_bytes(void);
+pgas_status_t pgasi_offers_start(void);
+void pgasi_offers_stop(void);
+
+/* ---- buffer.c ---- */
+
+/** pgas_call_return for replies larger than PGAS_CALL_MAX; the counter is live. */
+pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                void *reply, size_t reply_bytes, pgas_sync_t *executed);
+
+/* ---- read.c, under the receive lock ---- */
+
+/** Begins to read the pulled buffers of a message. */
+void pgasi_read_begin(pgasi_bulk_t *p);
+/** Tries again what the transport had no room for, and what a handler thread could not read. */
+void pgasi_read_advance(pgasi_bulk_t *p);
+/** Whether all reads that began have ended. Sets *retry_p if the transport had no room. */
+bool pgasi_read_is_over(const pgasi_bulk_t *p, bool *retry_p);
+/** Whether a buffer must come in pieces that the source sends. */
+bool pgasi_read_asks(pgasi_bulk_t *p);
+/** Asks the source for the next pieces. */
+void pgasi_read_ask(pgasi_bulk_t *p);
+/** A piece has arrived. */
+void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void *data,
+                        size_t bytes);
+
+/* ---- pull.c ---- */
+
+/** Takes over a complete message with buffers to be read. Any endpoint's thread. */
 void pgasi_pull_begin(pgasi_bulk_t *p);
-/** The buffers of a call that ran elsewhere than under the receive lock are gone: others may be
- *  read. */
-void pgasi_pulls_released(void);
-/** Takes the bulk message whose buffers have been read; NULL if it is not known. */
+/** Takes the message whose buffers have been read. NULL: it is not known. */
 pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
+/** One round, under the receive lock, in a handler's context. Sets *retry_p if the transport had no
+ *  room. @return the number of calls that are finished */
+int pgasi_pulls_progress(bool *retry_p);
 /** The most bytes of pulled buffers that this rank held at one time. */
 uint64_t pgasi_pulls_high(void);
 void pgasi_pulls_peer_died(int rank); /* receive lock held */
 void pgasi_pulls_start(void);
 void pgasi_pulls_stop(void);
-/** Copies between this rank's memory and private memory of another of the node; false if that is
- *  not to be had. */
-bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
-/** Where memory of another rank, ptr its place in a segment or null, is reached by loads and
- *  stores; NULL if nowhere. */
-void *pgasi_bulk_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
 
-/** Asks for a round of progress: it goes on with pulls and replies, and runs calls whose data have
- *  arrived. */
-void pgasi_pulls_call(void);
-/** Makes a segment known to context 0 by the key that came with a bulk message, if ptr and bytes
- *  lie in it. */
-bool pgasi_bulk_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
+/* ---- arrive.c ---- */
 
-/* reply.c */
-/** Goes on with replies that are being put; true if the transport wants to be asked again. Part of
- *  a round of pulls. */
+void pgasi_arrive_peer_died(int rank);
+void pgasi_arrive_start(void);
+void pgasi_arrive_stop(void);
+
+/* ---- reply.c ---- */
+
+/** Continues replies that are being put, under the receive lock. True: the transport had no room.
+ */
 bool pgasi_replies_progress(void);
 void pgasi_replies_peer_died(int rank); /* receive lock held */
 void pgasi_replies_stop(void);
 
-/* ---- the source: buffer.c ---- */
+/* ---- start.c ---- */
 
-pgas_status_t pgasi_buffers_start(void);
-void pgasi_buffers_stop(void);
-void pgasi_buffers_peer_died(int rank);
-size_t pgasi_buffers_table_bytes(void);
-/** Whether this rank offers that memory to itself. */
-bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes);
-/** pgas_call_return for replies larger than PGAS_CALL_MAX; the counter is alive. */
-pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                void *reply, size_t reply_bytes, pgas_sync_t *executed);
+pgas_status_t pgasi_bulk_start(void);
+void pgasi_bulk_stop(void);
 
 #endif

@@ -1,2 +1,3 @@
-# floor 5: calls with buffers, large replies
-libpgas_core_la_SOURCES += %D%/buffer.c %D%/bulk.c %D%/bulk.h %D%/pull.c %D%/reply.c
+# floor 6: calls with buffers, large replies
+libpgas_core_la_SOURCES += %D%/arrive.c %D%/buffer.c %D%/bulk.c %D%/bulk.h %D%/offer.c %D%/pull.c \
+	%D%/reach.c %D%/read.c %D%/reply.c %D%/start.c %D%/wire.c %D%/wire.h

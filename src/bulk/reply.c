@@ -11,16 +11,18 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "boot/boot.h"
-#include "msg/send_queue.h"
 #include "bulk/bulk.h"
-#include "msg/descriptor.h"
 #include "call/call.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
+#include "mem/segment.h"
 #include "mem/thread.h"
+#include "msg/descriptor.h"
+#include "msg/send_queue.h"
+#include "msg/serve.h"
 #include "pgas/rma.h"
 
-typedef enum { TO_PUT, TO_FLUSH, TO_TELL, FAILED } step_t;
+typedef enum { TO_PUT, TO_FLUSH, TO_REPORT, FAILED } step_t;
 
 /* A reply that is being put. */
 typedef struct push {
@@ -39,7 +41,7 @@ static push_t *pushes;
 
 /* ---- pieces ---- */
 
-static pgas_status_t tell_end(int rank, uint32_t token, uint64_t bytes)
+static pgas_status_t report_end(int rank, uint32_t token, uint64_t bytes)
 {
     pgasi_desc_reply_piece_t piece = { bytes, token, 0 };
     return pgasi_sendq_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
@@ -65,14 +67,14 @@ static void step_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
     p->step = status == PGAS_OK ? p->step + 1 : FAILED;
     p->waits = false;
-    pgasi_pulls_call();
+    pgasi_bulk_want_poll();
 }
 
 /* As far as it goes; true if the transport says AGAIN. */
 static bool take_steps(push_t *p)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    while (!p->waits && !p->dropped && p->step < TO_TELL) {
+    while (!p->waits && !p->dropped && p->step < TO_REPORT) {
         p->waits = true; /* its callback comes in progress, not before */
         pgas_status_t status = p->step == TO_PUT
                                    ? ctx->tp->ops->put(ctx->tp, p->rank, p->key, p->address,
@@ -92,8 +94,8 @@ static bool take_steps(push_t *p)
 
 static void end_push(push_t *p)
 {
-    if (!p->dropped && p->step == TO_TELL)
-        tell_end(p->rank, p->token, p->bytes);
+    if (!p->dropped && p->step == TO_REPORT)
+        report_end(p->rank, p->token, p->bytes);
     else if (!p->dropped)
         send_pieces(p->rank, p->token, p->data, p->bytes);
     free(p);
@@ -106,7 +108,7 @@ bool pgasi_replies_progress(void)
     for (push_t **at = &pushes; *at;) {
         push_t *p = *at;
         again |= take_steps(p);
-        if (p->waits || (p->step < TO_TELL && !p->dropped)) {
+        if (p->waits || (p->step < TO_REPORT && !p->dropped)) {
             at = &p->next;
             continue;
         }
@@ -123,7 +125,7 @@ static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, ui
     const pgasi_bulk_head_t *h = &asked->head;
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(h->reply_ptr);
-    if (!pgasi_bulk_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
+    if (!pgasi_reach_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
         pgasi_key_get(ctx, rank, offset, bytes, &key, &address) != PGAS_OK)
         return false;
     push_t *p = malloc(sizeof *p + bytes);
@@ -140,7 +142,7 @@ static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, ui
     pushes = p;
     __atomic_fetch_add(&pgasi_quiesce.begun, 1, __ATOMIC_RELEASE);
     if (take_steps(p) || !p->waits)
-        pgasi_pulls_call();
+        pgasi_bulk_want_poll();
     return true;
 }
 
@@ -151,11 +153,11 @@ static bool write_reply(const pgasi_bulk_head_t *h, int rank, const void *data, 
 {
     bool here = rank == pgasi_boot.rank;
     void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes)
-                       : pgasi_bulk_reach(rank, h->reply_ptr, bytes);
+                       : pgasi_reach_map(rank, h->reply_ptr, bytes);
     if (there)
         memcpy(there, data, bytes);
-    return there ||
-           (!here && pgasi_vm_copy(rank, (void *)(uintptr_t)data, h->reply_address, bytes, true));
+    return there || (!here && pgasi_reach_copy(rank, (void *)(uintptr_t)data, h->reply_address,
+                                               bytes, true));
 }
 
 /* From a thread that may wait. */
@@ -179,8 +181,8 @@ static pgas_status_t reply_large(const pgasi_call_t *call, const void *data, uin
     }
     if (asked && (write_reply(&asked->head, rank, data, bytes) ||
                   (!pgasi_self.in_handler && put_reply(&asked->head, rank, data, bytes))))
-        return tell_end(rank, token, bytes);
-    bool pushed = asked && pgasi_bulk_in_inbox() && begin_push(asked, rank, data, bytes);
+        return report_end(rank, token, bytes);
+    bool pushed = asked && pgasi_is_serving() && begin_push(asked, rank, data, bytes);
     return pushed ? PGAS_OK : send_pieces(rank, token, data, bytes);
 }
 

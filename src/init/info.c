@@ -94,7 +94,7 @@ static void account(item_t items[N_ITEMS])
           pgasi_sync_table_bytes(n) },
         { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled",
           2 * (uint64_t)pgasi_param.buffer_limit },
-        { "open pulls", "256 x what is noted of a call's buffers", pgasi_buffers_table_bytes() },
+        { "open pulls", "256 x what is noted of a call's buffers", pgasi_offers_table_bytes() },
         { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages",

@@ -76,9 +76,7 @@ static pgas_status_t call_start(void)
     if (status == PGAS_OK)
         status = pgasi_far_start();
     if (status == PGAS_OK)
-        status = pgasi_buffers_start();
-    if (status == PGAS_OK)
-        status = pgasi_bulks_start();
+        status = pgasi_bulk_start();
     if (status == PGAS_OK)
         status = pgasi_bcast_start();
     if (status == PGAS_OK)
@@ -98,8 +96,7 @@ static pgas_status_t call_start(void)
 
 static void call_stop(void)
 {
-    pgasi_bulks_stop();
-    pgasi_buffers_stop();
+    pgasi_bulk_stop();
     pgasi_route_stop();
     pgasi_delegate_stop();
     pgasi_locks_stop();

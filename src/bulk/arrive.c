@@ -1,0 +1,365 @@
+/* Bulk messages arrive: pieces are put together and checked. See bulk.h.
+ *
+ * What comes in one descriptor is run where it lies, without an allocation. What comes in pieces
+ * gets its head in one block and each copied buffer in memory of its own, which a handler may keep;
+ * pieces of one bulk message come in order and to one endpoint, those of several bulk messages of a
+ * rank may alternate. Endpoints receive at the same time: the list of bulk messages has a lock, and
+ * the thread that adds a piece has the bulk message to itself. Nothing in a bulk message is
+ * believed before pgasi_bulk_head_is_sane has seen it. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "bulk/bulk.h"
+#include "call/handler.h"
+#include "msg/dispatch.h"
+
+static struct {
+    pthread_mutex_t lock;
+    pgasi_bulk_t *partial; /* messages of which some pieces have arrived; under the lock */
+    uint64_t copies_held;  /* bytes of copied buffers in memory of their own; atomic */
+} arriving = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void report(int rank, const char *what)
+{
+    if (pgasi_first_dropped())
+        PGASI_ERROR("call", "a call with buffers from rank %d %s: dropped", rank, what);
+}
+
+/* ---- in one piece ---- */
+
+static bool block_has_pulls(const char *block)
+{
+    pgasi_bulk_t p;
+    memcpy(&p.head, block, sizeof p.head);
+    p.block = (char *)(uintptr_t)block;
+    p.n_parts = p.head.n_parts;
+    return pgasi_bulk_has_pulls(&p);
+}
+
+static uint16_t handler_of(const char *block)
+{
+    uint16_t handler;
+    memcpy(&handler, block + offsetof(pgasi_bulk_head_t, handler), sizeof handler);
+    return handler;
+}
+
+static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t source, bool left)
+{
+    if (total < sizeof(pgasi_bulk_head_t) || !pgasi_bulk_head_is_sane(stream, total, source)) {
+        report(pgas_thread_rank(source), "is malformed");
+        return;
+    }
+    if (left) {
+        pgasi_bulk_refuse(stream, source, PGAS_ERR_PEER);
+        return;
+    }
+    bool pulls = block_has_pulls(stream);
+    if (!pulls && !pgasi_handler_blocks(handler_of(stream))) {
+        pgasi_bulk_run_in_place(stream, source);
+        return;
+    }
+    pgasi_bulk_t *p = pgasi_bulk_new(stream, source);
+    char *block = malloc(total);
+    if (!p || !block) {
+        free(p);
+        free(block);
+        pgasi_bulk_refuse(stream, source, PGAS_ERR_NO_MEMORY);
+        return;
+    }
+    memcpy(block, stream, total);
+    p->block = block;
+    p->own_block = true;
+    pgasi_bulk_place_parts(p);
+    pgasi_bulk_place_copies(p);
+    if (pulls)
+        pgasi_pull_begin(p);
+    else
+        pgasi_bulk_finish(p);
+}
+
+/* ---- pieces ---- */
+
+/* Bytes on the account of copies. */
+static bool hold_copies(pgasi_bulk_t *p, uint64_t need)
+{
+    uint64_t held = __atomic_load_n(&arriving.copies_held, __ATOMIC_RELAXED);
+    do {
+        if (need > pgasi_param.buffer_limit - PGASI_MIN(held, pgasi_param.buffer_limit))
+            return false;
+    } while (!__atomic_compare_exchange_n(&arriving.copies_held, &held, held + need, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    p->held = need;
+    p->account = &arriving.copies_held;
+    return true;
+}
+
+static void release_copies(pgasi_bulk_t *p)
+{
+    if (p->held)
+        __atomic_fetch_sub(&arriving.copies_held, p->held, __ATOMIC_RELAXED);
+    p->held = 0;
+}
+
+/* The head is complete: memory for what follows. */
+static void open_copies(pgasi_bulk_t *p)
+{
+    if (!pgasi_bulk_head_is_sane(p->block, p->total, p->source)) {
+        report(pgas_thread_rank(p->source), "is malformed");
+        p->dropped = true;
+        p->n_parts = 0; /* none of which is known */
+        return;
+    }
+    pgasi_bulk_place_parts(p);
+    if (p->status == PGAS_OK && !hold_copies(p, p->total - p->head.head_bytes))
+        p->status = PGAS_ERR_NO_MEMORY;
+    for (size_t i = 0; i < p->n_parts && p->status == PGAS_OK; i++) {
+        pgasi_part_t *part = &p->part[i];
+        if (pgasi_bulk_part(p, i)->mode != PGAS_BUFFER_COPY || !part->bytes)
+            continue;
+        part->address = malloc(part->bytes);
+        part->own = part->address != NULL;
+        if (!part->own)
+            p->status = PGAS_ERR_NO_MEMORY;
+    }
+    if (p->status != PGAS_OK)
+        release_copies(p);
+}
+
+static uint64_t feed_head(pgasi_bulk_t *p, const char *data, uint64_t bytes)
+{
+    uint64_t n = PGASI_MIN(bytes, p->head.head_bytes - p->arrived);
+    memcpy(p->block + p->arrived, data, n);
+    p->arrived += n;
+    if (p->arrived == p->head.head_bytes)
+        open_copies(p);
+    return n;
+}
+
+/* Bytes from the present place of the stream on, as far as they belong to one buffer and its
+ * pad. */
+static uint64_t feed_copy(pgasi_bulk_t *p, const char *data, uint64_t bytes)
+{
+    uint64_t begin = p->head.head_bytes;
+    size_t i = 0;
+    for (;; i++) {
+        uint64_t room = pgasi_bulk_part(p, i)->mode == PGAS_BUFFER_COPY
+                            ? PGASI_ALIGN_UP(p->part[i].bytes, 8)
+                            : 0;
+        if (p->arrived < begin + room)
+            break;
+        begin += room;
+    }
+    pgasi_part_t *part = &p->part[i];
+    uint64_t inside = p->arrived - begin;
+    uint64_t n = PGASI_MIN(bytes, PGASI_ALIGN_UP(part->bytes, 8) - inside);
+    if (inside < part->bytes)
+        memcpy(part->address + inside, data, PGASI_MIN(n, part->bytes - inside));
+    p->arrived += n;
+    return n;
+}
+
+static void feed(pgasi_bulk_t *p, const char *data, uint64_t bytes)
+{
+    while (bytes) {
+        uint64_t n = bytes;
+        if (p->block && p->arrived < p->head.head_bytes)
+            n = feed_head(p, data, bytes);
+        else if (p->status == PGAS_OK && !p->dropped)
+            n = feed_copy(p, data, bytes);
+        else
+            p->arrived += n;
+        data += n;
+        bytes -= n;
+    }
+}
+
+/* Lock held. Where the bulk message stands in the list; at its end if it is not there. */
+static pgasi_bulk_t **find_partial(int rank, uint64_t id)
+{
+    pgasi_bulk_t **at = &arriving.partial;
+    while (*at && ((*at)->id != id || pgas_thread_rank((*at)->source) != rank))
+        at = &(*at)->next;
+    return at;
+}
+
+static pgasi_bulk_t *open_partial(const pgasi_bulk_piece_t *piece, const char *data, size_t bytes,
+                                  pgas_thread_t source)
+{
+    pgasi_bulk_head_t h;
+    if (piece->offset != 0 || bytes < sizeof h)
+        return NULL;
+    memcpy(&h, data, sizeof h);
+    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes < sizeof h ||
+        h.head_bytes > pgasi_bulk_head_bytes_max() || h.head_bytes > piece->total)
+        return NULL;
+    pgasi_bulk_t *p = pgasi_bulk_new(data, source);
+    if (!p)
+        return NULL;
+    p->id = piece->id;
+    p->total = piece->total;
+    p->block = malloc(h.head_bytes);
+    p->own_block = p->block != NULL;
+    p->status = p->block ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return p;
+}
+
+/* Takes up the bulk message that a piece belongs to, or a new one: the thread has it to itself
+ * until end_piece. */
+static pgasi_bulk_t *take_up_piece(const pgasi_bulk_piece_t *piece, const char *data, size_t bytes,
+                                   pgas_thread_t source)
+{
+    pthread_mutex_lock(&arriving.lock);
+    pgasi_bulk_t **at = find_partial(pgas_thread_rank(source), piece->id), *p = *at;
+    if (!p && (p = open_partial(piece, data, bytes, source))) {
+        p->next = arriving.partial;
+        arriving.partial = p;
+    }
+    if (p && (p->feeding || piece->total != p->total || piece->offset != p->arrived))
+        p = NULL;
+    else if (p)
+        p->feeding = true;
+    pthread_mutex_unlock(&arriving.lock);
+    return p;
+}
+
+/* Puts the bulk message back, or takes it out of the list if it is complete: then true. */
+static bool end_piece(pgasi_bulk_t *p)
+{
+    pthread_mutex_lock(&arriving.lock);
+    p->feeding = false;
+    bool complete = p->arrived == p->total, leaves = complete || p->doomed;
+    p->dropped |= p->doomed;
+    if (leaves)
+        *find_partial(pgas_thread_rank(p->source), p->id) = p->next;
+    pthread_mutex_unlock(&arriving.lock);
+    return leaves;
+}
+
+/* All pieces are there, or it was given up. */
+static void complete_partial(pgasi_bulk_t *p)
+{
+    if (p->dropped) {
+        pgasi_bulk_release(p);
+    } else if (p->status != PGAS_OK) {
+        pgasi_bulk_refuse((const char *)&p->head, p->source, p->status);
+        pgasi_bulk_release(p);
+    } else if (pgasi_bulk_has_pulls(p)) {
+        release_copies(p); /* what is held from here on is bounded by the pulls */
+        pgasi_pull_begin(p);
+    } else {
+        pgasi_bulk_finish(p);
+    }
+}
+
+/* left: at an endpoint that no thread answers to any more. */
+static void piece_arrived(const void *args, size_t bytes, pgas_thread_t source, bool left)
+{
+    pgasi_bulk_piece_t piece;
+    int rank = pgas_thread_rank(source);
+    memset(&piece, 0, sizeof piece);
+    if (bytes > sizeof piece)
+        memcpy(&piece, args, sizeof piece);
+    const char *data = (const char *)args + sizeof piece;
+    if (bytes <= sizeof piece || piece.offset > piece.total ||
+        bytes - sizeof piece > piece.total - piece.offset) {
+        report(rank, "is malformed");
+        return;
+    }
+    bytes -= sizeof piece;
+    if (bytes == piece.total) {
+        whole_arrived(data, bytes, source, left);
+        return;
+    }
+    pgasi_bulk_t *p = take_up_piece(&piece, data, bytes, source);
+    if (!p) {
+        report(rank, "has a piece that does not belong to it, or finds no memory");
+        return;
+    }
+    if (left && p->status == PGAS_OK)
+        p->status = PGAS_ERR_PEER;
+    feed(p, data, bytes);
+    if (end_piece(p))
+        complete_partial(p);
+}
+
+static void on_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    piece_arrived(args, bytes, source, false);
+}
+
+static void on_ready(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    pgasi_bulk_t *p = pgasi_pull_ready(args, bytes, source);
+    if (p)
+        pgasi_bulk_finish(p);
+}
+
+static bool refuse_piece(const void *args, size_t bytes, pgas_thread_t source)
+{
+    piece_arrived(args, bytes, source, true);
+    return true;
+}
+
+static bool refuse_ready(const void *args, size_t bytes, pgas_thread_t source)
+{
+    pgasi_bulk_t *p = pgasi_pull_ready(args, bytes, source);
+    if (!p)
+        return false;
+    p->status = PGAS_ERR_PEER;
+    pgasi_bulk_finish(p);
+    return true;
+}
+
+/* ---- deaths, start and stop ---- */
+
+/* Takes out of the list what a rank had begun to send, of any rank if it is -1; what is being fed
+ * goes after that. */
+static void drop_partials(int rank)
+{
+    pgasi_bulk_t *gone = NULL;
+    pthread_mutex_lock(&arriving.lock);
+    for (pgasi_bulk_t **at = &arriving.partial; *at;) {
+        pgasi_bulk_t *p = *at;
+        bool meant = rank < 0 || pgas_thread_rank(p->source) == rank;
+        p->doomed |= meant;
+        if (!meant || p->feeding) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        p->next = gone;
+        gone = p;
+    }
+    pthread_mutex_unlock(&arriving.lock);
+    while (gone) {
+        pgasi_bulk_t *p = gone;
+        gone = p->next;
+        pgasi_bulk_release(p);
+    }
+}
+
+void pgasi_arrive_peer_died(int rank)
+{
+    drop_partials(rank);
+}
+
+void pgasi_arrive_start(void)
+{
+    arriving.partial = NULL;
+    arriving.copies_held = 0;
+    pgasi_handler_set_internal(PGASI_DESC_BULK, on_piece);
+    pgasi_handler_set_internal(PGASI_DESC_BULK_READY, on_ready);
+    pgasi_handler_set_refused(PGASI_DESC_BULK, refuse_piece);
+    pgasi_handler_set_refused(PGASI_DESC_BULK_READY, refuse_ready);
+}
+
+void pgasi_arrive_stop(void)
+{
+    drop_partials(-1);
+}

@@ -1,0 +1,188 @@
+/* Offers: the buffers of calls that this rank has sent, as long as their targets may read them. See
+ * bulk.h.
+ *
+ * A call that is pulled enters an offer into a table, so that what the target asks for is checked
+ * against what was offered, and so that a source never has more than N_OFFERS of them. */
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/spin.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "bulk/bulk.h"
+#include "call/handler.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+#include "msg/descriptor.h"
+#include "msg/dispatch.h"
+#include "msg/send_queue.h"
+
+#define N_OFFERS 256
+
+typedef struct {
+    int busy;
+    uint32_t id; /* index, and a generation above it; 0 while nobody may ask */
+    uint32_t generation;
+    int rank;
+    uint32_t n;
+    struct {
+        const char *address;
+        uint64_t bytes; /* 0 for what is not pulled */
+    } buffer[PGAS_BUFFERS_MAX];
+} offer_t;
+
+static struct {
+    offer_t *offer; /* [N_OFFERS] */
+    uint32_t hint;  /* where the next search for a free one begins; atomic */
+} offers;
+
+static offer_t *find_offer(uint32_t id, int rank)
+{
+    offer_t *o = &offers.offer[id % N_OFFERS];
+    return id && __atomic_load_n(&o->id, __ATOMIC_ACQUIRE) == id && o->rank == rank ? o : NULL;
+}
+
+bool pgasi_offer_close(uint32_t id, int rank)
+{
+    offer_t *o = find_offer(id, rank);
+    uint32_t mine = id;
+    if (!o ||
+        !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    pgasi_spin_unlock(&o->busy);
+    return true;
+}
+
+static offer_t *claim_offer(void)
+{
+    uint32_t from = __atomic_fetch_add(&offers.hint, 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < N_OFFERS; i++) {
+        offer_t *o = &offers.offer[(from + i) % N_OFFERS];
+        if (pgasi_spin_try(&o->busy))
+            return o;
+    }
+    return NULL;
+}
+
+static pgas_status_t try_offer(int rank, const pgas_buffer_t *buffers, size_t n, uint32_t *id_p)
+{
+    offer_t *o = claim_offer();
+    if (!o)
+        return PGAS_ERR_AGAIN;
+    o->rank = rank;
+    o->n = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        o->buffer[i].address = buffers[i].address;
+        o->buffer[i].bytes = buffers[i].mode == PGAS_BUFFER_PULL ? buffers[i].bytes : 0;
+    }
+    o->generation = (o->generation + 1) % (UINT32_MAX / N_OFFERS);
+    *id_p = (o->generation + 1) * N_OFFERS + (uint32_t)(o - offers.offer);
+    /* before the caller looks whether the rank is dead */
+    __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_offer_open(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
+                               uint32_t *id_p)
+{
+    pgas_status_t status = try_offer(rank, buffers, n, id_p);
+    if (status != PGAS_ERR_AGAIN || full != PGAS_FULL_WAIT || pgasi_self.in_handler)
+        return status;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while ((status = try_offer(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN &&
+           !pgasi_boot_is_dead(rank))
+        pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+    return status == PGAS_ERR_AGAIN ? PGAS_ERR_PEER : status;
+}
+
+void pgasi_offers_peer_died(int rank)
+{
+    for (uint32_t i = 0; offers.offer && i < N_OFFERS; i++) {
+        uint32_t id = __atomic_load_n(&offers.offer[i].id, __ATOMIC_ACQUIRE);
+        if (id && offers.offer[i].rank == rank)
+            pgasi_offer_close(id, rank);
+    }
+}
+
+/* ---- the target asks ---- */
+
+static bool may_read(const pgasi_bulk_ask_t *a, const offer_t *o)
+{
+    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes &&
+           a->bytes <= o->buffer[a->part].bytes - a->offset;
+}
+
+bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes)
+{
+    const offer_t *o = find_offer(id, pgasi_boot.rank);
+    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address &&
+           o->buffer[part].bytes == bytes;
+}
+
+static void send_asked(const pgasi_bulk_ask_t *a, const offer_t *o, int rank)
+{
+    size_t piece_max = pgasi_bulk_piece_max(rank);
+    pgasi_bulk_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
+    if (!o) {
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
+        return;
+    }
+    for (uint64_t done = 0; done < a->bytes; done += piece_max) {
+        d.offset = a->offset + done;
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
+                           o->buffer[a->part].address + d.offset,
+                           PGASI_MIN(a->bytes - done, piece_max));
+    }
+}
+
+static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgasi_bulk_ask_t a;
+    int rank = pgas_thread_rank(source);
+    (void)context;
+    if (bytes != sizeof a)
+        return;
+    memcpy(&a, args, sizeof a);
+    const offer_t *o = find_offer(a.offer, rank);
+    if (!may_read(&a, o))
+        o = NULL;
+    if (a.number)
+        send_asked(&a, o, rank);
+    else if (o && a.bytes <= pgasi_bulk_piece_max(rank))
+        pgasi_reply(o->buffer[a.part].address + a.offset, a.bytes);
+}
+
+static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgasi_bulk_free_t f;
+    (void)context;
+    if (bytes != sizeof f)
+        return;
+    memcpy(&f, args, sizeof f);
+    pgasi_offer_close(f.offer, pgas_thread_rank(source));
+    pgasi_desc_ack_t ack = { f.local, (int16_t)f.status, 0 };
+    if (f.local)
+        pgasi_handler_run_here(PGASI_DESC_ACK, &ack, sizeof ack, source);
+}
+
+/* ---- start and stop ---- */
+
+pgas_status_t pgasi_offers_start(void)
+{
+    offers.offer = pgasi_lazy_alloc(N_OFFERS * sizeof *offers.offer);
+    pgasi_handler_set_internal(PGASI_DESC_BUFFER_READ, on_read);
+    pgasi_handler_set_internal(PGASI_DESC_BUFFER_FREE, on_free);
+    return offers.offer ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_offers_stop(void)
+{
+    pgasi_lazy_free(offers.offer, N_OFFERS * sizeof *offers.offer);
+    offers.offer = NULL;
+}
+
+size_t pgasi_offers_table_bytes(void)
+{
+    return N_OFFERS * sizeof *offers.offer;
+}

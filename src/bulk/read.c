@@ -1,0 +1,258 @@
+/* Reads: the target reads the buffers of one call, each on the shortest way to it.
+ *
+ *      own rank, or a segment that is mapped here       loads
+ *      other memory on the node                         process_vm_readv, unless refused
+ *      a segment of another node                        one get on context 0, whose key came with
+ *                                                       the call
+ *      all else                                         the source sends pieces of what it is asked
+ *                                                       for
+ *
+ * Everything here happens under the receive lock but for read_as_helper, which runs on a handler
+ * thread and touches nothing but its parts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "bulk/bulk.h"
+#include "call/sync.h"
+#include "call/task.h"
+#include "mem/ctx.h"
+#include "mem/segment.h"
+#include "mem/rma.h"
+#include "msg/descriptor.h"
+#include "msg/send_queue.h"
+#include "pgas/rma.h"
+
+#define ASK_BYTES ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
+
+/* ---- loads, copies, gets ---- */
+
+/* Any thread. What others may read of this rank is checked where they ask; what it reads of itself
+ * is checked here. */
+static bool read_near(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
+{
+    const void *there = pgasi_reach_map(rank, w->ptr, w->bytes);
+    const pgasi_bulk_t *p = part->bulk;
+    if (!there && rank != pgasi_boot.rank)
+        return pgasi_reach_copy(rank, part->address, w->address, w->bytes, false);
+    if (!there && pgasi_offer_has(p->head.offer, (size_t)(part - p->part), w->address, w->bytes))
+        there = (const void *)(uintptr_t)w->address;
+    if (there)
+        memcpy(part->address, there, w->bytes);
+    return there;
+}
+
+static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    pgasi_part_t *part = PGASI_CONTAINER_OF(comp, pgasi_part_t, comp);
+    pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
+    part->state = PGASI_PART_DONE;
+    if (status != PGAS_OK && part->bulk->status == PGAS_OK)
+        part->bulk->status = status;
+    pgasi_bulk_want_poll();
+}
+
+/* PGAS_OK: done; INPROGRESS; AGAIN; anything else: not in this way. */
+static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
+{
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
+    pgasi_tp_key_t *key;
+    uint64_t address, offset = pgas_gptr_offset(w->ptr);
+    if (!pgasi_reach_learn(part->bulk, w->key_at_8, w->ptr, w->bytes))
+        return PGAS_ERR_UNSUPPORTED;
+    pgasi_ctx_peer_t *peer = &ctx->peer[rank];
+    uint64_t inside = offset - PGASI_HEAP_OFFSET;
+    if (peer->heap_bytes && w->bytes <= peer->heap_bytes && inside <= peer->heap_bytes - w->bytes) {
+        memcpy(part->address, peer->heap + inside, w->bytes);
+        return PGAS_OK;
+    }
+    pgas_status_t status = pgasi_key_get(ctx, rank, offset, w->bytes, &key, &address);
+    if (status != PGAS_OK)
+        return status;
+    part->comp.fn = got;
+    part->state = PGASI_PART_GET; /* before its callback, which comes in progress */
+    status = ctx->tp->ops->get(ctx->tp, rank, key, address, part->address, w->bytes, &part->comp);
+    if (status == PGAS_INPROGRESS)
+        pgasi_ctx_count(ctx, 1);
+    return status;
+}
+
+/* ---- pieces on demand ---- */
+
+static pgasi_part_t *first_asking(pgasi_bulk_t *p)
+{
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (p->part[i].state == PGASI_PART_ASK)
+            return &p->part[i];
+    return NULL;
+}
+
+bool pgasi_read_asks(pgasi_bulk_t *p)
+{
+    return first_asking(p);
+}
+
+void pgasi_read_ask(pgasi_bulk_t *p)
+{
+    pgasi_part_t *part = first_asking(p);
+    while (part && part->asked < part->bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
+        pgasi_bulk_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
+                               p->number, p->head.offer, (uint32_t)(part - p->part) };
+        pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
+                           0);
+        part->asked += a.bytes;
+    }
+}
+
+void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void *data, size_t bytes)
+{
+    if (d->part >= p->n_parts || p->part[d->part].state != PGASI_PART_ASK)
+        return;
+    pgasi_part_t *part = &p->part[d->part];
+    if (d->status != PGAS_OK || d->offset != part->arrived || bytes > part->bytes - part->arrived) {
+        p->status = d->status != PGAS_OK ? (pgas_status_t)d->status : PGAS_ERR_INTERNAL;
+        part->state = PGASI_PART_DONE;
+    } else {
+        memcpy(part->address + part->arrived, data, bytes);
+        part->arrived += bytes;
+        if (part->arrived == part->bytes)
+            part->state = PGASI_PART_DONE;
+        else
+            pgasi_read_ask(p);
+    }
+    if (part->state == PGASI_PART_DONE)
+        pgasi_bulk_want_poll();
+}
+
+/* ---- helpers ---- */
+
+static pgas_status_t read_by_asking(pgasi_part_t *part, int rank)
+{
+    const pgasi_bulk_t *p = part->bulk;
+    size_t piece_max = pgasi_bulk_piece_max(rank);
+    pgas_status_t status = PGAS_OK;
+    for (uint64_t done = 0; done < part->bytes && status == PGAS_OK;) {
+        uint64_t bytes = PGASI_MIN(part->bytes - done, piece_max);
+        pgasi_bulk_ask_t a = { done, bytes, 0, p->head.offer, (uint32_t)(part - p->part) };
+        status = pgasi_ask(rank, PGASI_DESC_BUFFER_READ, &a, sizeof a, part->address + done, bytes);
+        done += bytes;
+    }
+    return status;
+}
+
+static void read_as_helper(void *arg)
+{
+    pgasi_bulk_t *p = arg;
+    int rank = pgas_thread_rank(p->source);
+    pgas_status_t status = PGAS_OK;
+    for (size_t i = 0; i < p->n_parts && status == PGAS_OK; i++) {
+        pgasi_part_t *part = &p->part[i];
+        const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
+        /* other parts change meanwhile */
+        bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes;
+        if (!mine || read_near(part, w, rank))
+            continue;
+        status = w->ptr ? pgas_get(part->address, w->ptr, w->bytes) : PGAS_ERR_UNSUPPORTED;
+        if (status != PGAS_OK)
+            status = read_by_asking(part, rank);
+    }
+    p->helper_status = status;
+    __atomic_store_n(&p->helping, 0, __ATOMIC_RELEASE); /* it may be gone from now on */
+    pgasi_bulk_want_poll();
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+/* ---- all buffers of a call ---- */
+
+/* Begins to read a buffer in the running thread, or tries again. */
+static void read_part(pgasi_part_t *part)
+{
+    pgasi_bulk_t *p = part->bulk;
+    const pgasi_bulk_part_t *w = pgasi_bulk_part(p, (size_t)(part - p->part));
+    int rank = pgas_thread_rank(p->source);
+    pgas_status_t status = read_near(part, w, rank) ? PGAS_OK : read_far(part, w, rank);
+    switch (status) {
+    case PGAS_OK:
+        part->state = PGASI_PART_DONE;
+        break;
+    case PGAS_INPROGRESS:
+        break;
+    case PGAS_ERR_AGAIN:
+        part->state = PGASI_PART_RETRY;
+        break;
+    default:
+        part->state = PGASI_PART_ASK;
+        break;
+    }
+}
+
+void pgasi_read_begin(pgasi_bulk_t *p)
+{
+    bool help = false;
+    for (size_t i = 0; i < p->n_parts && p->status == PGAS_OK; i++) {
+        pgasi_part_t *part = &p->part[i];
+        const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
+        if (w->mode != PGAS_BUFFER_PULL)
+            continue;
+        if (!part->bytes) {
+            part->state = PGASI_PART_DONE;
+            continue;
+        }
+        part->address = malloc(part->bytes);
+        part->own = part->address != NULL;
+        if (!part->own)
+            p->status = PGAS_ERR_NO_MEMORY;
+        else if (w->helper)
+            part->state = PGASI_PART_HELPER;
+        help = help || part->state == PGASI_PART_HELPER;
+    }
+    if (p->status != PGAS_OK)
+        return;
+    p->helping = help;
+    if (help && pgasi_task_submit(read_as_helper, p) != PGAS_OK) {
+        p->helping = 0;
+        p->helper_status = PGAS_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (p->part[i].state == PGASI_PART_NEW)
+            read_part(&p->part[i]);
+}
+
+/* What a helper has left behind: its parts are read, or still to be read, by the running thread. */
+static void settle_helper(pgasi_bulk_t *p)
+{
+    for (size_t i = 0; i < p->n_parts; i++) {
+        if (p->part[i].state != PGASI_PART_HELPER)
+            continue;
+        if (p->helper_status == PGAS_OK)
+            p->part[i].state = PGASI_PART_DONE;
+        else
+            read_part(&p->part[i]);
+    }
+}
+
+void pgasi_read_advance(pgasi_bulk_t *p)
+{
+    if (!__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
+        settle_helper(p);
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (p->part[i].state == PGASI_PART_RETRY)
+            read_part(&p->part[i]);
+}
+
+/* True if all that was begun has ended: the bulk message may run, or go. */
+bool pgasi_read_is_over(const pgasi_bulk_t *p, bool *retry_p)
+{
+    bool quiet = true;
+    if (__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
+        return false;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        pgasi_part_state_t state = p->part[i].state;
+        bool given_up = (p->status != PGAS_OK || p->dropped) && state != PGASI_PART_GET;
+        quiet = quiet && (state == PGASI_PART_DONE || given_up);
+        *retry_p = *retry_p || (state == PGASI_PART_RETRY && !given_up);
+    }
+    return quiet;
+}

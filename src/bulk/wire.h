@@ -1,0 +1,85 @@
+/** The format of bulk messages. A bulk message is a stream of bytes,
+ *
+ *      head, parts (one per buffer), keys of segments, arguments | copied buffers, each padded to 8
+ *
+ *  It travels as descriptors of PGASI_DESC_BULK to the endpoint of the call's target: as one if it
+ *  fits, otherwise as one for each piece, in order. */
+#ifndef PGASI_BULK_WIRE_H
+#define PGASI_BULK_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "pgas/gptr.h"
+#include "pgas/runtime.h"
+
+#define PGASI_BULK_PIECE_MAX 16384
+
+/** Precedes each piece. */
+typedef struct {
+    uint64_t id;     /* of the bulk message at its source rank */
+    uint64_t total;  /* bytes of the stream */
+    uint64_t offset; /* of this piece in the stream */
+} pgasi_bulk_piece_t;
+
+typedef struct {
+    uint32_t head_bytes; /* of the stream up to the first copied buffer, a multiple of 8 */
+    uint32_t args_at, args_bytes;
+    uint16_t handler;
+    uint8_t n_parts, spare;
+    uint64_t wire; /* token of the call, see descriptor.h; 0: nobody waits for the call */
+    /* token of a counter at the source, which decrements when all buffers are read; 0: none */
+    uint32_t local;
+    uint32_t offer;          /* id of the source's offer (offer.c); 0: none */
+    uint32_t ep;             /* the endpoint at which the call runs */
+    uint32_t reply_key_at_8; /* as key_at_8 */
+    uint64_t reply_bytes;    /* 0: no reply is wanted */
+    uint64_t reply_address;  /* at the source */
+    pgas_gptr_t reply_ptr;   /* the same, if it lies in a segment */
+} pgasi_bulk_head_t;
+
+typedef struct {
+    uint64_t bytes;
+    uint64_t address; /* pull: at the source */
+    pgas_gptr_t ptr;  /* push: where the buffer is; pull: the source, if it lies in a segment */
+    uint32_t mode;
+    uint16_t helper, key_at_8; /* offset in the head, divided by 8, of the segment's key; 0: none */
+} pgasi_bulk_part_t;
+
+/** The target asks for a piece of a buffer that it cannot read in another way. */
+typedef struct {
+    uint64_t offset, bytes;
+    uint64_t number; /* of the bulk message at the target; 0: the piece is sent as a reply */
+    uint32_t offer, part;
+} pgasi_bulk_ask_t;
+
+/** Precedes the piece that the source sends then. */
+typedef struct {
+    uint64_t offset, number;
+    uint32_t part;
+    int32_t status;
+} pgasi_bulk_data_t;
+
+/** The target sends this to its own endpoint when the buffers of a call have been read. */
+typedef struct {
+    uint64_t number; /* of the bulk message at the target */
+} pgasi_bulk_ready_t;
+
+/** The target reports to the source that it has read the buffers of a call. */
+typedef struct {
+    uint32_t offer, local;
+    int32_t status;
+    uint32_t spare;
+} pgasi_bulk_free_t;
+
+/** The largest piece that is sent to a rank. */
+size_t pgasi_bulk_piece_max(int rank);
+
+/** The largest head that a rank of this job makes. */
+size_t pgasi_bulk_head_bytes_max(void);
+
+/** Checks sizes, offsets and ranks of the head of a stream of `total` bytes. Of the stream at least
+ *  head_bytes are at `block`. */
+bool pgasi_bulk_head_is_sane(const char *block, uint64_t total, pgas_thread_t source);
+
+#endif
