@@ -25,7 +25,9 @@ static int rank_of(const pgasi_gid_t *gid)
         return 0;
     if (gid->type == PGASI_GID_ROCE_1)
         return 4;
-    return pgasi_gid_is_ipv4(gid->gid) ? 1 : is_link_local(gid->gid) ? 3 : 2;
+    if (pgasi_gid_is_ipv4(gid->gid))
+        return 1;
+    return is_link_local(gid->gid) ? 3 : 2;
 }
 
 int pgasi_gid_choose(const pgasi_gid_t *gids, int n, int wanted)

@@ -36,9 +36,9 @@ struct ibv_mr *pgasi_rdma_register(struct ibv_pd *pd, const char *name, void *ad
 /* With ENOMEM memory is there in most cases, but may not be locked. */
 pgas_status_t pgasi_rdma_register_status(int error)
 {
-    return error == ENOMEM                      ? PGAS_ERR_LIMIT
-           : error == EINVAL || error == EFAULT ? PGAS_ERR_INVALID
-                                                : PGAS_ERR_IO;
+    if (error == ENOMEM)
+        return PGAS_ERR_LIMIT;
+    return error == EINVAL || error == EFAULT ? PGAS_ERR_INVALID : PGAS_ERR_IO;
 }
 
 void pgasi_rdma_describe(const struct ibv_mr *mr, void *inside, pgas_verbs_mem_t *mem_p)

@@ -55,9 +55,9 @@ static int read_numa_node(const struct ibv_device *device)
 
 static pgasi_gid_type_t type_of(uint32_t gid_type)
 {
-    return gid_type == IBV_GID_TYPE_ROCE_V2   ? PGASI_GID_ROCE_2
-           : gid_type == IBV_GID_TYPE_ROCE_V1 ? PGASI_GID_ROCE_1
-                                              : PGASI_GID_INFINIBAND;
+    if (gid_type == IBV_GID_TYPE_ROCE_V2)
+        return PGASI_GID_ROCE_2;
+    return gid_type == IBV_GID_TYPE_ROCE_V1 ? PGASI_GID_ROCE_1 : PGASI_GID_INFINIBAND;
 }
 
 /* The entries of a port that are set. @return how many, in *gids_p that the caller frees; -1: no
@@ -90,9 +90,9 @@ static int read_gids(struct ibv_context *context, int port, int table_length, pg
 
 static const char *name_of(pgasi_gid_type_t type)
 {
-    return type == PGASI_GID_ROCE_2   ? "RoCE v2"
-           : type == PGASI_GID_ROCE_1 ? "RoCE v1"
-                                      : "InfiniBand";
+    if (type == PGASI_GID_ROCE_2)
+        return "RoCE v2";
+    return type == PGASI_GID_ROCE_1 ? "RoCE v1" : "InfiniBand";
 }
 
 /* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there
@@ -106,10 +106,10 @@ static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids,
                    wanted);
         return PGAS_ERR_INVALID;
     }
-    snprintf(port->info.link, sizeof port->info.link, "%s",
-             !ethernet    ? "InfiniBand"
-             : chosen < 0 ? "RoCE"
-                          : name_of(gids[chosen].type));
+    const char *link = "InfiniBand";
+    if (ethernet)
+        link = chosen < 0 ? "RoCE" : name_of(gids[chosen].type);
+    snprintf(port->info.link, sizeof port->info.link, "%s", link);
     port->at.is_global = ethernet || wanted >= 0 || port->info.lid == 0;
     if (chosen >= 0) {
         memcpy(port->info.gid, gids[chosen].gid, sizeof port->info.gid);
@@ -199,4 +199,16 @@ struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context)
         channel = NULL;
     }
     return channel;
+}
+
+pgas_status_t pgasi_verbs_port_find(struct ibv_context *context, int number, int gid_index,
+                                    int n_ports, pgasi_verbs_port_t *port_p)
+{
+    pgas_status_t status = PGAS_ERR_NOT_FOUND;
+    for (int i = number != 0 ? number : 1; i <= (number != 0 ? number : n_ports); i++) {
+        status = pgasi_verbs_port_query(context, i, gid_index, port_p);
+        if (status == PGAS_OK && port_p->info.active)
+            return PGAS_OK;
+    }
+    return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
 }

@@ -18,6 +18,11 @@ typedef struct {
 pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int port, int gid_index,
                                      pgasi_verbs_port_t *port_p);
 
+/** The port with this number, or with number 0 the first one that is active.
+ *  @return as pgasi_verbs_port_query; PGAS_ERR_NOT_FOUND also if the port is not active */
+pgas_status_t pgasi_verbs_port_find(struct ibv_context *context, int number, int gid_index,
+                                    int n_ports, pgasi_verbs_port_t *port_p);
+
 /** The devices of this machine, as ibv_get_device_list gives them, but none where the kernel has no
  *  RDMA. Give the list back.
  *  @return how many; the list may be NULL if there are none */

@@ -114,6 +114,13 @@ bool pgasi_prm_cap_cd(const unsigned char out[PGASI_PRM_CAP_BYTES])
     return get(out, OUT_CAP + CAP_CD, 1) != 0;
 }
 
+static uint32_t rq_kind(const pgasi_prm_qp_t *qp)
+{
+    if (qp->srqn != 0)
+        return RQ_SHARED;
+    return qp->has_rq ? RQ_OWN : RQ_NONE;
+}
+
 void pgasi_prm_create_qp(unsigned char in[PGASI_PRM_CREATE_QP_BYTES], const pgasi_prm_qp_t *qp)
 {
     memset(in, 0, PGASI_PRM_CREATE_QP_BYTES);
@@ -127,7 +134,7 @@ void pgasi_prm_create_qp(unsigned char in[PGASI_PRM_CREATE_QP_BYTES], const pgas
     put_context(in, QPC_CQN_SEND, 24, qp->cqn_send);
     put_context(in, QPC_CQN_RECV, 24, qp->cqn_recv);
     put_context(in, QPC_CHANNEL, 3, qp->flags);
-    put_context(in, QPC_RQ_KIND, 3, qp->srqn != 0 ? RQ_SHARED : qp->has_rq ? RQ_OWN : RQ_NONE);
+    put_context(in, QPC_RQ_KIND, 3, rq_kind(qp));
     put_context(in, QPC_SRQN, 24, qp->srqn);
     if (qp->has_rq) {
         put_context(in, QPC_LOG_RQ, 4, qp->log_rq_entries);

@@ -89,21 +89,6 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return PGAS_OK;
 }
 
-/* The port with this number, or the first active one. */
-static pgas_status_t find_port(struct ibv_context *context, int number, int n_ports, int gid_index,
-                               pgasi_verbs_port_t *port_p)
-{
-    if (number != 0)
-        return pgasi_verbs_port_query(context, number, gid_index, port_p);
-    pgas_status_t status = PGAS_ERR_NOT_FOUND;
-    for (int i = 1; i <= n_ports; i++) {
-        status = pgasi_verbs_port_query(context, i, gid_index, port_p);
-        if (status == PGAS_OK && port_p->info.active)
-            return PGAS_OK;
-    }
-    return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
-}
-
 /* The inline limit cannot be asked for: the largest of some sizes with which a queue pair can be
  * made. */
 static uint32_t probe_inline(struct ibv_pd *pd)
@@ -201,9 +186,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
         ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd);
     pgas_status_t status = good ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
-        status = find_port(context, number, attr.phys_port_cnt, opts->gid_index, &port);
-    if (status == PGAS_OK && !port.info.active)
-        status = PGAS_ERR_NOT_FOUND;
+        status = pgasi_verbs_port_find(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
         status = make_dev(context, &attr, &port, dev_p);
     if (status != PGAS_OK)
@@ -259,9 +242,8 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     }
     if (status == PGAS_OK) {
         cq->cq = ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);
-        status = cq->cq != NULL    ? PGAS_OK
-                 : errno == EINVAL ? PGAS_ERR_LIMIT
-                                   : pgasi_ibv_status(errno);
+        if (!cq->cq)
+            status = errno == EINVAL ? PGAS_ERR_LIMIT : pgasi_ibv_status(errno);
     }
     if (status == PGAS_OK) {
         cq->super.depth = (uint32_t)cq->cq->cqe;

@@ -101,19 +101,6 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
     return status;
 }
 
-/* The port with this number, or the first active one. */
-static pgas_status_t find_port(struct ibv_context *context, int number, int gid_index, int n_ports,
-                               pgasi_verbs_port_t *port_p)
-{
-    pgas_status_t status = PGAS_ERR_NOT_FOUND;
-    for (int i = number != 0 ? number : 1; i <= (number != 0 ? number : n_ports); i++) {
-        status = pgasi_verbs_port_query(context, i, gid_index, port_p);
-        if (status == PGAS_OK && port_p->info.active)
-            return PGAS_OK;
-    }
-    return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
-}
-
 static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *attr,
                         const pgasi_verbs_port_t *port)
 {
@@ -191,7 +178,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
                  ? PGAS_OK
                  : PGAS_ERR_IO;
     if (status == PGAS_OK)
-        status = find_port(context, number, opts->gid_index, attr.phys_port_cnt, &port);
+        status = pgasi_verbs_port_find(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
         status = make_dev(context, &attr, &port, dev_p);
     if (status != PGAS_OK)

@@ -288,11 +288,14 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     uint32_t i = 0;
     pgasi_spin_lock(&srq->lock, 0);
     for (; i < n; i++) {
-        status = srq->head == srq->tail             ? PGAS_ERR_AGAIN
-                 : is_sound(&recvs[i], base->spans) ? PGAS_OK
-                                                    : PGAS_ERR_LIMIT;
-        if (status != PGAS_OK)
+        if (srq->head == srq->tail) {
+            status = PGAS_ERR_AGAIN;
             break;
+        }
+        if (!is_sound(&recvs[i], base->spans)) {
+            status = PGAS_ERR_LIMIT;
+            break;
+        }
         pgasi_raw_next_t *slot = slot_of(srq, srq->head);
         put_receive((unsigned char *)(slot + 1), srq->stride / PGASI_WQE_SEGMENT - 1, &recvs[i]);
         srq->ids[srq->head] = recvs[i].id;

@@ -112,13 +112,13 @@ static pgas_status_t not_reached(const char *name, int error)
                     "no descriptor is left for the process of the software NIC; see ulimit -n");
         return PGAS_ERR_LIMIT;
     }
-    PGASI_ERROR(
-        "snic", "the process of the software NIC \"%s\" is not reached: %s", name,
-        error == ENOTDIR
-            ? "there is no folder for its socket: /run/user/UID is missing, and all of " P_tmpdir
-              "/libpgas-UID to " P_tmpdir "/libpgas-UID.31 belong to others"
-        : error == EPERM ? "it belongs to another user"
-                         : strerror(error));
+    const char *why = strerror(error);
+    if (error == ENOTDIR)
+        why = "there is no folder for its socket: /run/user/UID is missing, and all of " P_tmpdir
+              "/libpgas-UID to " P_tmpdir "/libpgas-UID.31 belong to others";
+    else if (error == EPERM)
+        why = "it belongs to another user";
+    PGASI_ERROR("snic", "the process of the software NIC \"%s\" is not reached: %s", name, why);
     return PGAS_ERR_IO;
 }
 
@@ -165,10 +165,10 @@ static pgas_status_t ask(int socket, const snic_question_t *question, int fd,
         pgasi_snic_await_message(socket, answer_p, sizeof *answer_p, fd_p, pgasi_snic_answer_ms);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return PGAS_ERR_AGAIN;
+    if (n < 0 && errno == ETIMEDOUT)
+        return PGAS_ERR_TIMEOUT;
     if (n < 0)
-        return errno == ETIMEDOUT ? PGAS_ERR_TIMEOUT
-               : errno == EMFILE  ? PGAS_ERR_LIMIT
-                                  : PGAS_ERR_IO;
+        return errno == EMFILE ? PGAS_ERR_LIMIT : PGAS_ERR_IO;
     return n == (ssize_t)sizeof *answer_p && answer_p->magic == SNIC_MESSAGE_MAGIC ? PGAS_OK
                                                                                    : PGAS_ERR_IO;
 }
@@ -215,12 +215,13 @@ static pgas_status_t join_process(pgasi_snic_t *snic, const char *name)
                         "its memory",
                         (int)pgasi_snic_peer(snic->process_socket), name);
     } else if (status != PGAS_ERR_AGAIN) {
+        const char *what = "sends an invalid answer";
+        if (status == PGAS_ERR_TIMEOUT)
+            what = "does not answer: is it stopped?";
+        else if (status == PGAS_ERR_LIMIT)
+            what = "has answered, but no descriptor is left here; see ulimit -n";
         PGASI_ERROR("snic", "process %d, the software NIC \"%s\", %s",
-                    (int)pgasi_snic_peer(snic->process_socket), name,
-                    status == PGAS_ERR_TIMEOUT ? "does not answer: is it stopped?"
-                    : status == PGAS_ERR_LIMIT
-                        ? "has answered, but no descriptor is left here; see ulimit -n"
-                        : "sends an invalid answer");
+                    (int)pgasi_snic_peer(snic->process_socket), name, what);
         status = status == PGAS_ERR_LIMIT ? status : PGAS_ERR_IO;
     }
     if (fd >= 0)
@@ -257,10 +258,10 @@ pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *in
     close(socket);
     if (fd >= 0)
         close(fd);
+    if (status == PGAS_ERR_AGAIN)
+        return PGAS_ERR_NOT_FOUND;
     if (status != PGAS_OK)
-        return status == PGAS_ERR_AGAIN     ? PGAS_ERR_NOT_FOUND
-               : status == PGAS_ERR_TIMEOUT ? status
-                                            : PGAS_ERR_IO;
+        return status == PGAS_ERR_TIMEOUT ? status : PGAS_ERR_IO;
     info_p->pid = (int)answer.pid;
     info_p->n_clients = (int)answer.n_clients;
     info_p->n_clients_max = (int)answer.n_clients_max;

@@ -98,10 +98,11 @@ static bool take_receive(snic_view_t *view, snic_qp_t *qp, snic_receive_t *recei
 static bool complete_receiver(const snic_job_t *job, const snic_receive_t *receive,
                               uint32_t syndrome)
 {
-    bool imm = job->wqe.op == PGASI_WQE_SEND_IMM, write = job->wqe.op == PGASI_WQE_WRITE_IMM;
-    uint8_t op = write ? PGASI_CQE_RESP_WRITE_IMM
-                 : imm ? PGASI_CQE_RESP_SEND_IMM
-                       : PGASI_CQE_RESP_SEND;
+    uint8_t op = PGASI_CQE_RESP_SEND;
+    if (job->wqe.op == PGASI_WQE_WRITE_IMM)
+        op = PGASI_CQE_RESP_WRITE_IMM;
+    else if (job->wqe.op == PGASI_WQE_SEND_IMM)
+        op = PGASI_CQE_RESP_SEND_IMM;
     pgasi_cqe_fields_t fields = { .op = syndrome == PGASI_CQE_OK ? op : PGASI_CQE_RESP_ERR,
                                   .solicited = (job->wqe.flags & PGASI_WQE_SOLICITED) != 0,
                                   .syndrome = (uint8_t)syndrome,

@@ -170,16 +170,17 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
     if (fd < 0 && errno == EBADF)
         return NULL; /* its descriptor is used for something else now */
     if (fd < 0) {
-        bool none_left = errno == EMFILE || errno == ENFILE;
-        *status_p = errno == ENOENT ? PGAS_ERR_PEER
-                    : none_left     ? PGAS_ERR_LIMIT
-                                    : PGAS_ERR_MISMATCH;
         int error = errno;
+        const char *cure = "";
+        *status_p = error == ENOENT ? PGAS_ERR_PEER : PGAS_ERR_MISMATCH;
+        if (error == EMFILE || error == ENFILE) {
+            *status_p = PGAS_ERR_LIMIT;
+            cure = ": see ulimit -n";
+        } else if (error == EACCES || error == EPERM) {
+            cure = ": both processes must be the same user's";
+        }
         PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid,
-                   strerror(error),
-                   none_left                           ? ": see ulimit -n"
-                   : error == EACCES || error == EPERM ? ": both processes must be the same user's"
-                                                       : "");
+                   strerror(error), cure);
         return NULL;
     }
     snic_view_t *view = map_devmem(id, fd, status_p);
@@ -386,10 +387,11 @@ static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
     bool shared = snic_load(view->devmem->mrs[key >> 8].kind) == SNIC_MR_SHARED;
     pthread_mutex_lock(&view->map_lock);
     snic_map_t *map = view->mrs[key >> 8];
-    pgas_status_t status = !map || map->key != key ? PGAS_ERR_NOT_FOUND
-                           : map->base != NULL     ? PGAS_OK
-                           : shared                ? PGAS_ERR_NO_MEMORY
-                                                   : PGAS_ERR_UNSUPPORTED;
+    pgas_status_t status = PGAS_OK;
+    if (!map || map->key != key)
+        status = PGAS_ERR_NOT_FOUND;
+    else if (!map->base)
+        status = shared ? PGAS_ERR_NO_MEMORY : PGAS_ERR_UNSUPPORTED;
     if (status == PGAS_OK) {
         map->kept = true;
         *addr_p = map->base;

@@ -29,7 +29,7 @@ pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *p
                                      .compare = pending->u.amo.compare };
     pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
     pending->number = ep->posted;
-    return status != PGAS_OK ? status : fetches ? PGAS_INPROGRESS : PGAS_OK;
+    return status == PGAS_OK && fetches ? PGAS_INPROGRESS : status;
 }
 
 pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)

@@ -291,9 +291,10 @@ static void read_in(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection)
         connection->in_bytes = 0;
         if (n > 0 && on_record(tp, connection, &record))
             continue;
-        if (connection->state ==
-            PGASI_CM_GREETED) { /* not who we thought, or he has no descriptors left */
-            errno = n < 0 ? errno : n == 0 ? ECONNRESET : EPROTO;
+        if (connection->state == PGASI_CM_GREETED) {
+            /* another process answers there, or the peer has no descriptors left */
+            if (n >= 0)
+                errno = n == 0 ? ECONNRESET : EPROTO;
             retry(tp, connection);
         } else {
             pgasi_cm_close_connection(tp, connection);

@@ -225,9 +225,9 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
 {
     switch (ep->broken) {
     case PGAS_ERR_PEER:
-        return left      ? "it has left"
-               : !ep->tx ? "it could not be reached"
-                         : "its card does not answer";
+        if (left)
+            return "it has left";
+        return ep->tx ? "its card does not answer" : "it could not be reached";
     case PGAS_ERR_RANGE:
         return "it refused an access to memory that was released, or never registered";
     default:
