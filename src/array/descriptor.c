@@ -73,7 +73,7 @@ void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
 {
     x->status = status;
     __atomic_store_n(&x->done, 1, __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 /* ---- queues ---- */

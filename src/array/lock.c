@@ -162,7 +162,7 @@ static void take_answer(int slot, uint32_t number, int home, pgas_status_t statu
         w->home != home)
         return;
     __atomic_store_n(&w->state, status > 0 ? PGAS_ERR_INTERNAL : status, __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 /* ---- the home ---- */

@@ -135,7 +135,7 @@ static bool take_place(uint8_t *slot_p)
 static void give_place(uint32_t slot)
 {
     __atomic_fetch_and(&places_taken, ~(1u << slot), __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 static bool take_place_or_wait(uint8_t *slot_p, pgas_full_t full)

@@ -14,7 +14,7 @@
 
 #define LOOKS 100
 
-void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *bell_of)
+void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *wakeup_of)
 {
     memset(board, 0, sizeof *board);
     board->n = n;
@@ -23,7 +23,7 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *be
     if (memory) /* a member alone has none */
         board->areas =
             (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_completion_t);
-    board->bell_of = bell_of;
+    board->wakeup_of = wakeup_of;
 }
 
 static bool arrived(const uint64_t *word, uint64_t step)

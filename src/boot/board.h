@@ -41,7 +41,7 @@ typedef struct pgasi_board {
     uint64_t known;
     pgasi_completion_t *notices; /* [n][DEPTH] */
     unsigned char *areas;        /* [n][DEPTH][AREA] */
-    int *bell_of;                /* [n] node rank of each member */
+    int *wakeup_of;              /* [n] node rank of each member */
     bool (*is_broken)(void *arg);
     void *arg;
 } pgasi_board_t;
@@ -52,7 +52,7 @@ static inline size_t pgasi_board_bytes(int n)
 }
 
 /** Lays the board over zeroed shared memory of pgasi_board_bytes(n). */
-void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *bell_of);
+void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *wakeup_of);
 
 bool pgasi_board_settle(pgasi_board_t *board);
 bool pgasi_board_wait_slow(pgasi_board_t *board, const uint64_t *word, uint64_t step);
@@ -103,13 +103,13 @@ static inline const void *pgasi_board_wait(pgasi_board_t *board, int member, siz
 /** Wakes a member that sleeps. Its service thread may sleep on: it has no part in collectives. */
 static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
 {
-    const pgasi_bell_t *bell = pgasi_bells[board->bell_of[member]];
-    if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED) &
-                      (PGASI_BELL_SERVICE - 1)))
-        pgasi_bell_wake_threads(board->bell_of[member]);
+    const pgasi_wakeup_t *wakeup = pgasi_wakeups[board->wakeup_of[member]];
+    if (PGAS_UNLIKELY(__atomic_load_n(&wakeup->sleepers, __ATOMIC_RELAXED) &
+                      (PGASI_WAKEUP_SERVICE - 1)))
+        pgasi_wake_threads(board->wakeup_of[member]);
 }
 
-/** Order between the post and the look at bells; once before a run of rings. */
+/** Order between the post and the look at wakeup flags; once before a run of rings. */
 static inline void pgasi_board_ring_begin(void)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))

@@ -36,8 +36,8 @@ extern pgasi_boot_t pgasi_boot;
 
 /** comm is a `const MPI_Comm *` or NULL. Calls MPI_Init_thread if needed; loads parameters
  *  (init_params: the text of pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule),
- *  compares versions, sets up log, job key, nodes, the nodes' bells (wait.h) and the world and node
- *  teams. Same status on all ranks; unwinds all on error. */
+ *  compares versions, sets up log, job key, nodes, the nodes' wakeup flags (wait.h) and the world
+ *  and node teams. Same status on all ranks; unwinds all on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
 /** Collective; ends MPI if start began it. After the death of a rank it does not wait for other
  *  ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */

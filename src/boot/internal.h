@@ -74,7 +74,8 @@ void pgasi_place_stop(void);
 /** Agreement among those who share: gives the least of everybody's values, or a worse one. */
 typedef pgas_status_t (*pgasi_sync_fn_t)(void *arg, pgas_status_t mine);
 
-/** The node's control region: bells and the boxes through which later regions are handed over. */
+/** The node's control region: wakeup flags and the boxes through which later regions are handed
+ *  over. */
 pgas_status_t pgasi_shm_start(MPI_Comm node);
 void pgasi_shm_stop(void);
 /** The general form of pgasi_shm_create: `leader` is the node rank that makes the region. bytes 0

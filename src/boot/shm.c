@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     _Alignas(PGASI_CACHELINE) int32_t has_reported[PGASI_N_REPORTS];
     int32_t has_refused_huge;
-} control_t; /* followed by bells and boxes, one each per node rank */
+} control_t; /* followed by wakeup flags and boxes, one each per node rank */
 
 static pgasi_shm_t control;
 static box_t *boxes;
@@ -43,7 +43,7 @@ static bool has_told_no_huge_pages;
 
 static size_t control_bytes(size_t n)
 {
-    return sizeof(control_t) + n * (sizeof(pgasi_bell_t) + sizeof(box_t));
+    return sizeof(control_t) + n * (sizeof(pgasi_wakeup_t) + sizeof(box_t));
 }
 
 bool pgasi_shm_first_to_report(pgasi_report_t what)
@@ -275,8 +275,8 @@ pgas_status_t pgasi_shm_create(pgas_team_t *team, size_t bytes, pgasi_shm_t *shm
         team = pgas_team_node();
     if (bytes == 0)
         return PGAS_ERR_INVALID;
-    return pgasi_shm_share(team->board.n > 1 ? team->board.bell_of[0] : pgasi_boot.node_rank, bytes,
-                           sync_by_board, team, shm_p);
+    return pgasi_shm_share(team->board.n > 1 ? team->board.wakeup_of[0] : pgasi_boot.node_rank,
+                           bytes, sync_by_board, team, shm_p);
 }
 
 void pgasi_shm_release(pgasi_shm_t *shm)
@@ -387,27 +387,27 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
 pgas_status_t pgasi_shm_start(MPI_Comm node)
 {
     size_t n = (size_t)pgasi_boot.node_size;
-    pgasi_bells = calloc(n + (size_t)pgasi_boot.n_ranks, sizeof *pgasi_bells);
+    pgasi_wakeups = calloc(n + (size_t)pgasi_boot.n_ranks, sizeof *pgasi_wakeups);
     pgas_status_t status =
-        pgasi_mpi_agree(node, pgasi_bells != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+        pgasi_mpi_agree(node, pgasi_wakeups != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
         status = open_control(node, control_bytes(n));
     if (status != PGAS_OK) {
         pgasi_shm_stop();
         return status;
     }
-    pgasi_bell_t *bells = (pgasi_bell_t *)(void *)((char *)control.base + sizeof(control_t));
+    pgasi_wakeup_t *wakeups = (pgasi_wakeup_t *)(void *)((char *)control.base + sizeof(control_t));
     for (size_t i = 0; i < n; i++)
-        pgasi_bells[i] = &bells[i];
-    boxes = (box_t *)(void *)(bells + n);
+        pgasi_wakeups[i] = &wakeups[i];
+    boxes = (box_t *)(void *)(wakeups + n);
     boxes[pgasi_boot.node_rank].fd = -1;
     return PGAS_OK;
 }
 
 void pgasi_shm_stop(void)
 {
-    free(pgasi_bells);
-    pgasi_bells = NULL;
+    free(pgasi_wakeups);
+    pgasi_wakeups = NULL;
     boxes = NULL;
     has_told_no_huge_pages = false;
     unmap(&control);

@@ -36,7 +36,7 @@ static void free_team(pgas_team_t *team)
     pgasi_mpi_free_comm(&team->leaders);
     pgasi_mpi_free_comm(&team->comm);
     pgasi_shm_release(&team->board_shm);
-    free(team->board.bell_of);
+    free(team->board.wakeup_of);
     free(team->global_of);
     free(team->by_global);
     free(team->node_index_of);
@@ -116,8 +116,9 @@ static pgas_status_t know_nodes(pgas_team_t *team)
     int *index = malloc(n_nodes * sizeof *index), *count = calloc(n_nodes, sizeof *count);
     team->node_index_of = malloc(n * sizeof(int));
     team->local_of = malloc(n * sizeof(int));
-    team->board.bell_of = malloc((size_t)pgasi_boot.node_size * sizeof(int));
-    bool have_all = index && count && team->node_index_of && team->local_of && team->board.bell_of;
+    team->board.wakeup_of = malloc((size_t)pgasi_boot.node_size * sizeof(int));
+    bool have_all =
+        index && count && team->node_index_of && team->local_of && team->board.wakeup_of;
     pgas_status_t status = pgasi_mpi_agree(team->comm, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status != PGAS_OK || !have_all)
         goto out;
@@ -127,7 +128,7 @@ static pgas_status_t know_nodes(pgas_team_t *team)
         if (index[node] < 0)
             index[node] = team->n_nodes++;
         if (node == pgasi_boot.node)
-            team->board.bell_of[count[node]] = pgasi_boot.local_of[global];
+            team->board.wakeup_of[count[node]] = pgasi_boot.local_of[global];
         team->node_index_of[i] = index[node];
         team->local_of[i] = count[node]++;
     }
@@ -168,12 +169,12 @@ static bool board_is_broken(void *arg)
 
 static pgas_status_t make_board(pgas_team_t *team)
 {
-    int n = team->board.n, me = team->board.me, *bell_of = team->board.bell_of;
-    pgas_status_t status = pgasi_shm_share(bell_of[0], n > 1 ? pgasi_board_bytes(n) : 0,
+    int n = team->board.n, me = team->board.me, *wakeup_of = team->board.wakeup_of;
+    pgas_status_t status = pgasi_shm_share(wakeup_of[0], n > 1 ? pgasi_board_bytes(n) : 0,
                                            sync_by_comm, &team->comm, &team->board_shm);
     if (status != PGAS_OK)
         return status;
-    pgasi_board_init(&team->board, team->board_shm.base, n, me, bell_of);
+    pgasi_board_init(&team->board, team->board_shm.base, n, me, wakeup_of);
     team->board.is_broken = board_is_broken;
     team->board.arg = team;
     return PGAS_OK;

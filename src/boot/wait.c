@@ -3,7 +3,7 @@
  * Shaped for two cases: ranks with cores of their own, where an answer comes within a microsecond
  * and spinning is right; and more runnable threads than cores, where every spin delays the one
  * waited for. So: spin PGAS_SPIN_US (not when oversubscribed), yield a few dozen times, then sleep
- * on the bell's futex.
+ * on the wakeup flag's futex.
  *
  * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered
  * processes, then looks again and only then sleeps. A ringer stores its change, then loads
@@ -46,16 +46,16 @@
 #define KICK_FDS_MAX        1024
 #define MEMBARRIER_TRIES    1000
 
-pgasi_bell_t **pgasi_bells;
+pgasi_wakeup_t **pgasi_wakeups;
 bool pgasi_wait_light_is_fence;
 
 static int kick_pipe[2] = { -1, -1 };
-static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the bell, 0: not open yet */
-static pgasi_bell_t **bells_at_home;    /* [node_size], while they are elsewhere */
+static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the wakeup flag, 0: not open yet */
+static pgasi_wakeup_t **wakeups_before_move; /* [node_size], while they are elsewhere */
 
-static pgasi_bell_t *own_bell(void)
+static pgasi_wakeup_t *own_wakeup(void)
 {
-    return pgasi_bells[pgasi_boot.node_rank];
+    return pgasi_wakeups[pgasi_boot.node_rank];
 }
 
 /* The kernel may lack memory for a moment. After the registration only a filter that was installed
@@ -80,12 +80,12 @@ void pgasi_wait_heavy_barrier(void)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-void pgasi_wait_make_bell(pgasi_bell_t *bell)
+void pgasi_wait_make_wakeup(pgasi_wakeup_t *wakeup)
 {
     struct stat pipe_stat;
-    bell->kick_fd = kick_pipe[1];
-    bell->pid = (int32_t)getpid();
-    bell->kick_inode = fstat(kick_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
+    wakeup->kick_fd = kick_pipe[1];
+    wakeup->pid = (int32_t)getpid();
+    wakeup->kick_inode = fstat(kick_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
 }
 
 pgas_status_t pgasi_wait_start(void)
@@ -96,30 +96,31 @@ pgas_status_t pgasi_wait_start(void)
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;
     }
-    pgasi_wait_make_bell(own_bell());
+    pgasi_wait_make_wakeup(own_wakeup());
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of)
+pgas_status_t pgasi_wait_move_wakeups(pgasi_wakeup_t *const *wakeup_of)
 {
     size_t n = (size_t)pgasi_boot.node_size;
-    pgasi_bell_t **home = malloc(n * sizeof *home);
+    pgasi_wakeup_t **home = malloc(n * sizeof *home);
     if (!home)
         return PGAS_ERR_NO_MEMORY;
-    memcpy(home, pgasi_bells, n * sizeof *home);
-    bells_at_home = home;
+    memcpy(home, pgasi_wakeups, n * sizeof *home);
+    wakeups_before_move = home;
     for (size_t i = 0; i < n; i++)
-        __atomic_store_n(&pgasi_bells[i], bell_of[i], __ATOMIC_RELEASE);
+        __atomic_store_n(&pgasi_wakeups[i], wakeup_of[i], __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
-void pgasi_wait_bells_home(void)
+void pgasi_wait_restore_wakeups(void)
 {
-    if (!bells_at_home)
+    if (!wakeups_before_move)
         return;
-    memcpy(pgasi_bells, bells_at_home, (size_t)pgasi_boot.node_size * sizeof *pgasi_bells);
-    free(bells_at_home);
-    bells_at_home = NULL;
+    memcpy(pgasi_wakeups, wakeups_before_move,
+           (size_t)pgasi_boot.node_size * sizeof *pgasi_wakeups);
+    free(wakeups_before_move);
+    wakeups_before_move = NULL;
 }
 
 void pgasi_wait_stop(void)
@@ -152,16 +153,16 @@ static bool is_dead(int number)
  * pipe without a reader, after the owner's death, would end this process by SIGPIPE. The owner's
  * process and descriptor numbers may refer to something else if the owner has died or is in another
  * PID namespace. */
-static int open_pipe(const pgasi_bell_t *bell)
+static int open_pipe(const pgasi_wakeup_t *wakeup)
 {
     char path[64];
     struct stat found;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bell->pid, (int)bell->kick_fd);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)wakeup->pid, (int)wakeup->kick_fd);
     int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -1;
     if (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) &&
-        (uint64_t)found.st_ino == bell->kick_inode)
+        (uint64_t)found.st_ino == wakeup->kick_inode)
         return fd;
     close(fd);
     errno = ESRCH;
@@ -178,14 +179,14 @@ static int kick_fd_of(int number)
     int known = __atomic_load_n(&peer_kick_fds[number], __ATOMIC_ACQUIRE);
     if (known)
         return known - 1;
-    int fd = open_pipe(pgasi_bells[number]);
+    int fd = open_pipe(pgasi_wakeups[number]);
     if (fd < 0) {
         static int warned;
         if (!is_dead(number))
             pgasi_warn_once(
                 &warned, "wait",
                 "cannot open the pipe of process %d (errno %d): it looks every millisecond instead",
-                (int)pgasi_bells[number]->pid, errno);
+                (int)pgasi_wakeups[number]->pid, errno);
         return -1;
     }
     int expected = 0;
@@ -203,49 +204,49 @@ static bool kick(int number)
     int fd = kick_fd_of(number);
     if (fd >= 0 && (write(fd, "", 1) == 1 || errno == EAGAIN))
         return true;
-    __atomic_store_n(&pgasi_bells[number]->unreached, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&pgasi_wakeups[number]->unreached, 1, __ATOMIC_RELAXED);
     return false;
 }
 
-bool pgasi_bell_wake_threads(int number)
+bool pgasi_wake_threads(int number)
 {
-    pgasi_bell_t *bell = pgasi_bells[number];
-    __atomic_fetch_add(&bell->word, 1, __ATOMIC_RELEASE);
-    return syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
+    pgasi_wakeup_t *wakeup = pgasi_wakeups[number];
+    __atomic_fetch_add(&wakeup->word, 1, __ATOMIC_RELEASE);
+    return syscall(SYS_futex, &wakeup->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
 }
 
-void pgasi_bell_ring_slow(int number)
+void pgasi_wake_slow(int number)
 {
-    pgasi_bell_t *bell = pgasi_bells[number];
+    pgasi_wakeup_t *wakeup = pgasi_wakeups[number];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    uint32_t sleepers = __atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED);
-    if (sleepers & (PGASI_BELL_SERVICE - 1) && pgasi_bell_wake_threads(number))
+    uint32_t sleepers = __atomic_load_n(&wakeup->sleepers, __ATOMIC_RELAXED);
+    if (sleepers & (PGASI_WAKEUP_SERVICE - 1) && pgasi_wake_threads(number))
         return;
-    if (!(sleepers & PGASI_BELL_SERVICE) ||
-        !(__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) &
-          PGASI_BELL_SERVICE))
+    if (!(sleepers & PGASI_WAKEUP_SERVICE) ||
+        !(__atomic_fetch_and(&wakeup->sleepers, ~PGASI_WAKEUP_SERVICE, __ATOMIC_ACQ_REL) &
+          PGASI_WAKEUP_SERVICE))
         return;
     if (!kick(number)) /* the next ringer tries again; a stale bit costs one extra kick */
-        __atomic_fetch_or(&bell->sleepers, PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL);
+        __atomic_fetch_or(&wakeup->sleepers, PGASI_WAKEUP_SERVICE, __ATOMIC_ACQ_REL);
 }
 
-void pgasi_bell_ring_service(int number)
+void pgasi_wake_service(int number)
 {
-    pgasi_bell_t *bell = pgasi_bells[number];
+    pgasi_wakeup_t *wakeup = pgasi_wakeups[number];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&bell->resting, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&wakeup->resting, __ATOMIC_RELAXED))
         kick(number);
 }
 
 bool pgasi_wait_is_unreached(void)
 {
-    return __atomic_load_n(&own_bell()->unreached, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&own_wakeup()->unreached, __ATOMIC_RELAXED) != 0;
 }
 
 void pgasi_wait_service_rests(bool rests)
 {
     char drained[64];
-    __atomic_fetch_add(&own_bell()->resting, rests ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&own_wakeup()->resting, rests ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
     while (!rests && read(kick_pipe[0], drained, sizeof drained) > 0) {
     }
 }
@@ -258,14 +259,14 @@ void pgasi_wait_kick_own(void)
 
 void pgasi_wait_service_announce(void)
 {
-    __atomic_fetch_or(&own_bell()->sleepers, PGASI_BELL_SERVICE, __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&own_wakeup()->sleepers, PGASI_WAKEUP_SERVICE, __ATOMIC_SEQ_CST);
     pgasi_wait_heavy_barrier();
 }
 
 void pgasi_wait_service_revoke(void)
 {
     char drained[64];
-    __atomic_fetch_and(&own_bell()->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_SEQ_CST);
+    __atomic_fetch_and(&own_wakeup()->sleepers, ~PGASI_WAKEUP_SERVICE, __ATOMIC_SEQ_CST);
     while (read(kick_pipe[0], drained, sizeof drained) > 0) {
     }
 }
@@ -279,32 +280,32 @@ uint64_t pgasi_wait_limit(int64_t timeout_us)
 
 static void announce(pgasi_wait_t *w)
 {
-    pgasi_bell_t *bell = own_bell();
+    pgasi_wakeup_t *wakeup = own_wakeup();
     if (pgasi_hooks.before_sleep)
         pgasi_hooks.before_sleep();
-    w->word = __atomic_load_n(&bell->word, __ATOMIC_ACQUIRE);
-    __atomic_fetch_add(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
+    w->word = __atomic_load_n(&wakeup->word, __ATOMIC_ACQUIRE);
+    __atomic_fetch_add(&wakeup->sleepers, 1, __ATOMIC_SEQ_CST);
     w->announced = true;
     pgasi_wait_heavy_barrier();
 }
 
 static void withdraw(pgasi_wait_t *w)
 {
-    __atomic_fetch_sub(&own_bell()->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&own_wakeup()->sleepers, 1, __ATOMIC_SEQ_CST);
     w->announced = false;
 }
 
-/* Sleeps until the bell rings or the nap is over. */
+/* Sleeps until the wakeup flag rings or the nap is over. */
 static void nap(pgasi_wait_t *w)
 {
     uint64_t waited_us = (pgasi_now_ns() - w->since_ns) / 1000;
     uint64_t nap_us = PGASI_MIN(waited_us / NAP_SHARE, (uint64_t)pgasi_param.nap_max_us);
     nap_us = PGASI_MAX(nap_us, NAP_MIN_US);
     struct timespec limit = { (time_t)(nap_us / 1000000), (long)(nap_us % 1000000) * 1000 };
-    pgasi_bell_t *bell = own_bell();
+    pgasi_wakeup_t *wakeup = own_wakeup();
     if (pgasi_hooks.look_around)
         pgasi_hooks.look_around();
-    long rc = syscall(SYS_futex, &bell->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
+    long rc = syscall(SYS_futex, &wakeup->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
     if (rc == 0 || errno == EAGAIN) { /* rung: stay awake for a while, more may come */
         withdraw(w);
         w->steps = 0;

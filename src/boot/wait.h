@@ -1,9 +1,9 @@
-/** Waiting: spin briefly, then yield, then sleep; and the bells that end a sleep.
+/** Waiting: spin briefly, then yield, then sleep; and the wakeup flags that end a sleep.
  *
- *  Every rank has a bell in the memory of its node. A thread that is about to sleep announces
- *  itself in the bell, pays one membarrier (global expedited) and looks again; so whoever changes
- *  something that a rank may wait for only stores it and then looks at the bell with a plain load,
- *  no fence: pgasi_bell_ring().
+ *  Every rank has a wakeup flag in the memory of its node. A thread that is about to sleep
+ *  announces itself in the wakeup flag, pays one membarrier (global expedited) and looks again; so
+ *  whoever changes something that a rank may wait for only stores it and then looks at the wakeup
+ *  flag with a plain load, no fence: pgasi_wake().
  *
  *      pgasi_wait_t w = PGASI_WAIT_INIT;
  *      while (!condition)
@@ -30,8 +30,8 @@ typedef struct {
     uint32_t resting;    /* service threads that sleep, be it for a nap */
     uint32_t unreached;  /* a write to the pipe failed: no sleep may rely on kicks */
     uint64_t kick_inode; /* of the pipe: tells it from another file of that number */
-} pgasi_bell_t;
-#define PGASI_BELL_SERVICE (1u << 16)
+} pgasi_wakeup_t;
+#define PGASI_WAKEUP_SERVICE (1u << 16)
 
 /** The service thread's sleep: announce, look again, then epoll on the kick fd; revoke when
  *  awake. */
@@ -39,13 +39,13 @@ void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
 /** By number: that of a rank of the node is its node rank; those of ranks elsewhere on the host
- *  come behind, and are NULL until the call layer has found their memory (pgasi_bell_number). Set
+ *  come behind, and are NULL until the call layer has found their memory (pgasi_wakeup_number). Set
  *  by boot. */
-extern pgasi_bell_t **pgasi_bells;
+extern pgasi_wakeup_t **pgasi_wakeups;
 
 typedef struct {
     uint32_t steps; /* unsuccessful looks since something happened */
-    uint32_t word;  /* of the bell when the sleep was announced */
+    uint32_t word;  /* of the wakeup flag when the sleep was announced */
     uint64_t spin_until_ns, since_ns;
     bool announced, away;
 } pgasi_wait_t;
@@ -54,7 +54,8 @@ typedef struct {
         0, 0, 0, 0, false, false \
     }
 
-/** Calls the work hook of the calling thread, once. A wait inside it does not call the hook again. */
+/** Calls the work hook of the calling thread, once. A wait inside it does not call the hook
+ *  again. */
 int pgasi_wait_do_work(void);
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
@@ -77,9 +78,9 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
  *  serve. */
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
-/** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and
- *  writes the own bell. All ranks of the node do so before any bell is rung. Afterwards boot agrees
- *  on pgasi_wait_light_is_fence. */
+/** Set-up by boot once pgasi_wakeups is mapped: registers with membarrier, opens the kick pipe and
+ *  writes the own wakeup flag. All ranks of the node do so before any wakeup flag is rung.
+ *  Afterwards boot agrees on pgasi_wait_light_is_fence. */
 pgas_status_t pgasi_wait_start(void);
 void pgasi_wait_stop(void);
 /** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
@@ -90,20 +91,20 @@ void pgasi_wait_heavy_barrier(void);
 /** True on all ranks if one of them lacks membarrier: then every ring() executes a fence. */
 extern bool pgasi_wait_light_is_fence;
 
-/** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each
- *  made (of zeros) by its owner before. Whoever waits meanwhile is woken late, by the end of its
- *  nap. home: back to where boot had them. */
-void pgasi_wait_make_bell(pgasi_bell_t *bell);
-pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of);
-void pgasi_wait_bells_home(void);
+/** Moves the wakeup flags of the node's ranks to memory that more ranks can map: wakeup_of[node
+ *  rank], each made (of zeros) by its owner before. Whoever waits meanwhile is woken late, by the
+ *  end of its nap. home: back to where boot had them. */
+void pgasi_wait_make_wakeup(pgasi_wakeup_t *wakeup);
+pgas_status_t pgasi_wait_move_wakeups(pgasi_wakeup_t *const *wakeup_of);
+void pgasi_wait_restore_wakeups(void);
 
-void pgasi_bell_ring_slow(int number);
+void pgasi_wake_slow(int number);
 /** Wakes the threads that sleep at that rank, never its service thread. @return true if it woke
  *  one. */
-bool pgasi_bell_wake_threads(int number);
+bool pgasi_wake_threads(int number);
 /** After something for the service alone was stored: wakes it, also if other threads of the rank
  *  are awake. With a fence. */
-void pgasi_bell_ring_service(int number);
+void pgasi_wake_service(int number);
 /** True if some rank could not wake this one: the service thread must then poll. */
 bool pgasi_wait_is_unreached(void);
 /** Around the service thread's sleeps and naps: it looks again in between. */
@@ -111,20 +112,20 @@ void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);
 
-/** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is.
- *  One load as a rule. */
-static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int number)
+/** After the change was stored (release): wakes whoever sleeps at that rank, whose wakeup flag this
+ *  is. One load as a rule. */
+static inline void pgasi_wake_at(const pgasi_wakeup_t *wakeup, int number)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED)))
-        pgasi_bell_ring_slow(number);
+    if (PGAS_UNLIKELY(__atomic_load_n(&wakeup->sleepers, __ATOMIC_RELAXED)))
+        pgasi_wake_slow(number);
 }
-static inline void pgasi_bell_ring(int number)
+static inline void pgasi_wake(int number)
 {
-    pgasi_bell_ring_at(pgasi_bells[number], number);
+    pgasi_wake_at(pgasi_wakeups[number], number);
 }
 
 #endif

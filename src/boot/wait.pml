@@ -31,7 +31,7 @@
 #define FAILS 0
 #endif
 
-byte sleepers;        /* the thread, if it is counted; with the next, one word of the bell */
+byte sleepers;        /* the thread, if it is counted; with the next, one word of the wakeup flag */
 bool service;         /* the service thread has announced its sleep */
 byte word;            /* the futex */
 bool asleep;          /* on the futex */
@@ -96,7 +96,7 @@ inline wake_threads()
     d_step { woke = asleep; asleep = false }
 }
 
-inline look_at_bell() { d_step { n = sleepers; rests = service } }
+inline look_at_flag() { d_step { n = sleepers; rests = service } }
 
 inline look_to_ring()
 {
@@ -258,7 +258,7 @@ proctype sender(byte c)
     if
     :: c == 0 ->
         store_post();
-        look_at_bell();
+        look_at_flag();
         if
         :: n > 0 ->
             fence(c);

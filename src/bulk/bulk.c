@@ -194,7 +194,7 @@ void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t st
 void pgasi_bulk_wake_poll(void)
 {
     pgasi_bulk_want_poll();
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 /* ---- what handlers see ---- */

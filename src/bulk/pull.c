@@ -150,9 +150,9 @@ static void hand_to_ep(pgasi_bulk_t *p)
     pthread_mutex_unlock(&pulls.lock);
     if (pgasi_ep_put(ep, rank, &desc, sizeof desc) != PGAS_OK)
         pgasi_fatal("call", "no memory for a call with buffers");
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
     if (ep == PGASI_EP_SERVICE)
-        pgasi_bell_ring_service(pgasi_boot.node_rank);
+        pgasi_wake_service(pgasi_boot.node_rank);
 }
 
 pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source)

@@ -161,7 +161,7 @@ static void read_as_helper(void *arg)
     p->helper_status = status;
     __atomic_store_n(&p->helping, 0, __ATOMIC_RELEASE); /* it may be gone from now on */
     pgasi_bulk_want_poll();
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 /* ---- all buffers of a call ---- */

@@ -94,7 +94,7 @@ static pgas_status_t finish(begun_t *b, bool send_it)
     if (!b->buffer && send_it) {
         fill_token(b, out->w->pos);
         show(out, pgasi_desc_room(b->header), b->header);
-        ring_bell(out);
+        wake_receiver(out);
     } else if (!b->buffer) {
         leave_dirty(out, pgasi_desc_room(b->header));
     } else {

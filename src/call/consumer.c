@@ -45,7 +45,7 @@ static void *consume(void *arg)
 static void stop(consumers_t *c)
 {
     __atomic_store_n(&c->stopping, true, __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
     for (int i = 0; i < c->n; i++)
         pthread_join(c->thread[i], NULL);
     if (!c->reserved && !pgasi_slot_reserve(c->slot)) /* its thread goes on with them */

@@ -119,7 +119,7 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     uint64_t header = (sq->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
                       (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
-    pgasi_bell_ring_at(out->bell, out->bell_number);
+    pgasi_wake_at(out->wakeup, out->wakeup_number);
     return true;
 }
 
@@ -206,7 +206,7 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
 void pgas_call_wake(int rank)
 {
     int node_rank = pgasi_boot.local_of[rank];
-    pgasi_bell_ring_slow(node_rank >= 0 ? node_rank : pgasi_boot.node_size + rank);
+    pgasi_wake_slow(node_rank >= 0 ? node_rank : pgasi_boot.node_size + rank);
 }
 
 /* ---- public ---- */

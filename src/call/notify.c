@@ -108,7 +108,7 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
         bool over = __atomic_sub_fetch(&sync->count, 1, __ATOMIC_ACQ_REL) <= 0;
         __atomic_sub_fetch(&completion->state, 1, __ATOMIC_RELEASE);
         if (over)
-            pgasi_bell_ring(owner);
+            pgasi_wake(owner);
     } else {
         __atomic_sub_fetch(&completion->state, 1, __ATOMIC_RELEASE);
     }

@@ -6,9 +6,9 @@
  *
  * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
  * While application threads poll it only naps (their rounds serve peers); it announces its sleep in
- * the bell when none has polled for a nap's length, and the next sender kicks it awake. It also
- * makes progress on contexts that no thread polls. Without service threads a waiting thread does
- * that. */
+ * the wakeup flag when none has polled for a nap's length, and the next sender kicks it awake. It
+ * also makes progress on contexts that no thread polls. Without service threads a waiting thread
+ * does that. */
 #include "call/progress.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ void pgasi_peer_died(int rank)
     pgasi_ctxs_peer_dead(rank);
     pgasi_sendq_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 void pgasi_peer_lost(int rank)
@@ -348,13 +348,13 @@ static bool something_is_left(void)
 
 /* A round may have polled only one channel. Or it found a lock taken whose holder had polled before
  * the arrival. */
-void pgasi_progress_when_rung(void)
+void pgasi_progress_when_woken(void)
 {
     progress_round();
     if (something_is_left() && !pgasi_self.in_handler && pgasi_thread_attached())
         serve_if_free();
     if (something_is_left())
-        pgasi_bell_ring(pgasi_boot.node_rank);
+        pgasi_wake(pgasi_boot.node_rank);
 }
 
 /* ---- service threads ---- */
@@ -468,7 +468,7 @@ static void *service_main(void *arg)
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
         if ((shared_held() && shared_round() > 0) || pgasi_ctxs_help() > 0)
-            pgasi_bell_ring(pgasi_boot.node_rank);
+            pgasi_wake(pgasi_boot.node_rank);
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
             nap();
@@ -476,7 +476,7 @@ static void *service_main(void *arg)
             service_sleep();
         } else {
             /* what ran may be what a sleeping thread waits for */
-            pgasi_bell_ring(pgasi_boot.node_rank);
+            pgasi_wake(pgasi_boot.node_rank);
         }
     }
     return NULL;

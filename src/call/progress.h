@@ -15,7 +15,7 @@ int pgasi_progress(void);
 void pgasi_progress_before_sleep(void);
 /** Every wait that a ring has woken calls this. It runs everything that has arrived, and rings
  *  again for the rest. */
-void pgasi_progress_when_rung(void);
+void pgasi_progress_when_woken(void);
 
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);

@@ -245,7 +245,7 @@ static inline void lower(pgas_sync_t *sync, const entry_t *e, int64_t n)
         return;
     if (fn && left > -n)
         fn(sync, arg);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,

@@ -159,7 +159,7 @@ static void *thread_main(void *unused)
         pthread_mutex_unlock(&lock);
         run(t, with_baton);
         __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
-        pgasi_bell_ring(pgasi_boot.node_rank);
+        pgasi_wake(pgasi_boot.node_rank);
         pthread_mutex_lock(&lock);
         if (with_baton)
             baton_held = false;

@@ -116,7 +116,7 @@ static pgas_status_t serve_start(void)
         (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
     pgasi_hooks.progress = pgasi_progress;
     pgasi_hooks.before_sleep = pgasi_progress_before_sleep;
-    pgasi_hooks.woken = pgasi_progress_when_rung;
+    pgasi_hooks.woken = pgasi_progress_when_woken;
     pgasi_hooks.may_enter = guard;
     status = pgasi_tasks_start();
     status = pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);

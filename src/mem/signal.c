@@ -23,7 +23,7 @@ pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pg
             __atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
         else
             __atomic_fetch_add((uint64_t *)address, value, __ATOMIC_SEQ_CST);
-        pgasi_bell_ring(pgasi_boot.local_of[pgas_gptr_rank(signal)]);
+        pgasi_wake(pgasi_boot.local_of[pgas_gptr_rank(signal)]);
         return PGAS_OK;
     }
     status = pgas_fence();

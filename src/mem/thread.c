@@ -142,7 +142,8 @@ static bool enter_gate(void)
     return false;
 }
 
-/* Nothing of the library is touched behind it, not even a bell: the end looks again by itself. */
+/* Nothing of the library is touched behind it, not even a wakeup flag: the end looks again by
+ * itself. */
 static void leave_gate(void)
 {
     __atomic_fetch_sub(&n_passing, 1, __ATOMIC_RELEASE);

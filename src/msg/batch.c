@@ -242,7 +242,7 @@ static inline bool ring_direct(pgasi_sendq_t *sq, out_t *out, const message_t *m
     write_body(out->w->pos, m);
     show(out, room, m->header);
     update_window(out);
-    ring_bell(out);
+    wake_receiver(out);
     return true;
 }
 

@@ -34,16 +34,16 @@ void pgasi_channel_start(pgasi_sendq_t *sq, out_t *out, int dest)
     pgasi_recvq_open(node_rank, out->ep, sq->ctx->index, &out->channel);
     size_t index = (size_t)(out->ep * pgasi_boot.node_size + node_rank);
     pgasi_channel_set_chunks(out, &sq->chunks[index * (size_t)pgasi_param.chunks_max], true);
-    out->bell_number = node_rank;
+    out->wakeup_number = node_rank;
     pgasi_channel_begin(sq, out, dest);
 }
 
 void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     out->chunk = out->channel.chunks + out->channel.first * pgasi_chunk_bytes;
-    out->bell = pgasi_bells[out->bell_number];
+    out->wakeup = pgasi_wakeups[out->wakeup_number];
     out->w = &sq->window[dest];
-    out->w->sleepers = &out->bell->sleepers;
+    out->w->sleepers = &out->wakeup->sleepers;
     out->w->phase = PGAS_CALL_PHASE_EVEN;
     set_pos(out, out->chunk);
     __atomic_store_n(&out->kind, OUT_NODE, __ATOMIC_RELEASE);
@@ -73,7 +73,7 @@ bool pgasi_channel_find_chunk(out_t *out)
         pgasi_far_channel_look(out); /* what tells us may wait behind what waits for us */
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
         !(out->far ? pgasi_far_channel_grow(out, &number, &fresh)
-                   : pgasi_recvq_grow(out->bell_number, &number, &fresh)))
+                   : pgasi_recvq_grow(out->wakeup_number, &number, &fresh)))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
@@ -119,7 +119,7 @@ bool pgasi_channel_next(out_t *out)
     close_window(out); /* its end was that of the chunk before */
     __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_DESC_SLOT_SHIFT,
                      __ATOMIC_RELEASE);
-    ring_bell(out);
+    wake_receiver(out);
     return true;
 }
 
@@ -147,7 +147,7 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
     show(out, 8 + bytes,
          PGASI_DESC_VALID | PGASI_DESC_BATCH | (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT);
     buffer_release(batch);
-    ring_bell(out);
+    wake_receiver(out);
     return PGAS_OK;
 }
 
@@ -258,7 +258,7 @@ static bool give_back(out_t *out)
         if (!stays && out->far)
             all &= !(stays = !pgasi_far_channel_shrink(out, c.number));
         else if (!stays)
-            pgasi_recvq_shrink(out->bell_number, c.number);
+            pgasi_recvq_shrink(out->wakeup_number, c.number);
         if (i == current)
             out->current = n;
         if (stays)

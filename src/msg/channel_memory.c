@@ -76,7 +76,7 @@ static void plan_chunks(uint64_t chunk_bytes)
         return;
     pgasi_chanmem_t *r = &pgasi_chanmem;
     *r = (pgasi_chanmem_t){ (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
-    r->states_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_channel_state_t));
+    r->states_at = PGASI_ALIGN_UP(sizeof(pgasi_wakeup_t), sizeof(pgasi_channel_state_t));
     r->chunks_at =
         PGASI_ALIGN_UP(r->states_at + r->n_channels * sizeof(pgasi_channel_state_t), 4096);
     r->bytes = r->chunks_at + n * chunk_bytes;
@@ -291,20 +291,20 @@ static bool on_ctl_for_left(const void *args, size_t bytes, pgas_thread_t thread
 
 /* ---- start and stop ---- */
 
-/* Peers of this host may map the region: then they also wake its rank by the bell in it. */
-static pgas_status_t move_bells(void)
+/* Peers of this host may map the region: then they also wake its rank by the wakeup flag in it. */
+static pgas_status_t move_wakeups(void)
 {
-    pgasi_bell_t **bells = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_bell_t *));
-    pgas_status_t status = pgasi_boot_agree(bells ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgasi_wakeup_t **wakeups = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_wakeup_t *));
+    pgas_status_t status = pgasi_boot_agree(wakeups ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK) {
         for (int i = 0; i < pgasi_boot.node_size; i++)
-            bells[i] = (pgasi_bell_t *)(void *)pgasi_heap_tail_at(i);
-        pgasi_wait_make_bell(bells[pgasi_boot.node_rank]);
+            wakeups[i] = (pgasi_wakeup_t *)(void *)pgasi_heap_tail_at(i);
+        pgasi_wait_make_wakeup(wakeups[pgasi_boot.node_rank]);
         status = pgasi_boot_barrier();
     }
     if (status == PGAS_OK)
-        status = pgasi_boot_agree(pgasi_wait_move_bells(bells));
-    free(bells);
+        status = pgasi_boot_agree(pgasi_wait_move_wakeups(wakeups));
+    free(wakeups);
     return status;
 }
 
@@ -324,14 +324,14 @@ pgas_status_t pgasi_chanmem_start(void)
     bool movable = status == PGAS_OK && pgasi_chanmem.n_chunks && pgasi_heap_from_transport;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
-        status = move_bells();
+        status = move_wakeups();
     return status;
 }
 
 void pgasi_chanmem_stop(void)
 {
     pool_bytes = 0;
-    pgasi_wait_bells_home();
+    pgasi_wait_restore_wakeups();
     free(taken);
     free(used);
     if (owners)

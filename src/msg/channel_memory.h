@@ -8,8 +8,8 @@
  *  order, so the receiver begins to look at the channel when what was sent before has run. Who gets
  *  no chunks, for the region is full, goes on with messages.
  *
- *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks;
- *  behind them, for the owner alone, the buffers from which its contexts send. */
+ *  Layout, the same on all ranks: the wakeup flag of the rank (wait.h), a line for each channel,
+ *  chunks; behind them, for the owner alone, the buffers from which its contexts send. */
 #ifndef PGASI_CHANMEM_H
 #define PGASI_CHANMEM_H
 

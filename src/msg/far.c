@@ -202,9 +202,9 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
     if (PGAS_UNLIKELY(ep != PGASI_EP_ANY)) {
         if (pgasi_ep_put(ep, am->source, am->data, am->data_bytes) != PGAS_OK)
             pgasi_fatal("call", "no memory for a message of %zu bytes", am->data_bytes);
-        pgasi_bell_ring(pgasi_boot.node_rank);
+        pgasi_wake(pgasi_boot.node_rank);
         if (ep == PGASI_EP_SERVICE)
-            pgasi_bell_ring_service(pgasi_boot.node_rank);
+            pgasi_wake_service(pgasi_boot.node_rank);
         return false;
     }
     const char *descs = am->data;

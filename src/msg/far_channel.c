@@ -188,7 +188,7 @@ bool pgasi_far_channel_note(const pgasi_ctl_t *ctl, int source, const char *data
     else
         sane = take_note(ctl, source, data, bytes);
     if (sane)
-        pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
+        pgasi_wake(pgasi_boot.node_rank); /* somebody may wait for room */
     return sane;
 }
 
@@ -218,8 +218,8 @@ static void go_by_stores(pgasi_sendq_t *sq, out_t *out, int dest, char *region)
     set_chunks(out, far->chunks, &far->granted);
     out->channel.chunks = region + pgasi_chanmem.chunks_at;
     out->channel.consumed = &state->consumed;
-    out->bell_number = pgasi_boot.node_size + out->rank;
-    __atomic_store_n(&pgasi_bells[out->bell_number], (pgasi_bell_t *)(void *)region,
+    out->wakeup_number = pgasi_boot.node_size + out->rank;
+    __atomic_store_n(&pgasi_wakeups[out->wakeup_number], (pgasi_wakeup_t *)(void *)region,
                      __ATOMIC_RELEASE);
     pgasi_channel_begin(sq, out, dest);
 }

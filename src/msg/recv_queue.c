@@ -59,7 +59,7 @@ typedef struct {
     char *chunks; /* number 0 */
     uint32_t first, n_first, n_chunks;
     int source_rank, source_ctx;
-    int bell; /* number of the sender's */
+    int wakeup; /* number of the sender's */
     bool grown, by_put;
 } incoming_t;
 
@@ -369,15 +369,16 @@ void pgasi_recvq_join(const pgasi_join_t *join)
 {
     if (join->by_put)
         __atomic_store_n(&pgasi_recvq_by_put, true, __ATOMIC_RELAXED);
-    add_incoming(&eps[join->ep], &(incoming_t){ .state = join->state,
-                                                .chunks = join->chunks,
-                                                .first = join->first,
-                                                .n_first = pgasi_chanmem.n_first,
-                                                .n_chunks = join->n_chunks,
-                                                .source_rank = join->source_rank,
-                                                .source_ctx = join->source_ctx,
-                                                .by_put = join->by_put,
-                                                .bell = pgasi_boot.node_size + join->source_rank });
+    add_incoming(&eps[join->ep],
+                 &(incoming_t){ .state = join->state,
+                                .chunks = join->chunks,
+                                .first = join->first,
+                                .n_first = pgasi_chanmem.n_first,
+                                .n_chunks = join->n_chunks,
+                                .source_rank = join->source_rank,
+                                .source_ctx = join->source_ctx,
+                                .by_put = join->by_put,
+                                .wakeup = pgasi_boot.node_size + join->source_rank });
 }
 
 /* Takes up channels that senders have opened since; lock held. */
@@ -403,7 +404,7 @@ static __attribute__((noinline)) void find_opened(endpoint_t *ep, uint32_t n_ope
                                         .first = number,
                                         .n_first = (uint32_t)size.n_first,
                                         .n_chunks = (uint32_t)size.n_chunks,
-                                        .bell = source,
+                                        .wakeup = source,
                                         .source_rank = pgasi_boot.node_members[source] });
     }
     __atomic_store_n(&ep->n_opened_seen, n_opened, __ATOMIC_RELAXED);
@@ -446,8 +447,8 @@ static void change_chunk(const endpoint_t *ep, incoming_t *in, uint64_t header, 
     __atomic_store_n(&in->state->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
         pgasi_far_channel_tell((int)(ep - eps), in->source_rank, in->source_ctx, in->base);
-    else if (PGAS_LIKELY(pgasi_bells[in->bell]))
-        pgasi_bell_ring(in->bell);
+    else if (PGAS_LIKELY(pgasi_wakeups[in->wakeup]))
+        pgasi_wake(in->wakeup);
 }
 
 static inline uint64_t run_descs(const endpoint_t *ep, const char *descs, size_t bytes,

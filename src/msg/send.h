@@ -62,19 +62,19 @@ typedef struct {
 typedef struct {
     pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
     char *end;             /* node: where other direct calls may go, NULL while they may not */
-    pgasi_bell_t *bell;
+    pgasi_wakeup_t *wakeup;
     out_kind_t kind;
     int rank, ep;
-    int bell_number; /* with stores */
-    bool dirty;      /* in the list of open batches */
-    bool held;       /* in the list of what progress must go on with */
-    bool begun;      /* a call is being built in place (pgas_call_begin) */
-    bool dead;       /* the rank is: nothing goes there any more */
-    buffer_t *batch; /* NULL: none open */
-    uint64_t opened; /* the send queue's tick when it was */
-    char *run;       /* header of the open run, if the cursor has a kind */
-    char *chunk;     /* node: in which the tail is */
-    uint64_t base;   /* position of its first byte */
+    int wakeup_number; /* with stores */
+    bool dirty;        /* in the list of open batches */
+    bool held;         /* in the list of what progress must go on with */
+    bool begun;        /* a call is being built in place (pgas_call_begin) */
+    bool dead;         /* the rank is: nothing goes there any more */
+    buffer_t *batch;   /* NULL: none open */
+    uint64_t opened;   /* the send queue's tick when it was */
+    char *run;         /* header of the open run, if the cursor has a kind */
+    char *chunk;       /* node: in which the tail is */
+    uint64_t base;     /* position of its first byte */
     /* bytes of it from here on hold nothing that could pass for a mark of their phase */
     uint32_t clean_from;
     uint32_t dirty_to; /* ... and will not in its next use */
@@ -298,11 +298,11 @@ static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 }
 
 /* The service of a rank may sleep while its other threads do not. */
-static inline void ring_bell(const out_t *out)
+static inline void wake_receiver(const out_t *out)
 {
-    pgasi_bell_ring_at(out->bell, out->bell_number);
+    pgasi_wake_at(out->wakeup, out->wakeup_number);
     if (PGAS_UNLIKELY(out->ep == PGASI_EP_SERVICE))
-        pgasi_bell_ring_service(out->bell_number);
+        pgasi_wake_service(out->wakeup_number);
 }
 
 /* Room for so many bytes in one piece at the tail, and a unit behind them. */

@@ -340,7 +340,7 @@ static void combine(request_t *r)
         for (request_t *some = take_all(l); some;)
             some = send_some(some);
         __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
-        pgasi_bell_ring(pgasi_boot.node_rank);
+        pgasi_wake(pgasi_boot.node_rank);
     }
     pgasi_wait_end(&w);
 }

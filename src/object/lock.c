@@ -155,7 +155,7 @@ static void on_answer(const message_t *m, int rank)
     w->broken = m->broken;
     int32_t why_not = m->status < 0 ? m->status : PGAS_ERR_INTERNAL;
     __atomic_store_n(&w->state, m->op == GRANTED ? PGAS_OK : why_not, __ATOMIC_RELEASE);
-    pgasi_bell_ring(pgasi_boot.node_rank);
+    pgasi_wake(pgasi_boot.node_rank);
 }
 
 static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *context)

@@ -39,9 +39,9 @@ static void on_mark(const void *args, size_t bytes, pgas_thread_t source, void *
     __atomic_fetch_add(&n_marked, 1, __ATOMIC_RELEASE);
 }
 
-static bool bell_shows(uint32_t sleepers)
+static bool wakeup_shows(uint32_t sleepers)
 {
-    return __atomic_load_n(&pgasi_bells[TARGET]->sleepers, __ATOMIC_ACQUIRE) == sleepers;
+    return __atomic_load_n(&pgasi_wakeups[TARGET]->sleepers, __ATOMIC_ACQUIRE) == sleepers;
 }
 
 /* A thread of this process, apart from the caller, that runs or could. */
@@ -90,7 +90,7 @@ static bool compute(uint64_t n_calls)
 static void wait_until_asleep(void)
 {
     for (uint64_t since = pgasi_now_ns(); pgasi_now_ns() < since + ASLEEP_NS; sched_yield())
-        if (!bell_shows(PGASI_BELL_SERVICE + 1))
+        if (!wakeup_shows(PGASI_WAKEUP_SERVICE + 1))
             since = pgasi_now_ns();
 }
 
@@ -166,9 +166,9 @@ static bool lose_a_call(void)
     pgas_broadcast(NULL, &n_calls, sizeof n_calls, TARGET);
     if (pgas_rank() == TARGET) {
         pgas_barrier(NULL);
-        while (!bell_shows(PGASI_BELL_SERVICE))
+        while (!wakeup_shows(PGASI_WAKEUP_SERVICE))
             sched_yield();
-        __atomic_store_n(&pgasi_bells[TARGET]->sleepers, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&pgasi_wakeups[TARGET]->sleepers, 0, __ATOMIC_SEQ_CST);
         __atomic_store_n(told, UINT64_MAX, __ATOMIC_RELEASE);
         while (__atomic_load_n(told, __ATOMIC_ACQUIRE) == UINT64_MAX)
             sched_yield();

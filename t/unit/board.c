@@ -20,8 +20,8 @@ typedef struct {
     uint32_t a, b;
 } affine_t;
 
-static pgasi_bell_t bells[1], *bell_table[1];
-static int bell_of[N_MAX]; /* all members share the bell of this process */
+static pgasi_wakeup_t wakeups[1], *wakeup_table[1];
+static int wakeup_of[N_MAX]; /* all members share the wakeup flag of this process */
 static uint64_t seed;
 static void *memory;
 static uint64_t plain[N_MAX]; /* written before a barrier and read after it, without atomics */
@@ -166,7 +166,7 @@ static void *run(void *arg)
 {
     member_t *m = arg;
     pgasi_board_t board;
-    pgasi_board_init(&board, memory, m->n, m->me, bell_of);
+    pgasi_board_init(&board, memory, m->n, m->me, wakeup_of);
     for (uint64_t number = 1; number <= N_STEPS; number++) {
         step_t s = draw(number, m->n);
         bool bursts = s.n <= 100 && (s.kind == 2 || s.kind == 3 || s.kind == 6);
@@ -222,11 +222,11 @@ int main(void)
     seed = tap_seed(0);
     pgasi_param_defaults(&pgasi_param, pgasi_param_origins, why, sizeof why);
     pgasi_boot.oversubscribed = true;
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(bells); i++)
-        bell_table[i] = &bells[i];
-    pgasi_bells = bell_table;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(wakeups); i++)
+        wakeup_table[i] = &wakeups[i];
+    pgasi_wakeups = wakeup_table;
     if (pgasi_wait_start() != PGAS_OK)
-        bail("no bell");
+        bail("no wakeup flag");
     for (int i = 0; i < 8; i++)
         members(sizes[i]);
     checker_can_fail();

@@ -22,7 +22,7 @@ size_t lone_recvq_bytes;
 static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
 static pid_t pids[RANKS_MAX];
-static pgasi_bell_t bells[RANKS_MAX], *bell_table[RANKS_MAX];
+static pgasi_wakeup_t wakeups[RANKS_MAX], *wakeup_table[RANKS_MAX];
 static pgasi_channel_t sender[RANKS_MAX];
 static bool dead[RANKS_MAX];
 static bool started;
@@ -77,11 +77,11 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
         numbers[i] = i;
         pids[i] = getpid();
     }
-    memset(bells, 0, sizeof bells);
+    memset(wakeups, 0, sizeof wakeups);
     memset(dead, 0, sizeof dead);
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(bells); i++)
-        bell_table[i] = &bells[i];
-    pgasi_bells = bell_table;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(wakeups); i++)
+        wakeup_table[i] = &wakeups[i];
+    pgasi_wakeups = wakeup_table;
     pgasi_boot = (pgasi_boot_t){
         .rank = 0,
         .n_ranks = n_ranks,

@@ -1,7 +1,7 @@
 /* A job without MPI in one process, for tests of src/mem and src/call: rank 0 is the library; other
  * ranks are only memory on the same node, which the test reads and writes as those ranks would.
- * Their inboxes are plain memory, their bells ring unheard, and in collectives they agree with rank
- * 0.
+ * Their inboxes are plain memory, their wakeup flags ring unheard, and in collectives they agree
+ * with rank 0.
  *
  * Link t/unit/lone.c: its functions stand in for those of src/boot, but for wait.c, which is the
  * real one. */

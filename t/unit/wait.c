@@ -44,7 +44,7 @@ static void wait_for(uint64_t value)
 static void throw(uint64_t value)
 {
     __atomic_store_n(&ball, value, __ATOMIC_RELEASE);
-    pgasi_bell_ring(0);
+    pgasi_wake(0);
 }
 
 static void *partner(void *arg)
@@ -74,7 +74,7 @@ static void changes_are_seen(void)
     }
     pthread_join(thread, NULL);
     is_int(n_bad + n_bad_there, 0, "what was written before the ring is there after the wait");
-    is_int(pgasi_bells[0]->sleepers, 0, "nobody is counted as asleep");
+    is_int(pgasi_wakeups[0]->sleepers, 0, "nobody is counted as asleep");
     ok(__atomic_load_n(&n_progress, __ATOMIC_RELAXED) > 0, "waiting progresses");
 }
 
@@ -90,20 +90,20 @@ static void sleepers_are_counted(void)
 {
     pthread_t thread[3];
     ball = 0;
-    uint32_t word = __atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED);
-    pgasi_bell_ring(0);
-    is_int(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED), word,
+    uint32_t word = __atomic_load_n(&pgasi_wakeups[0]->word, __ATOMIC_RELAXED);
+    pgasi_wake(0);
+    is_int(__atomic_load_n(&pgasi_wakeups[0]->word, __ATOMIC_RELAXED), word,
            "a ring without sleepers changes nothing");
     for (int i = 0; i < 3; i++)
         pthread_create(&thread[i], NULL, sleeper, NULL);
-    while (__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_ACQUIRE) != 3)
+    while (__atomic_load_n(&pgasi_wakeups[0]->sleepers, __ATOMIC_ACQUIRE) != 3)
         sched_yield();
     throw(1);
-    ok(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED) != word,
+    ok(__atomic_load_n(&pgasi_wakeups[0]->word, __ATOMIC_RELAXED) != word,
        "a ring with sleepers does");
     for (int i = 0; i < 3; i++)
         pthread_join(thread[i], NULL);
-    is_int(pgasi_bells[0]->sleepers, 0, "and they are gone");
+    is_int(pgasi_wakeups[0]->sleepers, 0, "and they are gone");
 }
 
 static bool readable(int fd)
@@ -115,20 +115,20 @@ static bool readable(int fd)
 static void the_service_sleeps_on_a_descriptor(void)
 {
     int fd = pgasi_wait_kick_fd();
-    pgasi_bell_ring(0);
+    pgasi_wake(0);
     ok(fd >= 0 && !readable(fd), "awake, it is not kicked");
     pgasi_wait_service_announce();
     ok(!readable(fd), "asleep, not yet");
-    pgasi_bell_ring(0);
-    pgasi_bell_ring(0);
+    pgasi_wake(0);
+    pgasi_wake(0);
     ok(readable(fd) &&
-           !(__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) & PGASI_BELL_SERVICE),
+           !(__atomic_load_n(&pgasi_wakeups[0]->sleepers, __ATOMIC_RELAXED) & PGASI_WAKEUP_SERVICE),
        "a ring kicks it once");
     pgasi_wait_service_revoke();
     ok(!readable(fd), "and is used up");
     pgasi_wait_service_announce();
     pgasi_wait_service_revoke();
-    pgasi_bell_ring(0);
+    pgasi_wake(0);
     ok(!readable(fd), "who got up again is not kicked");
 }
 
@@ -151,7 +151,7 @@ static void a_ring_wakes_somebody(void)
     pgasi_wait_service_announce();
     pthread_create(&thread, NULL, sleeper, NULL);
     while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) == 0) {
-        if (pgasi_bell_wake_threads(0))
+        if (pgasi_wake_threads(0))
             break;
         sched_yield();
     }
@@ -161,16 +161,16 @@ static void a_ring_wakes_somebody(void)
     ok(n_rung > 0, "a thread that a ring has woken looks at everything");
     pgasi_wait_service_revoke();
     pgasi_wait_service_announce();
-    __atomic_fetch_add(&pgasi_bells[0]->sleepers, 1, __ATOMIC_SEQ_CST);
-    pgasi_bell_ring(0);
+    __atomic_fetch_add(&pgasi_wakeups[0]->sleepers, 1, __ATOMIC_SEQ_CST);
+    pgasi_wake(0);
     ok(readable(fd), "a ring that wakes no thread wakes the service");
-    __atomic_fetch_sub(&pgasi_bells[0]->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&pgasi_wakeups[0]->sleepers, 1, __ATOMIC_SEQ_CST);
     pgasi_wait_service_revoke();
 }
 
 static int progress_sees_itself_counted(void)
 {
-    n_progress += __atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) != 0;
+    n_progress += __atomic_load_n(&pgasi_wakeups[0]->sleepers, __ATOMIC_RELAXED) != 0;
     return 0;
 }
 
@@ -182,10 +182,10 @@ static void a_ring_before_the_sleep(void)
     pgasi_hooks.woken = count_rung;
     while (!w.announced)
         pgasi_wait_step(&w);
-    bool woke = pgasi_bell_wake_threads(0);
+    bool woke = pgasi_wake_threads(0);
     pgasi_wait_step(&w);
     pgasi_hooks.woken = NULL;
-    ok(!woke && n_rung == 1 && !w.announced && pgasi_bells[0]->sleepers == 0,
+    ok(!woke && n_rung == 1 && !w.announced && pgasi_wakeups[0]->sleepers == 0,
        "a ring just before the sleep is one, too");
     pgasi_wait_end(&w);
 }
@@ -203,7 +203,7 @@ static void quiet_waits_are_not_counted(void)
     bool announced = loud.announced;
     pgasi_wait_end(&loud);
     pgasi_wait_end(&w);
-    ok(announced && !counted && pgasi_bells[0]->sleepers == 0,
+    ok(announced && !counted && pgasi_wakeups[0]->sleepers == 0,
        "a wait that serves nobody is not counted as asleep");
 }
 
@@ -212,7 +212,7 @@ static int counted_at_end = -1;
 static void on_block(bool begins)
 {
     if (!begins)
-        counted_at_end = (int)pgasi_bells[0]->sleepers;
+        counted_at_end = (int)pgasi_wakeups[0]->sleepers;
 }
 
 /* Taking its run token again may last long. */
@@ -240,7 +240,7 @@ static uint64_t for_service, by_service;
 static bool announces; /* else it only rests */
 
 /* Lines that both write: the ringer's stores to them hold up the one that matters, which its look
- * at the bell may overtake. */
+ * at the wakeup flag may overtake. */
 static struct {
     _Alignas(64) uint64_t word;
 } ballast[12];
@@ -277,21 +277,21 @@ static void *ring_the_service(void *arg)
         write_ballast(i);
         __atomic_store_n(&for_service, i, __ATOMIC_RELEASE);
         if (announces)
-            pgasi_bell_ring(0);
+            pgasi_wake(0);
         else
-            pgasi_bell_ring_service(0);
+            pgasi_wake_service(0);
     }
     return NULL;
 }
 
 /* The service looks once between its sleep's announcement and the sleep; the ringer looks once
  * behind its store. The service is late by some instructions more each time, so that both meet. */
-static void rings_for_the_service_are_heard(bool by_bell)
+static void rings_for_the_service_are_heard(bool by_wakeup)
 {
     pthread_t thread;
     struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
     int n_lost = 0;
-    announces = by_bell;
+    announces = by_wakeup;
     for_service = by_service = 0;
     pthread_create(&thread, NULL, ring_the_service, NULL);
     for (uint64_t done = 0; done < SERVICE_ROUNDS && n_lost == 0;) {
@@ -308,8 +308,8 @@ static void rings_for_the_service_are_heard(bool by_bell)
     }
     pthread_join(thread, NULL);
     is_int(n_lost, 0, "no ring for the service is lost, %s",
-           by_bell ? "by the bell" : "also in a nap");
-    ok(pgasi_bells[0]->resting == 0 && pgasi_bells[0]->sleepers == 0, "and it sleeps no more");
+           by_wakeup ? "by the wakeup flag" : "also in a nap");
+    ok(pgasi_wakeups[0]->resting == 0 && pgasi_wakeups[0]->sleepers == 0, "and it sleeps no more");
 }
 
 /* ---- other processes ---- */
@@ -331,7 +331,7 @@ static int open_fds(void)
     return n;
 }
 
-/* A process whose pipe belongs to the bells from first on; it lives until it is killed. */
+/* A process whose pipe belongs to the wakeup flags from first on; it lives until it is killed. */
 static pid_t peer_start(int first, int n, int *read_end_p)
 {
     int fds[2];
@@ -343,9 +343,9 @@ static pid_t peer_start(int first, int n, int *read_end_p)
         for (;;)
             pause();
     for (int i = first; i < first + n; i++)
-        *pgasi_bells[i] = (pgasi_bell_t){ .kick_fd = fds[1],
-                                          .pid = (int32_t)pid,
-                                          .kick_inode = (uint64_t)s.st_ino };
+        *pgasi_wakeups[i] = (pgasi_wakeup_t){ .kick_fd = fds[1],
+                                              .pid = (int32_t)pid,
+                                              .kick_inode = (uint64_t)s.st_ino };
     close(fds[1]);
     *read_end_p = fds[0];
     return pid;
@@ -365,7 +365,7 @@ static void *kick_all(void *arg)
         while (__atomic_load_n(&n_at_start, __ATOMIC_ACQUIRE) <
                (uint64_t)KICKERS * (uint64_t)(i - FIRST_PEER + 1)) {
         }
-        pgasi_bell_ring_service(i);
+        pgasi_wake_service(i);
         __atomic_fetch_add(&n_at_start, 1, __ATOMIC_ACQ_REL);
     }
     return NULL;
@@ -378,7 +378,7 @@ static void first_kicks(void)
     int read_end, n_bytes = 0;
     pid_t pid = peer_start(FIRST_PEER, PEERS, &read_end);
     for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++)
-        pgasi_bells[i]->resting = 1;
+        pgasi_wakeups[i]->resting = 1;
     int before = open_fds();
     n_at_start = 0;
     for (int i = 0; i < KICKERS; i++)
@@ -393,7 +393,7 @@ static void first_kicks(void)
     close(read_end);
     peer_kill(pid);
     for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++)
-        pgasi_bell_ring_service(i);
+        pgasi_wake_service(i);
     ok(1, "kicks of a dead rank raise no signal");
 }
 
@@ -402,25 +402,25 @@ static void what_cannot_be_kicked(void)
 {
     int number = FIRST_PEER + PEERS, read_end;
     peer_kill(peer_start(number, 1, &read_end));
-    pgasi_bells[number]->sleepers = PGASI_BELL_SERVICE;
-    pgasi_bell_ring(number);
-    ok(pgasi_bells[number]->sleepers == PGASI_BELL_SERVICE && pgasi_bells[number]->unreached,
+    pgasi_wakeups[number]->sleepers = PGASI_WAKEUP_SERVICE;
+    pgasi_wake(number);
+    ok(pgasi_wakeups[number]->sleepers == PGASI_WAKEUP_SERVICE && pgasi_wakeups[number]->unreached,
        "a service that could not be kicked is still announced, and knows");
     close(read_end);
 
     number++;
     pid_t pid = peer_start(number, 1, &read_end);
-    pgasi_bells[number]->kick_inode++;
-    pgasi_bells[number]->resting = 1;
+    pgasi_wakeups[number]->kick_inode++;
+    pgasi_wakeups[number]->resting = 1;
     struct pollfd p = { .fd = read_end, .events = POLLIN };
-    pgasi_bell_ring_service(number);
-    ok(pgasi_bells[number]->unreached && poll(&p, 1, 0) == 0,
+    pgasi_wake_service(number);
+    ok(pgasi_wakeups[number]->unreached && poll(&p, 1, 0) == 0,
        "nothing is written to what is not that rank's pipe");
     close(read_end);
     peer_kill(pid);
 
     ok(!pgasi_wait_is_unreached(), "who was always reached");
-    __atomic_store_n(&pgasi_bells[0]->unreached, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&pgasi_wakeups[0]->unreached, 1, __ATOMIC_RELAXED);
     ok(pgasi_wait_is_unreached(), "and who was not, know it");
 }
 
@@ -429,20 +429,21 @@ static void what_cannot_be_kicked(void)
 /* As when an init moves them, fails, and a later one does not get so far. */
 static void bells_move(void)
 {
-    static pgasi_bell_t elsewhere;
-    pgasi_bell_t *home = pgasi_bells[0], *there = &elsewhere;
-    pgasi_wait_bells_home();
-    ok(pgasi_bells[0] == home, "bells that have not moved stay");
-    pgasi_wait_make_bell(there);
-    ok(pgasi_wait_move_bells(&there) == PGAS_OK && pgasi_bells[0] == there, "bells move");
+    static pgasi_wakeup_t elsewhere;
+    pgasi_wakeup_t *home = pgasi_wakeups[0], *there = &elsewhere;
+    pgasi_wait_restore_wakeups();
+    ok(pgasi_wakeups[0] == home, "wakeup flags that have not moved stay");
+    pgasi_wait_make_wakeup(there);
+    ok(pgasi_wait_move_wakeups(&there) == PGAS_OK && pgasi_wakeups[0] == there,
+       "wakeup flags move");
     pgasi_wait_service_announce();
-    pgasi_bell_ring(0);
+    pgasi_wake(0);
     ok(readable(pgasi_wait_kick_fd()) && home->sleepers == 0, "and ring there");
     pgasi_wait_service_revoke();
-    pgasi_wait_bells_home();
-    ok(pgasi_bells[0] == home && there->sleepers == 0, "and go home");
-    pgasi_wait_bells_home();
-    ok(pgasi_bells[0] == home, "once");
+    pgasi_wait_restore_wakeups();
+    ok(pgasi_wakeups[0] == home && there->sleepers == 0, "and go home");
+    pgasi_wait_restore_wakeups();
+    ok(pgasi_wakeups[0] == home, "once");
 }
 
 /* ---- the barrier ---- */
