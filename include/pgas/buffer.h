@@ -1,22 +1,30 @@
-/** Calls with buffers: memory that travels with a call, is written before it, or is read by the
- *  target.
+/** Calls with buffers: large arguments that travel with a call, are written before it, or are read
+ *  by the target.
  *
- *  A call has arguments of up to PGAS_CALL_MAX bytes. What is larger, or lies somewhere already,
- *  goes along as a buffer; one call may have several, each in its own way:
- *  | copy | travels with the call, in pieces if it is large; the target puts it together |
- *  | push | is written to an address of the target that the caller gives                 |
- *  | pull | is read by the target into memory of its own, when the target is ready       |
- *  The handler is an ordinary one, runs once, when all buffers are complete, and finds them by
- *  pgas_buffer_get.
+ *      pgas_buffer_t b = { PGAS_BUFFER_PULL, matrix, n_bytes, PGAS_NULL, false };
+ *      pgas_call_buffer(pgas_thread_make(3, PGAS_SLOT_ANY), handler, &args, sizeof args, &b, 1,
+ *                       NULL, &local);
+ *      pgas_sync_wait(&local, -1);                            matrix may be reused
  *
- *  Order: calls with copied and pushed buffers run in the order issued, together with the thread's
- *  other calls to that target. Calls with a pulled buffer run in the order issued among themselves;
- *  one whose data cannot be read at once (memory of another node, a helper reads, or the call is
- *  for a thread or the service) is overtaken by calls of the other kinds.
+ *      in the handler:
+ *          void *data; size_t bytes;
+ *          pgas_buffer_get(0, &data, &bytes);
+ *
+ *  A call has arguments of up to PGAS_CALL_MAX bytes. Larger data, or data that has a place
+ *  already, goes along as a buffer. One call may have several, each in its own mode:
+ *  | copy | travels with the call, in pieces if it is large; the target joins the pieces |
+ *  | push | the caller writes it to an address of the target that it knows               |
+ *  | pull | the target reads it into memory of its own when it is ready                  |
+ *  The handler is an ordinary one. It runs once, when all buffers are complete.
+ *
+ *  Order. Calls with copied and pushed buffers run in the order issued, together with the thread's
+ *  other calls to that target. Calls with a pulled buffer run in the order issued among themselves.
+ *  Other calls overtake one whose data cannot be read at once: the memory is on another node, a
+ *  helper reads it, or the call is for a thread or the service.
  *
  *  Source: Seriema (invoke_buffer, with push and pull). There the target always pulls by RDMA from
- *  registered memory; here a source may lie anywhere, and the way there is the shortest one that
- *  the two ranks have. */
+ *  registered memory. Here the source may be anywhere, and the data take the shortest way that the
+ *  two ranks have. */
 #ifndef PGAS_BUFFER_H
 #define PGAS_BUFFER_H
 
@@ -28,76 +36,88 @@
 
 PGAS_BEGIN_DECLS
 
-/** Buffers of one call. */
+/** The most buffers of one call. */
 #define PGAS_BUFFERS_MAX 64
 
 /** How a buffer gets to the target. */
 typedef enum {
-    PGAS_BUFFER_COPY, /* the caller may use it again when pgas_call_buffer returns */
-    PGAS_BUFFER_PUSH, /* the same */
-    PGAS_BUFFER_PULL  /* must stay as it is until local completion */
+    PGAS_BUFFER_COPY, /* reusable when pgas_call_buffer returns */
+    PGAS_BUFFER_PUSH, /* reusable when pgas_call_buffer returns */
+    PGAS_BUFFER_PULL  /* must stay unchanged until local completion */
 } pgas_buffer_mode_t;
 
-/** One buffer; what does not apply to its mode is ignored. */
+/** A buffer. Fields that do not apply to its mode are ignored. */
 typedef struct {
     pgas_buffer_mode_t mode;
     const void *address; /* may be NULL if bytes is 0 */
     size_t bytes;
-    pgas_gptr_t target; /* push: where it goes, on the rank that is called */
-    /* pull: read by a thread of its own, not by the one that serves the target's calls meanwhile */
+    pgas_gptr_t target; /* push: the destination, on the rank that is called */
+    /* pull: a thread of its own reads it, instead of the thread that serves the target's calls */
     bool helper;
 } pgas_buffer_t;
 
 /** Runs handler(args) at a target, with buffers.
- *  Shape:  any attached thread; also in a handler, from where a push reaches the same node only.
- *          target: as in pgas_call_to, whose thread puts copies in pieces together; pulled buffers
- *          are read by whoever serves the rank. A handler that is registered as blocking runs on a
- *          handler thread, and has its buffers until it returns. opts NULL: none. local (may be
- *          NULL): a counter that falls by one when the caller may use all buffers again.
- *  Units:  args up to PGAS_CALL_MAX; buffers from 0 bytes; those copied, and those pulled, up to
- *          PGAS_BUFFER_LIMIT in sum.
- *  Done:   opts->sync falls by one when the handler has run; with PGAS_REMOTE when all buffers are
- *          at the target, which tells that on the node, too (for copies to a thread: that thread);
- *          with PGAS_LOCAL as local does. Errors as in pgas_call_to. Copies and pushes are locally
- *          complete on return, a pull when the target has read it (a message of the target tells).
- *          A pushed buffer is complete, remotely too, before the handler runs.
- *  Room:   PGAS_ERR_AGAIN means that nothing has happened, nothing pushed either. With
- *          PGAS_FULL_AGAIN and more than one piece the first decides, those behind it wait. 256
- *          pulls of a rank may be open at a time; the next waits, or AGAIN.
- *  Limits: a rank holds up to PGAS_BUFFER_LIMIT bytes of copies in pieces. One that finds no memory
- *  is not run: its counter
- *          falls with PGAS_ERR_NO_MEMORY, without a counter the target's log says so. A pull waits
- *          until there is room.
- *  Cost:   copy: as pgas_call, if the sum is below 16 KiB or a quarter of a chunk; else a message
- *          for each such piece and an allocation for each buffer. push: pgas_put, off the node
- *          pgas_flush. pull on the node: one copy, by loads from segments or process_vm_readv from
- *          other memory (PGAS_VM_READ); off the node one get if the source lies in a segment
- *          (pgas_alloc, pgas_mem_attach), otherwise the source's rank sends it in pieces on demand;
- *          an allocation for each.
- *  @return as pgas_call_to; PGAS_ERR_INVALID (a null buffer with a size, an unknown mode, local and
- *          PGAS_LOCAL both), PGAS_ERR_LIMIT (too many or too large), PGAS_ERR_RANGE (push: not a
- *          place of that rank), PGAS_ERR_CONTEXT (push, in a handler, to another node or to
- *          attached memory of another rank). */
+ *  Shape:  any attached thread, and handlers; in a plain handler a push must stay on the node.
+ *          target: as in pgas_call_to. The target thread joins the pieces of copies; any thread
+ *          that serves the rank reads pulled buffers. A blocking handler runs on a handler thread,
+ *          and has its buffers until it returns. opts NULL: defaults.
+ *  Units:  args up to PGAS_CALL_MAX bytes. Buffers of 0 bytes and more; those to copy, and those to
+ *          pull, up to PGAS_BUFFER_LIMIT bytes in sum.
+ *  Done:   *local (may be NULL) decrements by one when all buffers may be reused: copies and pushes
+ *          on return, pulls when the target has read them and its message says so. opts->sync
+ *          decrements by one:
+ *              PGAS_EXECUTED  when the handler has run
+ *              PGAS_REMOTE    when all buffers are at the target, which reports that on the node,
+ *              too
+ *                             (for copies to a thread: when that thread has them)
+ *              PGAS_LOCAL     as *local
+ *          Errors of counters: as in pgas_call_to. A pushed buffer is remotely complete before the
+ *          handler runs.
+ *          PGAS_ERR_AGAIN means that nothing has happened, and nothing was pushed. With
+ *          PGAS_FULL_AGAIN and several pieces the first piece decides, and later ones wait. A rank
+ *          may have 256 open pulls; then the next one waits, or returns PGAS_ERR_AGAIN. A target
+ *          holds up to PGAS_BUFFER_LIMIT bytes of copies in pieces. If it has no memory for a copy,
+ *          the handler does not run and the counter reports PGAS_ERR_NO_MEMORY; without a counter
+ *          the target's log reports it. A pull waits until there is room.
+ *  Cost:   copy: as pgas_call, if the sum is below 16 KiB and below a quarter of a chunk. Otherwise
+ *          a message for each such piece, and an allocation for each buffer at the target.
+ *          push: pgas_put, and to other nodes pgas_flush.
+ *          pull: an allocation for each. On the node one copy, by loads from segments, or by
+ *          process_vm_readv from other memory (PGAS_VM_READ). Between nodes one get if the source
+ *          is in a segment (pgas_alloc, pgas_mem_attach); otherwise the caller's rank sends pieces
+ *          on demand.
+ *  @return as pgas_call_to;
+ *          PGAS_ERR_INVALID  also for a null buffer with a size, an unknown mode, or both local and
+ *                            PGAS_LOCAL
+ *          PGAS_ERR_LIMIT    also for too many or too large buffers
+ *          PGAS_ERR_RANGE    also if the target of a push is not a place of that rank
+ *          PGAS_ERR_CONTEXT  also for a push in a plain handler, to another node or to memory that
+ *                            another rank has attached */
 PGAS_API pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler,
                                         const void *args, size_t bytes,
                                         const pgas_buffer_t *buffers, size_t n_buffers,
                                         const pgas_call_opts_t *opts, pgas_sync_t *local);
 
-/** In a handler: the number of buffers of the call being run; 0 for a call without, and
- *  elsewhere. */
+/** Returns the number of buffers of the call that the calling handler runs for. 0 outside of
+ *  handlers, and for a call without buffers. */
 PGAS_API size_t pgas_buffer_count(void);
 
-/** In a handler: buffer i, in the caller's order.
- *  Owns:   a copy or pull is the library's, may be written, and is valid until the handler returns;
- *          aligned to 8. A pushed buffer stands where it was pushed to.
- *  @return PGAS_OK; PGAS_ERR_RANGE (no such buffer). */
+/** In a handler: gives buffer i, in the caller's order.
+ *  Owns:   a copy or pull belongs to the library, may be written, and is valid until the handler
+ *          returns. It is aligned to 8. A pushed buffer is where it was pushed to.
+ *  @return PGAS_OK
+ *          PGAS_ERR_RANGE  no such buffer */
 PGAS_API pgas_status_t pgas_buffer_get(size_t i, void **address_p, size_t *bytes_p);
 
-/** In a handler: takes over a buffer that was copied or pulled. It stays when the handler returns;
- *  the program ends it by free() of the C library. What the library had allocated is handed over,
- *  what came in one piece is copied once.
- *  @return PGAS_OK; PGAS_ERR_RANGE (no such buffer), PGAS_ERR_INVALID (a pushed one, or taken
- *  before), PGAS_ERR_NO_MEMORY. */
+/** In a handler: takes a buffer that was copied or pulled. It remains valid after the handler
+ *  returns.
+ *  Owns:   the program frees it by free() of the C library.
+ *  Cost:   memory that the library has allocated is handed over. A buffer that came in one piece is
+ *          copied once.
+ *  @return PGAS_OK
+ *          PGAS_ERR_RANGE    no such buffer
+ *          PGAS_ERR_INVALID  a pushed buffer, or taken before
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_buffer_take(size_t i, void **address_p);
 
 PGAS_END_DECLS
