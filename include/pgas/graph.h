@@ -16,9 +16,8 @@
  *  Functions that communicate are collective: all ranks call them, one at a time, from one thread
  *  of each rank, and get the same status. Queries are local, and any thread may call them.
  *
- *  Statuses: unless a function says otherwise, PGAS_ERR_INVALID means a NULL argument.
- *            PGAS_ERR_PEER
- *  means that a rank died. */
+ *  Statuses: unless a function says otherwise, PGAS_ERR_INVALID means a NULL argument, and
+ *  PGAS_ERR_PEER means that a rank died. */
 #ifndef PGAS_GRAPH_H
 #define PGAS_GRAPH_H
 
@@ -37,19 +36,17 @@ typedef struct pgas_graph pgas_graph_t;
 
 /** Formats of text.
  *
- *  NAMES  A line `a<TAB>b` is an edge from a to b; a line with one name is a vertex. Names are up
- *  to
- *         4095 bytes, any but tab, line end and NUL. Vertices are numbered in the order of their
- *         first appearance.
+ *  NAMES  A line `a<TAB>b` is an edge from a to b; a line with one name is a vertex. A name has
+ *         at most 4095 bytes: any but tab, line end and NUL. Vertices are numbered in the order of
+ *         their first appearance.
  *  EL     A line `u v` is an edge: two decimal numbers with blanks or tabs between them. Vertices
  *         are 0 .. the greatest number that occurs.
  *  MTX    Matrix Market: a square matrix in coordinate form. Its values are pattern, integer or
  *         real, and are ignored. It is general, or symmetric; then an entry off the diagonal is two
  *         edges. An entry `i j` is the edge from i-1 to j-1.
- *  AUTO   The end of the file's name determines the format: .el, .mtx, .tsv or .names. Otherwise
- *  the
- *         first lines do: %%MatrixMarket is MTX, two numbers are EL, anything else is NAMES if some
- *         line has a tab, and an error otherwise.
+ *  AUTO   The end of the file's name determines the format: .el, .mtx, .tsv or .names.
+ *         Otherwise the first lines do: %%MatrixMarket is MTX, two numbers are EL, anything else is
+ *         NAMES if some line has a tab, and an error otherwise.
  *
  *  Empty lines are skipped. So are lines that begin with # or % in EL, and with % in MTX. A line
  *  may end with CR LF; the last line needs no end. Lines have at most 64 KiB. A byte-order mark at
@@ -92,9 +89,8 @@ typedef struct {
 
 /** Reads a graph from a file, or from standard input if path is "-".
  *  Shape:  collective; path and options of rank 0 are used. Each rank opens a regular file and
- *          reads
- *          its own part of it. Rank 0 reads other files (standard input, pipes) and sends pieces to
- *          the other ranks.
+ *          reads its own part of it. Rank 0 reads other files (standard input, pipes) and sends
+ *          pieces to the other ranks.
  *  Done:   *graph_p is the caller's part.
  *  Owns:   pgas_graph_destroy frees it.
  *  Cost:   per rank 40 bytes an edge while reading and 8 afterwards, 8 bytes a vertex, and the
@@ -129,8 +125,7 @@ typedef struct {
  *  @return as pgas_graph_read.
  *  Source: R-MAT (Chakrabarti, Zhan, Faloutsos 2004) with the Graph500 probabilities .57 .19 .19
  *          .05. A bijection renumbers the vertices, so that those of high degree are spread over
- *          the
- *          ranks. */
+ *          the ranks. */
 PGAS_API pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts,
                                            pgas_graph_t **graph_p);
 
@@ -206,10 +201,11 @@ PGAS_API pgas_status_t pgas_graph_print_top(const pgas_graph_t *graph, const dou
 
 /* ---- PageRank ---- */
 
-/** A function that runs work(i, n, arg) for i = 0 .. n-1 at the same time, and returns when all
- *  calls have returned. It chooses n, at most n_threads. The calling thread runs i = 0. The threads
- *  must be attached (pgas_thread_attach) while they run work. */
+/** The work of thread i of n. */
 typedef void (*pgas_graph_work_fn_t)(int i, int n, void *arg);
+/** A function of the program that runs work(i, n, arg) for i = 0 .. n-1 at the same time, and
+ *  returns when all calls have returned. It chooses n, at most n_threads. The calling thread runs
+ *  i = 0. The threads must be attached (pgas_thread_attach) while they run work. */
 typedef void (*pgas_graph_parallel_fn_t)(int n_threads, pgas_graph_work_fn_t work, void *arg);
 
 /** Options of pgas_pagerank; zero means default. Those of rank 0 are used, except that n_threads
@@ -235,7 +231,7 @@ typedef struct {
         sizeof(pgas_pagerank_opts_t), 0, 0, 0, false, 0, NULL, NULL, NULL \
     }
 
-/** What pgas_pagerank did. */
+/** The result of pgas_pagerank. */
 typedef struct {
     int iterations;  /* number of sweeps */
     double change;   /* sum of the absolute changes in the last sweep */

@@ -87,11 +87,10 @@ PGAS_INLINE uint32_t pgas_mcts_below(pgas_mcts_rng_t *rng, uint32_t n)
 
 /** The description of a problem, the same on all ranks.
  *
- *  Many threads call the functions at the same time. They may change only what they are given a
- *  pointer to for that purpose, and they must not depend on anything else that changes. Each one
- *  gets `arg` last. A state is state_bytes plain bytes, aligned to 8. The library copies states and
- *  sends them to other ranks, so they must not contain pointers. Outcomes are values in [0, 1], one
- *  for each player: 1 is best. */
+ *  Many threads call the functions at the same time. They may change only their outputs, and must
+ *  not depend on anything else that changes. Each one gets `arg` last. A state is state_bytes plain
+ *  bytes, aligned to 8. The library copies states and sends them to other ranks, so they must not
+ *  contain pointers. Outcomes are values in [0, 1], one for each player: 1 is best. */
 typedef struct {
     size_t size;        /* sizeof(pgas_mcts_spec_t): PGAS_MCTS_SPEC_INIT sets it */
     const char *name;   /* for messages */

@@ -122,7 +122,7 @@ static pgas_status_t check_query(const pgas_graph_t *graph, const uint64_t *vert
                                  char **texts)
 {
     if (!graph || (n > 0 && (!vertices || !texts))) {
-        pgasi_graph_note("pgas_graph_names: no graph, no vertices, or no place for names");
+        pgasi_graph_note("pgas_graph_names: graph, vertices or names is NULL");
         return PGAS_ERR_INVALID;
     }
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/** What the files of this folder share: the graph, agreement among ranks, and building.
+/** The common header of this folder: the graph, agreement among ranks, and building.
  *
  *  This folder uses the public headers of the library and src/base only.
  *

@@ -1,4 +1,4 @@
-/** What the parallel sweeps and the serial check of PageRank share. */
+/** The common header of the parallel sweeps and the serial check of PageRank. */
 #ifndef PGASI_GRAPH_PAGERANK_H
 #define PGASI_GRAPH_PAGERANK_H
 

@@ -103,7 +103,7 @@ static pgas_status_t init_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, u
     return status;
 }
 
-/* ---- what arrives: each rank lists its slots to their owners ---- */
+/* ---- incoming sums: each rank lists its slots to their owners ---- */
 
 #define LIST_MAX 250
 

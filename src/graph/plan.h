@@ -1,5 +1,5 @@
-/** The plan of exchange: what each rank sends to each other rank in a sweep of PageRank. The graph
- *  determines it, so it is made once.
+/** The plan of exchange between the ranks in a sweep of PageRank. The graph determines it, so it is
+ *  made once.
  *
  *  A slot is a vertex of any rank to which vertices of this rank point. In a sweep a rank sums the
  *  shares that its vertices give to each slot. It sends these sums in the order of slots, without

@@ -18,7 +18,7 @@ typedef struct {
     uint64_t n_rounds, rounds_room;
 } contents_t;
 
-/* ---- what the reader gives ---- */
+/* ---- the receiver of the reader ---- */
 
 static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
 {

@@ -33,7 +33,7 @@ pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t 
     return error_p->status;
 }
 
-/* Refuses the current line. The text of the error shows the begin of the wrong part. */
+/* Refuses the current line. The text of the error shows the beginning of the wrong part. */
 static pgas_status_t refuse(pgasi_reader_t *reader, pgas_status_t status, const char *reason,
                             text_t what)
 {
@@ -296,8 +296,8 @@ static bool before_entries(const pgasi_reader_t *reader)
     return reader->format == PGAS_GRAPH_MTX && reader->mtx_state != PGASI_MTX_ENTRIES;
 }
 
-/* Keeps the begin of a line. Two bytes above the limit suffice to refuse the line, even if the last
- * one is a CR. */
+/* Keeps the beginning of a line. Two bytes above the limit suffice to refuse the line, even if the
+ * last one is a CR. */
 static void carry(pgasi_reader_t *reader, text_t part)
 {
     size_t room = PGASI_READER_LINE_MAX + 2 - reader->carry_bytes, n = (size_t)(part.end - part.at);

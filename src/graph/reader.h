@@ -51,7 +51,7 @@ typedef struct {
     /* valid when mtx_state is PGASI_MTX_ENTRIES; the caller may set it, together with mtx_state */
     pgasi_mtx_header_t mtx;
     pgasi_graph_error_t error;
-    char *carry; /* the begin of a line whose end has not come yet */
+    char *carry; /* the beginning of a line whose end has not come yet */
     size_t carry_bytes;
 } pgasi_reader_t;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "graph/reader.h"
 
-/** What rank 0 has found out and broadcast to all ranks. */
+/** The properties of the input that rank 0 determines and broadcasts to all ranks. */
 typedef struct {
     char path[PATH_MAX];
     pgas_graph_format_t format;

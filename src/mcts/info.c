@@ -1,4 +1,4 @@
-/* pgas_mcts_info: asking the root's rank what is known, while a search runs or not. */
+/* pgas_mcts_info asks the root's rank for the state of the root, also while a search runs. */
 #include "base/clock.h"
 #include "mcts/message.h"
 #include "pgas/runtime.h"

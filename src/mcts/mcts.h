@@ -1,6 +1,6 @@
 /** The search object, and the functions of the files that work on it as a whole. The objects below
- *  it have headers of their own: node.h, worker.h, pool.h; message.h has what ranks send to each
- *  other, walk.h the way of a rollout.
+ *  it have headers of their own: node.h, worker.h, pool.h. message.h has the messages between
+ *  ranks, walk.h the way of a rollout.
  *
  *  Each file uses only files that stand before it in this list:
  *      pool; spec, registry; node, select, backprop; queue, send; walk; worker;
@@ -24,7 +24,7 @@
 /* The share of new nodes that each rank but that of the root gets. */
 #define PGASI_MCTS_SHARE_WHOLE 65536u
 
-/* What the other threads of a search shall do. */
+/* Commands to the other threads of a search. */
 typedef enum { COMMAND_PARK, COMMAND_RUN, COMMAND_END } command_t;
 
 struct pgas_mcts {
@@ -130,7 +130,7 @@ pgas_status_t pgasi_mcts_agree(pgas_status_t mine, uint64_t number);
 /* Remembers a death of a rank. Returns the status. */
 pgas_status_t pgasi_mcts_note_death(pgas_mcts_t *m, pgas_status_t status);
 
-/* ---- worker.c: what a thread of a search does ---- */
+/* ---- worker.c: the threads of a search ---- */
 
 pgas_status_t pgasi_mcts_workers_init(pgas_mcts_t *m);
 void pgasi_mcts_workers_fini(pgas_mcts_t *m);
@@ -163,7 +163,7 @@ child_t *pgasi_mcts_child_of_move(const node_t *node, pgas_mcts_move_t move);
 /* Returns NULL if no rollout has gone to any child. */
 child_t *pgasi_mcts_best_child(const node_t *node, uint32_t *i_p);
 double pgasi_mcts_value(uint64_t value, uint64_t done, bool proven, uint32_t proven_value);
-/* What is known at this rank's root now. */
+/* The present state of this rank's root. */
 void pgasi_mcts_info_here(const pgas_mcts_t *m, pgas_mcts_info_t *info);
 
 /* ---- handlers.c ---- */

@@ -1,4 +1,4 @@
-/** What the ranks of a search send to each other, and the functions that send it (send.c).
+/** The messages between the ranks of a search, and the functions that send them (send.c).
  *
  *  Any message may overtake any other. Quiescence counts messages by itself. Jobs in queues, and
  *  calls that had to be postponed, are counted in m->work when they are made and when they end. An
@@ -13,11 +13,11 @@
 typedef enum {
     HANDLER_CREATE, /* make a child and its first rollouts, or simulate a state once */
     HANDLER_SELECT, /* rollouts go on at a node */
-    HANDLER_REPORT, /* their report comes back */
+    HANDLER_REPORT, /* the report of rollouts */
     HANDLER_MARK,   /* a node can be reached from the root */
     HANDLER_AUDIT,  /* a parent counts so many visits of a node */
-    HANDLER_INFO,   /* what is known of the root? */
-    HANDLER_PV,     /* which is the best child? */
+    HANDLER_INFO,   /* asks for the state of the root */
+    HANDLER_PV,     /* asks for the best child, or for that of a move */
     HANDLER_STOP,   /* start no more rollouts */
     HANDLERS
 } handler_number_t;

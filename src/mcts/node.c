@@ -14,7 +14,8 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     int64_t sum = 0;
     for (int i = 0; i <= m->n_threads; i++)
         sum += __atomic_load_n(&m->worker[i].pool.used_bytes, __ATOMIC_RELAXED);
-    /* The sum may exceed the limit: between two reads a worker may take what another returned. */
+    /* The sum may exceed the limit: between two reads a worker may take
+     * bytes that another one returned. */
     sum = PGASI_MIN(sum, (int64_t)m->opts.memory_bytes);
     __atomic_store_n(&m->bytes, (uint64_t)sum, __ATOMIC_RELAXED);
     uint64_t high = __atomic_load_n(&m->bytes_high, __ATOMIC_RELAXED);

@@ -45,7 +45,7 @@ static inline node_id_t id_of_path(int rank, const path_t *path)
     return id_of(rank, path) | 1;
 }
 
-/* What a parent knows of a child. */
+/* A child, as its parent counts it. */
 typedef struct {
     node_id_t id;     /* 0: not known here yet */
     uint64_t visits;  /* rollouts that went there */
@@ -134,7 +134,7 @@ struct node {
     char state[] __attribute__((aligned(8)));
 };
 
-/* Whose value counts at a node: its player, or player 0 at a chance node. */
+/* The player whose value counts at a node: that of the node, or player 0 at a chance node. */
 static inline int player_of(const node_t *node)
 {
     return node->player == PGAS_MCTS_CHANCE ? 0 : node->player;

@@ -1,5 +1,5 @@
 /** Memory of nodes. Each worker takes blocks from a pool of its own. All workers of a rank share
- *  what is left of memory_bytes, and the blocks that the idle phase gave back. */
+ *  the rest of memory_bytes, and the blocks that the idle phase gave back. */
 #ifndef PGASI_MCTS_POOL_H
 #define PGASI_MCTS_POOL_H
 

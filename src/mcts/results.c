@@ -119,7 +119,8 @@ static uint32_t list_moves(pgas_mcts_t *m)
     return n;
 }
 
-/* Stores what this rank's root knows of the n listed moves. proofs: 0, or 1 + the proven value. */
+/* Stores the counts of this rank's root for the n listed moves. proofs: 0, or 1 + the proven
+ * value. */
 static void take_own(pgas_mcts_t *m, uint32_t n, sums_t *sums, uint32_t *proofs)
 {
     const node_t *root = m->has_root ? id_pointer(m->root) : NULL;

@@ -1,5 +1,5 @@
-/* The program's description of a problem: checking it, and calling its functions. What they return
- * is brought into range. The first violation of a function is logged, later ones are not; the
+/* The program's description of a problem: checking it, and calling its functions. Their results
+ * are brought into range. The first violation of a function is logged, later ones are not; the
  * search goes on with a harmless value. */
 #include "mcts/mcts.h"
 

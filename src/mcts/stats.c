@@ -1,4 +1,4 @@
-/* What a search counted, and the audit of its counts. */
+/* The statistics of a search, and the audit of its counts. */
 #include "mcts/message.h"
 #include "pgas/coll.h"
 

@@ -40,8 +40,7 @@ void pgasi_mcts_link(worker_t *w, node_t *node, uint32_t i, node_id_t child)
         forward_deferred(w, node, c);
 }
 
-/* Puts into a report what its receiver learns of the node: its id, and its proof if there is
- * one. */
+/* Puts the id of the node into a report, and its proof if there is one. */
 static void describe(pgas_mcts_t *m, node_t *node, report_t *r)
 {
     r->child_id = id_of(m->me, node);

@@ -1,5 +1,5 @@
-/* The workers of a search: their memory, their threads, and what a thread does: jobs, new rollouts,
- * and checking whether the search shall end.
+/* The workers of a search: their memory and their threads. A thread does jobs, starts rollouts, and
+ * checks whether the search shall end.
  *
  * The caller's thread is worker 0; it runs inside pgas_quiesce_work. The others run in a loop of
  * their own, and sleep between searches. */
@@ -9,7 +9,7 @@
 #include "mcts/walk.h"
 #include "pgas/runtime.h"
 
-#define PLAYOUTS_OF_RUN 16 /* then messages are received and sent */
+#define PLAYOUTS_OF_RUN 16 /* then the thread receives and sends messages */
 #define OWN_JOBS        3  /* rollouts of a worker that take turns while memory is fetched */
 
 /* ---- reasons to end ---- */
@@ -32,7 +32,7 @@ static bool has_reached_limit(const pgas_mcts_t *m)
     return full || __atomic_load_n(&m->bytes, __ATOMIC_RELAXED) >= m->memory_limit;
 }
 
-/* Checks what one thread of the rank checks for all. */
+/* Checks that one thread of the rank makes for all. */
 static void check_rank(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;

@@ -22,7 +22,7 @@ typedef struct {
     uint32_t depth; /* of the node that they go to, below the root */
 } rollouts_t;
 
-/* What a job does next. The latter two are waits for memory that the way down needs. */
+/* The next step of a job. In the latter two it waits for memory that the way down reads. */
 typedef enum { STAGE_SIMULATE, STAGE_NODE, STAGE_EDGES } stage_t;
 
 /* Three uses. As a path element it remembers, in a graph, through which parent rollouts went down
