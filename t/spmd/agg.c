@@ -15,7 +15,6 @@
 #include "t/spmd/job.h"
 
 static pgas_handler_t add, ordered, forward, misuse, ask, add_here, relay;
-static int me, n_ranks;
 static uint64_t n_added, sum, next_of[JOB_RANKS_MAX];
 static int n_wrong;
 static pgas_agg_t *handlers_agg, *my_agg;
@@ -87,9 +86,8 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     for (int i = 0; i < 9; i++)
-        n_wrong +=
-            pgas_agg_call(handlers_agg, (me + 1) % n_ranks, add_here, args, bytes) != PGAS_OK;
-    n_wrong += pgas_agg_flush_sync(handlers_agg, (me + 1) % n_ranks, &relayed) != PGAS_OK;
+        n_wrong += pgas_agg_call(handlers_agg, job_right(), add_here, args, bytes) != PGAS_OK;
+    n_wrong += pgas_agg_flush_sync(handlers_agg, job_right(), &relayed) != PGAS_OK;
 }
 
 static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -119,7 +117,7 @@ static void reset(void)
 static void nothing_runs_before_its_time(void)
 {
     uint64_t value = 5;
-    int n_bad = 0, right = (me + 1) % n_ranks;
+    int n_bad = 0, right = job_right();
     reset();
     n_bad += pgas_agg_call(my_agg, right, add, &value, 8) != PGAS_OK;
     n_bad += pgas_agg_call(my_agg, me, add, &value, 8) != PGAS_OK;
@@ -144,7 +142,7 @@ static void nothing_runs_before_its_time(void)
 static void enough_publishes_itself(void)
 {
     uint64_t value = 1, n = 0;
-    int n_bad = 0, right = (me + 1) % n_ranks;
+    int n_bad = 0, right = job_right();
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     pgas_agg_t *agg = NULL;
     opts.publish_bytes = 128;
@@ -246,7 +244,7 @@ static void a_counter_tells(void)
     enum { N = 3000 };
     pgas_gptr_t mine;
     pgas_sync_t sync;
-    int n_bad = pgas_alloc(sizeof *counter, &mine) != PGAS_OK, right = (me + 1) % n_ranks;
+    int n_bad = pgas_alloc(sizeof *counter, &mine) != PGAS_OK, right = job_right();
     job_gather(mine, counter_of);
     counter = pgas_gptr_local(mine, sizeof *counter);
     reset();
@@ -297,8 +295,8 @@ static void handlers_tell(void)
     int n_bad =
         pgas_agg_create(&opts, &handlers_agg) != PGAS_OK || pgas_sync_init(&relayed, 1) != PGAS_OK;
     pgas_barrier(NULL);
-    n_bad += pgas_call((me + 1) % n_ranks, relay, &value, sizeof value, NULL) != PGAS_OK;
-    n_bad += pgas_sync_wait(&relayed, -1) != PGAS_OK || counter_at((me + 1) % n_ranks) != 9;
+    n_bad += pgas_call(job_right(), relay, &value, sizeof value, NULL) != PGAS_OK;
+    n_bad += pgas_sync_wait(&relayed, -1) != PGAS_OK || counter_at(job_right()) != 9;
     spmd_ok(n_bad == 0 && n_wrong == 0, "handlers flush with a counter too");
     pgas_quiesce();
     pgas_sync_fini(&relayed);
@@ -317,8 +315,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.relay", on_relay, NULL, &relay);
     job_begin(&argc, &argv, 17);
     uint64_t seed = spmd_seed(31);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     opts.latency_us = -1;
     spmd_ok(pgas_agg_create(&opts, &my_agg) == PGAS_OK, "an aggregator");

@@ -15,7 +15,7 @@
 #define LIMIT 40000
 
 static pgas_handler_t ordered;
-static int me, n_ranks, right;
+static int right;
 static uint64_t n_ran, next_of[JOB_RANKS_MAX];
 static int n_wrong;
 static pgas_agg_t *agg;
@@ -145,9 +145,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
-    right = (me + 1) % n_ranks;
+    right = job_right();
     opts.style = (pgas_agg_style_t)2;
     spmd_ok(pgas_agg_create(&opts, &agg) == PGAS_ERR_INVALID, "no such style");
     opts.style = PGAS_AGG_OVERFLOW;

@@ -12,7 +12,7 @@
 #include "t/spmd/job.h"
 
 static pgas_handler_t add;
-static int me, n_ranks, right;
+static int right;
 static uint64_t n_added;
 
 static uint64_t added(void)
@@ -199,9 +199,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.add", on_count, &n_added, &add);
     job_begin(&argc, &argv, 19);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
-    right = (me + 1) % n_ranks;
+    right = job_right();
     pgas_agg_t *free_agg = create(-1, 0, 0);
     reasons_are_counted(free_agg);
     sizes_are_counted(free_agg);

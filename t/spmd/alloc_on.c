@@ -21,7 +21,6 @@
 #define N_LIVE  20
 #define N_STEPS 300
 
-static int me, n_ranks;
 static pgas_handler_t freer, asker;
 static pgas_status_t in_handler[3];
 
@@ -54,9 +53,8 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     in_handler[1] = pgas_alloc_on(pgas_thread_make(me, PGAS_SLOT_ANY), 100, &ptr);
     if (in_handler[1] == PGAS_OK)
         in_handler[1] = pgas_free_on(ptr);
-    in_handler[2] = n_ranks == 1
-                        ? PGAS_ERR_CONTEXT
-                        : pgas_alloc_on(pgas_thread_make((me + 1) % n_ranks, 0), 100, &ptr);
+    in_handler[2] = n_ranks == 1 ? PGAS_ERR_CONTEXT
+                                 : pgas_alloc_on(pgas_thread_make(job_right(), 0), 100, &ptr);
 }
 
 typedef struct {
@@ -113,8 +111,8 @@ static void random_blocks(uint64_t seed)
         if (i % 2)
             n_bad += pgas_free_on(live[i].ptr) != PGAS_OK;
         else if (live[i].ptr) /* by a handler of somebody else */
-            n_bad += pgas_call((me + 1) % n_ranks, freer, &live[i].ptr, sizeof live[i].ptr, NULL) !=
-                     PGAS_OK;
+            n_bad +=
+                pgas_call(job_right(), freer, &live[i].ptr, sizeof live[i].ptr, NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && in_handler[0] == PGAS_OK,
@@ -131,7 +129,7 @@ static void random_blocks(uint64_t seed)
 static void refusals(void)
 {
     pgas_gptr_t ptr = 77, mine = PGAS_NULL, symmetric = PGAS_NULL;
-    int right = (me + 1) % n_ranks, n_bad = 0;
+    int right = job_right(), n_bad = 0;
     n_bad += pgas_alloc_on(pgas_thread_make(n_ranks, 0), 8, &ptr) != PGAS_ERR_RANGE;
     n_bad += pgas_alloc_on(pgas_thread_make(right, 0), 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_alloc_on(pgas_thread_make(right, 9), 8, &ptr) != PGAS_ERR_NOT_FOUND;
@@ -181,8 +179,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.free", on_free, NULL, &freer);
     pgas_handler_register("t.ask", on_ask, NULL, &asker);
     job_begin(&argc, &argv, 13);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     slots();
     random_blocks(spmd_seed(3));
     refusals();

@@ -11,8 +11,6 @@
  */
 #include "t/spmd/array_crew.h"
 
-static int me, n_ranks;
-
 static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,
                           const pgas_array_opts_t *opts)
 {
@@ -487,8 +485,6 @@ static void judges_can_fail(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 11);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     sizes();
     partitions();
     any_size();

@@ -16,7 +16,6 @@
 #define ROUNDS  150
 #define GUARD_S 30 /* after which a loop that should end by itself is a fault */
 
-static int me, n_ranks;
 static pgas_array_t *array;
 
 static uint64_t far_element(void) /* at the last rank */
@@ -297,8 +296,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.plain", on_plain, NULL, &plain);
     pgas_handler_register_opts("t.blocking", on_blocking, NULL, &may_block, &blocking);
     job_begin(&argc, &argv, 6);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     array = crew_array(8, N, CHUNK, 3, NULL);
     shared_and_exclusive();
     many_elements();

@@ -25,7 +25,7 @@
 #define CHUNK_INLINE 512 /* scalars in smaller chunks are not used by plain instructions */
 #define CHUNK_SMALL  8
 
-static int me, n_ranks, n_rounds;
+static int n_rounds;
 static uint64_t recalls_ns, chunk;
 static bool can_fail; /* a test of the test: what was noted is spoilt before it is judged */
 
@@ -617,8 +617,6 @@ int main(int argc, char **argv)
 {
     const char *rounds = getenv("LITMUS_ROUNDS");
     job_begin(&argc, &argv, N_LITMUS + 1);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     n_rounds = rounds ? atoi(rounds) : 1000;
     n_rounds = n_rounds < ROUNDS_MAX ? n_rounds : ROUNDS_MAX;
     recalls_ns = (uint64_t)n_rounds * 60000;

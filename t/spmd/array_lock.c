@@ -21,7 +21,7 @@
 #define N_COUNTERS 5
 #define N_ELEMS    4096
 
-static int me, n_ranks, n_bad_inside;
+static int n_bad_inside;
 static pgas_array_t *array;
 static pgas_handler_t add_blocking, refused;
 
@@ -334,8 +334,6 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.add", on_add, NULL, &may_block, &add_blocking);
     pgas_handler_register("t.refused", on_refused, NULL, &refused);
     job_begin(&argc, &argv, 13);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     spmd_ok(pgas_array_create(NULL, 8, N_ELEMS, NULL, &array) == PGAS_OK, "an array is made");
     one_writer_at_a_time();
     readers_share();

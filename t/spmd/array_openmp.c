@@ -14,8 +14,6 @@
 #define N    5000
 #define BINS 200
 
-static int me, n_ranks;
-
 /* Writes the own elements by walks over shares, one per thread. */
 static void write_own(pgas_array_t *array, int n_threads)
 {
@@ -85,8 +83,6 @@ static void operate(pgas_array_t *array, int n_threads)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 4);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     int most = omp_get_max_threads();
     uint64_t value = 0, zero = 0, want = (uint64_t)N * (N - 1) / 2 * 3;
     pgas_array_t *array = crew_array(8, N, 512, (size_t)most + 2, NULL);

@@ -16,8 +16,6 @@
  * instructions */
 #define APART 100
 
-static int me, n_ranks;
-
 /* ---- built-in ---- */
 
 /* What rank r applies to element i, at step k; small enough for sums of floats to be exact, of
@@ -416,8 +414,6 @@ static void large_operands(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 8);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     built_in();
     register_all();
     of_another_type();

@@ -15,7 +15,6 @@
 #define N_TIMES     1000
 #define CHUNKS_EACH 4
 
-static int me, n_ranks;
 static pgas_array_op_t own_add, pair_add;
 
 static void add(void *to, const void *from)
@@ -261,8 +260,6 @@ int main(int argc, char **argv)
     pgas_array_op_register("t.add", &def, &own_add);
     pgas_array_op_register("t.add_pair", &pair_def, &pair_add);
     job_begin(&argc, &argv, 14);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     own_elements();
     far_elements();
     used_once_and_again();

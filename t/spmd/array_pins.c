@@ -15,7 +15,6 @@
 #include "msg/serve.h"
 #include "t/spmd/array_crew.h"
 
-static int me, n_ranks;
 /* of 8 elements, and of 512: scalars in those are used by plain instructions */
 static uint64_t chunk;
 static pgas_handler_t rung;
@@ -119,7 +118,7 @@ static void writes_and_operands(void)
 static void nested(void)
 {
     pgas_array_t *array = make_array(8, 6);
-    uint64_t mine = (uint64_t)((me + 1) % n_ranks) * (2 * chunk + chunk / 2) + chunk, value, x = 5;
+    uint64_t mine = (uint64_t)(job_right()) * (2 * chunk + chunk / 2) + chunk, value, x = 5;
     pgas_array_pin_t outer, inner, third, other;
     BAD(pgas_array_pin(array, mine, PGAS_ARRAY_PIN_WRITE, 0, &outer));
     BAD(pgas_array_pin(array, outer.first, PGAS_ARRAY_PIN_READ, 0, &inner));
@@ -371,7 +370,7 @@ static void walks(void)
     }
     BAD(pgas_barrier(NULL));
     /* another one's */
-    uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)((me + 1) % n_ranks) * share;
+    uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)(job_right()) * share;
     uint64_t mine = me == n_ranks - 2 ? n - begin : share;
     BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0));
     BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0, &w));
@@ -673,8 +672,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
     pgas_handler_register("t.let_go", on_let_go, NULL, &let_go);
     job_begin(&argc, &argv, 30);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     for (chunk = 8; chunk <= 512; chunk *= 64) {
         spmd_diag("chunks of %d elements", (int)chunk);
         spans();

@@ -16,7 +16,6 @@
 #define CHUNK 8
 #define N     100
 
-static int me, n_ranks;
 static pgas_array_t *array; /* of 64 bits */
 
 /* ---- without the library ---- */
@@ -466,7 +465,7 @@ static void contexts(void)
     BAD(pgas_array_destroy(array));
     array = crew_array(8, N, CHUNK, 3, NULL); /* that nobody has used */
     BAD(pgas_barrier(NULL));                  /* before handlers look at that variable */
-    BAD(pgas_call((me + 1) % n_ranks, inside, NULL, 0, NULL));
+    BAD(pgas_call(job_right(), inside, NULL, 0, NULL));
     BAD(pgas_quiesce());
     BAD(pgas_barrier(NULL));
     spmd_is_int(crew_faults(), 0, "handlers");
@@ -502,8 +501,6 @@ int main(int argc, char **argv)
     without_the_library("before init");
     pgas_handler_register("t.inside", on_inside, NULL, &inside);
     job_start(NULL);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     array = crew_array(8, N, CHUNK, 3, NULL);
     out_of_range();
     null_pointers();

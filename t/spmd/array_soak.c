@@ -32,7 +32,7 @@ typedef struct {
     uint64_t own[N_OWN], seen[N_KINDS * N_SHARED], stamp;
 } worker_t;
 
-static int me, n_ranks, n_all, over, n_rounds;
+static int n_all, over, n_rounds;
 static pgas_array_t *array, *structs;
 static worker_t worker[THREADS];
 /* what this rank, all ranks, have brought in */
@@ -271,8 +271,6 @@ int main(int argc, char **argv)
     const char *text = getenv("ARRAY_SOAK_SECONDS");
     double seconds = text ? atof(text) : 0.4;
     job_begin(&argc, &argv, 4);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     n_all = n_ranks * THREADS;
     uint64_t seed = spmd_seed(5);
     array = crew_array(8, n_elems(), CHUNK, THREADS, NULL);

@@ -13,7 +13,6 @@
 
 #define N 120
 
-static int me, n_ranks;
 static uint64_t *user_words;
 
 typedef struct {
@@ -152,7 +151,7 @@ static void refusals(const place_t *p)
     uint64_t old = 77;
     uint32_t old32 = 77;
     pgas_req_t req;
-    pgas_gptr_t w = p->at[(me + 1) % n_ranks];
+    pgas_gptr_t w = p->at[job_right()];
     spmd_ok(pgas_fetch_add_u64(pgas_gptr_add(w, 4), 1, &old) == PGAS_ERR_INVALID &&
                 pgas_fetch_add_u32(pgas_gptr_add(w, 2), 1, &old32) == PGAS_ERR_INVALID &&
                 pgas_atomic_add_u64(pgas_gptr_add(w, 1), 1) == PGAS_ERR_INVALID &&
@@ -172,8 +171,6 @@ int main(int argc, char **argv)
 {
     static place_t heap = { .name = "heap" }, attached = { .name = "attached" };
     job_begin(&argc, &argv, 15);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL, user = PGAS_NULL;
     user_words = aligned_alloc(64, 256);
     bool good =

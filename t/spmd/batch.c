@@ -20,7 +20,6 @@
 static const size_t size_of[N_SIZES] = { 8, 12, 1, 24, 33 };
 
 static pgas_handler_t ordered, single, forward, add;
-static int me, n_ranks;
 static uint64_t n_plain, n_batched, n_batches, n_longest, n_added;
 static uint8_t next_of[JOB_RANKS_MAX];
 static int n_wrong;
@@ -105,7 +104,7 @@ static int send(int rank, pgas_handler_t handler, uint8_t *number, size_t bytes,
 
 static void single_calls_are_plain(void)
 {
-    int n_bad = 0, right = (me + 1) % n_ranks;
+    int n_bad = 0, right = job_right();
     uint8_t number = 0;
     reset();
     for (int i = 0; i < 100; i++)
@@ -120,7 +119,7 @@ static void single_calls_are_plain(void)
 static void runs_go_at_once(void)
 {
     enum { N = 5000 };
-    int n_bad = 0, right = (me + 1) % n_ranks;
+    int n_bad = 0, right = job_right();
     uint8_t number = 0;
     reset();
     for (int i = 0; i < N; i++)
@@ -168,7 +167,7 @@ static void any_mixture(uint64_t seed)
     }
     spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == n,
             "runs and others in one order, all of them");
-    next_of[(me + 1) % n_ranks]++;
+    next_of[job_right()]++;
     reset();
     uint8_t gap = 1;
     n_bad = send(me, ordered, &gap, 8, true) || pgas_quiesce() != PGAS_OK;
@@ -211,8 +210,6 @@ int main(int argc, char **argv)
     n_bad += pgas_handler_register_opts("t.forward", on_forward, NULL, &other, &forward) != PGAS_OK;
     job_begin(&argc, &argv, 9);
     uint64_t seed = spmd_seed(77);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK;
     spmd_is_int(n_bad, 0, "handlers with a batch form; a name has one such form");
     single_calls_are_plain();

@@ -19,7 +19,6 @@
 static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair,
     attach, attach_plain;
 static uint64_t n_plain_bad = 7;
-static int me, n_ranks;
 static pgas_sync_t gate;
 static int64_t n_waiting, n_inside, n_overlaps;
 static uint64_t started[DEPTH];
@@ -38,8 +37,8 @@ static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *
     pgas_status_t status = PGAS_OK;
     level--;
     if (level > 0)
-        status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below,
-                                  sizeof below, NULL);
+        status =
+            pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below, NULL);
     below = status == PGAS_OK ? below + 1 : 1000000;
     pgas_reply(&below, sizeof below);
 }
@@ -47,8 +46,8 @@ static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *
 static void a_hundred_nest(void)
 {
     uint64_t level = DEPTH, below = 0;
-    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below,
-                                            sizeof below, NULL);
+    pgas_status_t status =
+        pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below, NULL);
     spmd_ok(status == PGAS_OK && below == DEPTH,
             "%d nested calls, each of which waits for the next (%d)", DEPTH, (int)below);
     pgas_barrier(NULL);
@@ -76,7 +75,7 @@ static void a_hundred_wait_for_one_counter(void)
     pgas_sync_init(&gate, 1);
     pgas_sync_init(&done, DEPTH);
     pgas_barrier(NULL);
-    int peer = (me + 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), n_bad = 0;
     for (uint64_t i = 0; i < DEPTH; i++)
         n_bad += pgas_call(peer, wait_for, &i, sizeof i, &done) != PGAS_OK;
     while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < DEPTH)
@@ -110,8 +109,7 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
 static void what_concerns_all_is_refused(void)
 {
     uint64_t bad = 7;
-    pgas_status_t status =
-        pgas_call_return((me + 1) % n_ranks, refused, NULL, 0, &bad, sizeof bad, NULL);
+    pgas_status_t status = pgas_call_return(job_right(), refused, NULL, 0, &bad, sizeof bad, NULL);
     spmd_ok(status == PGAS_OK && bad == 0,
             "collectives, quiescence and the end are refused in handlers");
 }
@@ -151,8 +149,7 @@ static void attaching_nests(void)
     uint64_t bad = 0, n_bad = 0;
     bool good = true;
     for (int i = 0; i < 3; i++) {
-        good = pgas_call_return((me + 1) % n_ranks, attach, NULL, 0, &bad, sizeof bad, NULL) ==
-                   PGAS_OK &&
+        good = pgas_call_return(job_right(), attach, NULL, 0, &bad, sizeof bad, NULL) == PGAS_OK &&
                good;
         n_bad += bad;
     }
@@ -169,7 +166,7 @@ static void on_put_far(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     memcpy(&value, args, sizeof value);
-    pgas_gptr_t there = pgas_gptr_at(words[0], (me + 1) % n_ranks);
+    pgas_gptr_t there = pgas_gptr_at(words[0], job_right());
     bool good = pgas_put(there, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK &&
                 pgas_get(&back, there, sizeof back) == PGAS_OK;
     value = good && back == value;
@@ -183,8 +180,8 @@ static void they_transfer(void)
     job_gather(word, words);
     pgas_barrier(NULL);
     uint64_t value = 4711 + (uint64_t)me, good = 0;
-    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, put_far, &value, sizeof value,
-                                            &good, sizeof good, NULL);
+    pgas_status_t status =
+        pgas_call_return(job_right(), put_far, &value, sizeof value, &good, sizeof good, NULL);
     spmd_ok(status == PGAS_OK && good == 1, "put, flush and get, also to other nodes");
     pgas_barrier(NULL);
     pgas_free(word);
@@ -208,7 +205,7 @@ static void spawned_handlers_run_at_once(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_sync_init(&done, 2);
     opts.sync = &done;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     bool good = pgas_spawn(peer, first_of_pair, NULL, 0, &opts) == PGAS_OK &&
                 pgas_spawn(peer, second_of_pair, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK,
@@ -266,8 +263,7 @@ static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *
 static void quiescence_waits_for_them(void)
 {
     uint64_t mine = 0, all = 0;
-    int n_bad =
-        pgas_call((me + 1) % n_ranks, slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    int n_bad = pgas_call(job_right(), slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     mine = __atomic_load_n(&n_slow, __ATOMIC_RELAXED);
     pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks,
@@ -289,8 +285,6 @@ int main(int argc, char **argv)
     pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
     pgas_handler_register_opts("slow", on_slow, NULL, &blocks, &slow);
     job_begin(&argc, &argv, 15);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     a_hundred_nest();
     a_hundred_wait_for_one_counter();

@@ -24,7 +24,6 @@
 #define N_AT_ONCE 300
 
 static pgas_handler_t once, ordered, again, gated;
-static int me, n_ranks;
 static size_t call_max;
 
 static int limit(void)
@@ -453,8 +452,6 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.each_waits", on_each_waits, &n_elsewhere, &may_block,
                                &each_waits);
     job_begin(&argc, &argv, 15);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     call_max = pgasi_param.call_max;
     one_root_after_the_other();
     other_completions();

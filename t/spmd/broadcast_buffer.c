@@ -22,7 +22,6 @@
 #define N_RANDOM 40
 
 static pgas_handler_t filled, slow, bare;
-static int me, n_ranks;
 static int n_runs, n_wrong;
 static pgas_gptr_t place;
 
@@ -410,8 +409,6 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.slow", on_slow, NULL, &may_block, &slow);
     pgas_handler_register("t.bare", on_bare, NULL, &bare);
     job_begin(&argc, &argv, 14);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     bool good = pgas_alloc(LARGE, &place) == PGAS_OK;
     pushed();
     pulled();

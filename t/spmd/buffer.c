@@ -26,7 +26,6 @@
 
 static pgas_handler_t check, ordered, numbered, keep, relay, relayed, give, give_short, give_none,
     gate, count;
-static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t to_place[JOB_RANKS_MAX], from_place;
 static unsigned char *from_heap, *private_memory, *attached;
@@ -702,8 +701,6 @@ int main(int argc, char **argv)
     register_all();
     job_begin(&argc, &argv, N_KINDS + 24);
     uint64_t seed = spmd_seed(11);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     call_max = pgasi_param.call_max;
     pgas_gptr_t to = PGAS_NULL, attached_ptr = PGAS_NULL;
     spmd_ok(pgas_alloc(PLACE_BYTES, &to) == PGAS_OK &&

@@ -24,7 +24,7 @@
 #define HALF       ((size_t)200 << 10)
 
 static pgas_handler_t whole, count, gate, give;
-static int me, n_ranks, gate_open, n_whole;
+static int gate_open, n_whole;
 static uint64_t n_counted;
 static unsigned char *memory;
 
@@ -188,8 +188,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
     pgas_handler_register("t.give", on_count, &n_counted, &give);
     job_begin(&argc, &argv, 10);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     memory = job_alloc(LIMIT + 8);
     for (size_t i = 0; i < LIMIT; i++)
         memory[i] = (unsigned char)(i * 7);

@@ -25,7 +25,7 @@
 typedef enum { COPY, COPY_LARGE, PUSH, PULL_HEAP, PULL_PRIVATE, PULL_HELPED, N_KINDS } kind_t;
 
 static pgas_handler_t check, waits, gives, never;
-static int me, n_ranks, n_wrong;
+static int n_wrong;
 static unsigned char *in_heap, *in_private;
 static pgas_gptr_t to_place[JOB_RANKS_MAX];
 static uint64_t n_ran[SLOTS];
@@ -158,7 +158,7 @@ static void threads_run_their_calls(void)
 
 static void the_service_runs_its_calls(void)
 {
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     pgas_barrier(NULL);
     for (unsigned kind = 0; kind < N_KINDS; kind++) {
         expect_t e = { PGAS_SLOT_SERVICE, kind, 0 };
@@ -193,7 +193,7 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
 static void waiting_handlers_keep_buffers(kind_t kind)
 {
     pgas_sync_t done, local;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &done;
     n_waiting = 0;
@@ -242,12 +242,12 @@ static void waiting_handlers_give_large_replies(void)
     unsigned char *place[] = { job_alloc(LARGE), in_heap };
     for (size_t i = 0; i < 2; i++) {
         memset(place[i], 0, LARGE);
-        wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, place[i], LARGE, NULL) ==
+        wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, place[i], LARGE, NULL) ==
                          PGAS_OK &&
                      is_whole(place[i], LARGE));
     }
     free(place[0]);
-    wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, in_heap, LARGE + 1, NULL) ==
+    wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, in_heap, LARGE + 1, NULL) ==
                  PGAS_ERR_MISMATCH);
     pgas_barrier(NULL);
     spmd_ok(n_wrong == 0, "and give large replies");
@@ -265,13 +265,13 @@ static void written_counters_fall(void)
     pgas_barrier(NULL);
     for (int i = 0; i < 4 * N_KINDS; i++) {
         kind_t kind = (kind_t)(i % N_KINDS);
-        pgas_buffer_t b = buffer_of(kind, (me + 1) % n_ranks, (size_t)me);
+        pgas_buffer_t b = buffer_of(kind, job_right(), (size_t)me);
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         expect_t e = { 0, kind, 0 };
         opts.when = i < 2 * N_KINDS ? PGAS_REMOTE : PGAS_EXECUTED;
         opts.sync = &sync[i < 2 * N_KINDS];
-        wrong_unless(pgas_call_buffer(pgas_thread_make((me + 1) % n_ranks, 0), check, &e, sizeof e,
-                                      &b, 1, &opts, i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
+        wrong_unless(pgas_call_buffer(pgas_thread_make(job_right(), 0), check, &e, sizeof e, &b, 1,
+                                      &opts, i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
     }
     for (int i = 0; i < 3; i++)
         wrong_unless(pgas_sync_wait(&sync[i], -1) == PGAS_OK);
@@ -302,8 +302,8 @@ static void threads_that_left_refuse(void)
         pgas_sync_t executed, local;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         opts.sync = &executed;
-        pgas_buffer_t b = buffer_of((kind_t)kind, (me + 1) % n_ranks, (size_t)me);
-        pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, 1);
+        pgas_buffer_t b = buffer_of((kind_t)kind, job_right(), (size_t)me);
+        pgas_thread_t target = pgas_thread_make(job_right(), 1);
         bool pull = kind >= PULL_HEAP;
         wrong_unless(pgas_sync_init(&executed, 1) == PGAS_OK &&
                      pgas_sync_init(&local, 1) == PGAS_OK);
@@ -332,8 +332,6 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.waits", on_waits, NULL, &blocks, &waits);
     pgas_handler_register_opts("t.gives", on_gives, NULL, &blocks, &gives);
     job_begin(&argc, &argv, 10);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t to = PGAS_NULL, from = PGAS_NULL;
     spmd_ok(pgas_alloc(64 * SLOTS * JOB_RANKS_MAX, &to) == PGAS_OK &&
                 pgas_alloc(LARGE + 8, &from) == PGAS_OK,

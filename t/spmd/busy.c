@@ -15,7 +15,6 @@
 #define LIMIT_NS UINT64_C(20000000000)
 
 static pgas_handler_t count, echo;
-static int me, n_ranks;
 static uint64_t n_counted;
 static uint64_t *own; /* [0] counter, [1] marks of those who are done */
 static pgas_gptr_t words[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
@@ -118,8 +117,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.count", on_count, &n_counted, &count);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     job_begin(&argc, &argv, 6);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL, attached = PGAS_NULL;
     bool good = pgas_alloc(64 + (size_t)n_ranks * 4096, &ptr) == PGAS_OK;
     good = pgas_mem_attach(user, sizeof user, &attached) == PGAS_OK && good;

@@ -26,7 +26,6 @@
 
 static pgas_handler_t numbered, sized, echo, count, silent, longer, twice, chain, tree, probe, gate,
     answering;
-static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t words[JOB_RANKS_MAX]; /* 64 bytes on each rank */
 
@@ -543,8 +542,6 @@ int main(int argc, char **argv)
     register_all();
     job_begin(&argc, &argv, 25);
     uint64_t seed = spmd_seed(7);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     call_max = pgasi_param.call_max;
     pgas_gptr_t ptr = PGAS_NULL;
     spmd_ok(pgas_alloc(64, &ptr) == PGAS_OK && pgas_put_u64(ptr, 0) == PGAS_OK, "alloc");

@@ -19,7 +19,7 @@
 #define SENT_MAX ((size_t)64 << 20)
 
 static pgas_handler_t gate, pour, drop, count, fat_reply;
-static int me, n_ranks, gate_open;
+static int gate_open;
 static size_t arg_bytes;
 static uint64_t n_accepted, n_arrived, n_again, n_counted;
 static int n_wrong;
@@ -129,7 +129,7 @@ static void counters_have_a_limit(void)
     for (int i = 0; i < n; i++)
         pgas_sync_fini(&syncs[i]);
     n_bad += pgas_sync_init(&syncs[0], 1) != PGAS_OK;
-    n_bad += pgas_call((me + 1) % n_ranks, count, NULL, 0, &syncs[0]) != PGAS_OK ||
+    n_bad += pgas_call(job_right(), count, NULL, 0, &syncs[0]) != PGAS_OK ||
              pgas_sync_wait(&syncs[0], -1) != PGAS_OK;
     pgas_sync_fini(&syncs[0]);
     spmd_is_int(n_bad, 0, "65536 counters, which are used again");
@@ -144,8 +144,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.count", on_count, &n_counted, &count);
     pgas_handler_register("t.fat_reply", on_fat_reply, NULL, &fat_reply);
     job_begin(&argc, &argv, 4);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     arg_bytes = PGASI_MIN((size_t)64, pgasi_param.call_max);
     handlers_hear_again();
     answers_are_never_given_up();

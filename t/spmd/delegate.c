@@ -23,7 +23,6 @@ typedef struct {
     pgas_object_t name;
 } object_t;
 
-static int me, n_ranks;
 static object_t mine;
 static pgas_object_t names[JOB_RANKS_MAX];
 static pgas_handler_t add, echo, hold, inner, outer, from_handler, waits;
@@ -86,7 +85,7 @@ static void on_handler(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     handler_status[0] = pgas_delegate(mine.name, add, &by, 8, &back, 8, NULL);
-    pgas_status_t right = pgas_delegate(names[(me + 1) % n_ranks], add, &by, 8, &back, 8, NULL);
+    pgas_status_t right = pgas_delegate(names[job_right()], add, &by, 8, &back, 8, NULL);
     handler_status[1] = n_ranks == 1 ? PGAS_ERR_CONTEXT : right;
 }
 
@@ -203,7 +202,7 @@ static void sizes(void)
 {
     size_t most = pgasi_param.call_max - 32;
     unsigned char *args = job_alloc(most + 1), *back = job_alloc(most + 1);
-    int n_bad = 0, right = (me + 1) % n_ranks;
+    int n_bad = 0, right = job_right();
     for (size_t bytes = 0; bytes <= most; bytes = next_size(bytes, most)) {
         for (int way = PGAS_DELEGATE_CALL; way <= PGAS_DELEGATE_COMBINE; way++) {
             pgas_delegate_opts_t o = { sizeof o, (pgas_delegate_way_t)way };
@@ -226,7 +225,7 @@ static void sizes(void)
 static void refusals(void)
 {
     uint64_t x = 0;
-    int right = (me + 1) % n_ranks, other = 0;
+    int right = job_right(), other = 0;
     pgas_delegate_opts_t htm = { sizeof htm, PGAS_DELEGATE_HTM },
                          wrong = { sizeof wrong, (pgas_delegate_way_t)3 };
     pgas_object_t gone = 0;
@@ -310,8 +309,7 @@ static void chains(void)
     handler_status[0] = handler_status[1] = PGAS_OK;
     pgas_barrier(NULL);
     o.sync = &sync;
-    n_bad +=
-        pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 0), from_handler, NULL, 0, &o) != PGAS_OK;
+    n_bad += pgas_call_to(pgas_thread_make(job_right(), 0), from_handler, NULL, 0, &o) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "handlers of one thread reach objects of their rank");
@@ -335,8 +333,6 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.waits", on_waits, NULL, &may_block, &waits);
     n_bad += pgas_op_register("t.outer", op_outer, &outer) != PGAS_OK;
     job_begin(&argc, &argv, 12);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     n_bad += pgas_object_create(&mine, &mine.name) != PGAS_OK;
     n_bad += pgas_allgather(NULL, &mine.name, names, sizeof mine.name) != PGAS_OK;
     spmd_is_int(n_bad, 0, "operations and objects have names");

@@ -46,7 +46,7 @@
 enum { TO_ANY, TO_SERVICE, TO_FIRST, TO_SECOND, FROM_HANDLERS, QUEUES };
 
 static pgas_handler_t queued[QUEUES], count, check_words, split;
-static int me, n_ranks, peer;
+static int peer;
 static uint64_t seed, n_split, n_split_bad, n_counted;
 static pgasi_rng_t model[QUEUES][RANKS_MAX][THREADS]; /* tells what must come next */
 static uint64_t n_taken[QUEUES][RANKS_MAX][THREADS], n_of_handlers[RANKS_MAX];
@@ -747,9 +747,7 @@ int main(int argc, char **argv)
 {
     register_handlers();
     job_begin(&argc, &argv, 28);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
-    peer = (me + 1) % n_ranks;
+    peer = job_right();
     seed = spmd_seed(77);
     a_channel_comes_by_itself();
     second_begins();

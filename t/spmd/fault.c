@@ -17,7 +17,7 @@
 #define N_CALLS 400
 
 static pgas_handler_t numbered;
-static int me, n_ranks, n_out_of_order;
+static int n_out_of_order;
 static uint64_t next_of[JOB_RANKS_MAX];
 
 static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -117,8 +117,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
     job_begin(&argc, &argv, 9);
     uint64_t seed = spmd_seed(12);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     int n_nodes = pgas_n_nodes();
     transfers(seed);
     calls();

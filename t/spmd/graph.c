@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "t/spmd/graph_model.h"
 
-static int me, n_ranks;
 static char folder[256], path[300];
 
 /* ---- files, streams and the log ---- */
@@ -589,8 +588,6 @@ static void generated(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 62);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     uint64_t seed = spmd_seed(20240109);
     model_t m = model_make(seed, 2000, 9000);
     make_folder();

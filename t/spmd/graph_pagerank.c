@@ -13,8 +13,6 @@
 #include "t/spmd/graph_model.h"
 #include "t/spmd/said.h"
 
-static int me, n_ranks;
-
 /* ---- threads of the test's own ---- */
 
 typedef struct {
@@ -313,8 +311,6 @@ int main(int argc, char **argv)
     static const uint64_t pair[] = { 0, 1, 1, 0 }, loop[] = { 0, 0 },
                           chain[] = { 0, 1, 1, 2, 2, 3, 3, 4 };
     job_begin(&argc, &argv, 31);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     ranked_t r = set_up(model_make(spmd_seed(20240110), 5000, 20000));
     as_serial(&r);
     same_bits(&r);

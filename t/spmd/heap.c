@@ -26,8 +26,6 @@ typedef struct {
     bool local;
 } block_t;
 
-static int me, n_ranks;
-
 static bool overlap(const block_t *a, const block_t *b)
 {
     uint64_t from_a = pgas_gptr_offset(a->ptr), from_b = pgas_gptr_offset(b->ptr);
@@ -331,8 +329,6 @@ int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 14);
     uint64_t seed = spmd_seed(99);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     nothing_is_null();
     model(seed);
     the_whole_heap();

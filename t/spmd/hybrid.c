@@ -16,7 +16,6 @@
 #define BINS  64
 
 static pgas_handler_t add;
-static int me, n_ranks;
 static pgas_gptr_t tables[JOB_RANKS_MAX];
 static uint64_t *mine;
 
@@ -75,8 +74,6 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.add", on_add, NULL, &add);
     job_begin(&argc, &argv, 5);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     int most = omp_get_max_threads(), n_bad = 0;
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(BINS * 8, &ptr) == PGAS_OK;

@@ -21,7 +21,6 @@
 
 static pgas_handler_t wake;
 static pgas_sync_t awaited;
-static int me, n_ranks;
 static pgas_gptr_t words[JOB_RANKS_MAX];
 
 static uint64_t cpu_ns(void)
@@ -119,8 +118,6 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.wake", on_wake, NULL, &wake);
     job_begin(&argc, &argv, 5);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(64, &ptr) == PGAS_OK && pgas_put_u64(ptr, 0) == PGAS_OK;
     job_gather(ptr, words);

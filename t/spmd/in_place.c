@@ -24,7 +24,6 @@
 #define BYTES_MAX 1024
 
 static pgas_handler_t filled, stay_away, count;
-static int me, n_ranks;
 static uint64_t next_of[JOB_RANKS_MAX], n_counted;
 static int n_wrong;
 static pgas_sync_t built;
@@ -73,7 +72,7 @@ static bool lies_at_target(int peer, const void *args)
 static void built_calls_arrive(void)
 {
     char copy[BYTES_MAX];
-    int peer = (me + 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), n_bad = 0;
     pgasi_rng_t rng;
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -147,7 +146,7 @@ static void on_stay_away(const void *args, size_t bytes, pgas_thread_t source, v
 
 static void channels_grow_and_shrink(void)
 {
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY),
                   service = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
     pgas_channel_info_t info;
@@ -197,7 +196,7 @@ static void channels_grow_and_shrink(void)
 /* What looks like descriptors of either phase must never run. */
 static void what_is_abandoned_is_not_run(void)
 {
-    int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), from = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
     uint64_t n_expected = 0, word = 0;
     n_counted = 0;
@@ -226,7 +225,7 @@ static void what_is_abandoned_is_not_run(void)
 /* Each rank begins a call to the next, and is asked by it meanwhile. */
 static void answers_pass_what_is_begun(void)
 {
-    int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks;
+    int peer = job_right(), from = (me + n_ranks - 1) % n_ranks;
     void *args = NULL;
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -263,7 +262,7 @@ static void who_leaves_has_begun_nothing(void)
 {
     pthread_t thread;
     void *good = NULL, *args = NULL;
-    pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, PGAS_SLOT_ANY);
+    pgas_thread_t target = pgas_thread_make(job_right(), PGAS_SLOT_ANY);
     pthread_create(&thread, NULL, begin_and_leave, &target);
     pthread_join(thread, &good);
     pgas_quiesce();
@@ -274,7 +273,7 @@ static void who_leaves_has_begun_nothing(void)
     begun = pgas_call_commit() == PGAS_ERR_NOT_FOUND && begun;
     begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK &&
             pgas_call_abandon() == PGAS_OK && begun;
-    spmd_ok(begun && pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) == PGAS_OK,
+    spmd_ok(begun && pgas_call(job_right(), count, NULL, 0, NULL) == PGAS_OK,
             "and so does the end of the job");
 }
 
@@ -285,7 +284,7 @@ static void *queue_unattached(void *arg)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.way = PGAS_WAY_SEND;
     opts.full = PGAS_FULL_QUEUE;
-    pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, PGAS_SLOT_ANY);
+    pgas_thread_t target = pgas_thread_make(job_right(), PGAS_SLOT_ANY);
     for (int i = 0; i < 200; i++)
         *n_sent += pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
     return NULL;
@@ -296,7 +295,7 @@ static void what_waits_in_the_shared_ctx_leaves(void)
     pthread_t thread;
     pgas_gptr_t flag;
     uint64_t go = 1, sums[2] = { 0, 0 }, all[2];
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node(), good = true;
     pgas_alloc(sizeof *let_go, &flag);
     let_go = pgas_gptr_local(flag, sizeof *let_go);
@@ -321,7 +320,7 @@ static void what_waits_in_the_shared_ctx_leaves(void)
 static void *build_unattached(void *arg)
 {
     int64_t *n_bad = arg;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     char copy[BYTES_MAX];
     void *args = NULL;
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
@@ -376,8 +375,6 @@ int main(int argc, char **argv)
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
     pgas_handler_register("count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 18);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     built_calls_arrive();
     channels_grow_and_shrink();

@@ -23,18 +23,18 @@ static uint64_t n_counted;
 static bool works(void)
 {
     pgas_gptr_t ptr = PGAS_NULL, all[JOB_RANKS_MAX];
-    int me = pgas_rank(), n = pgas_n_ranks();
+    int rank = pgas_rank(), n = pgas_n_ranks();
     uint64_t *word;
     n_counted = 0;
     bool good = pgas_alloc(8, &ptr) == PGAS_OK;
     word = pgas_gptr_local(ptr, 8);
     job_gather(ptr, all);
-    good = good && pgas_put_u64(all[(me + 1) % n], (uint64_t)me + 5) == PGAS_OK &&
+    good = good && pgas_put_u64(all[(rank + 1) % n], (uint64_t)rank + 5) == PGAS_OK &&
            pgas_flush_all() == PGAS_OK;
     for (int r = 0; r < n; r++)
         good = pgas_call(r, count, NULL, 0, NULL) == PGAS_OK && good;
     good = pgas_quiesce() == PGAS_OK && good;
-    good = good && n_counted == (uint64_t)n && *word == (uint64_t)((me + n - 1) % n) + 5;
+    good = good && n_counted == (uint64_t)n && *word == (uint64_t)((rank + n - 1) % n) + 5;
     return pgas_free(ptr) == PGAS_OK && good;
 }
 
@@ -72,17 +72,17 @@ static void the_library_owns_mpi(void)
 static void start_and_stop(const MPI_Comm *comm, const char *text)
 {
     bool good = pgas_init(comm, NULL) == PGAS_OK && pgas_initialized();
-    int n = 1, me = 0;
+    int n = 1, rank = 0;
     MPI_Comm_size(comm ? *comm : MPI_COMM_WORLD, &n);
-    MPI_Comm_rank(comm ? *comm : MPI_COMM_WORLD, &me);
-    good = good && works() && pgas_rank() == me && pgas_n_ranks() == n;
+    MPI_Comm_rank(comm ? *comm : MPI_COMM_WORLD, &rank);
+    good = good && works() && pgas_rank() == rank && pgas_n_ranks() == n;
     good = pgas_finalize() == PGAS_OK && good && mpi_is(true) && !pgas_initialized() && count == 0;
     spmd_ok(good, "%s", text);
 }
 
 static void on_many_communicators(void)
 {
-    int me = spmd_rank(), n = spmd_size();
+    int rank = spmd_rank(), n = spmd_size();
     MPI_Comm comm, self = MPI_COMM_SELF, null = MPI_COMM_NULL;
     start_and_stop(NULL, "on all ranks");
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -92,12 +92,12 @@ static void on_many_communicators(void)
     good = good && works();
     spmd_progress(NULL);
     spmd_ok(pgas_finalize() == PGAS_OK && good, "the communicator can be freed after init");
-    MPI_Comm_split(MPI_COMM_WORLD, me % 2, -me, &comm);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comm);
     start_and_stop(&comm, "two jobs at the same time, of the even and the odd ranks, backwards");
     MPI_Comm_free(&comm);
     start_and_stop(&self, "a job for each rank alone");
-    MPI_Comm_split(MPI_COMM_WORLD, me == n - 1 ? MPI_UNDEFINED : 0, me, &comm);
-    if (me != n - 1) {
+    MPI_Comm_split(MPI_COMM_WORLD, rank == n - 1 ? MPI_UNDEFINED : 0, rank, &comm);
+    if (rank != n - 1) {
         good = pgas_init(&comm, NULL) == PGAS_OK && works() && pgas_finalize() == PGAS_OK;
         MPI_Comm_free(&comm);
     }

@@ -18,6 +18,9 @@
 
 #define JOB_RANKS_MAX 64
 
+/* This rank, and the number of ranks: set by job_start. */
+static int me, n_ranks;
+
 static void job_progress(void)
 {
     pgas_progress();
@@ -48,6 +51,8 @@ static inline void job_start(const char *params)
         MPI_Abort(MPI_COMM_WORLD, 99);
     }
     spmd_progress(job_progress);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
 }
 
 /* The remark is for t/launch: what hangs behind it is MPI's own end, or the launcher. */
@@ -74,7 +79,7 @@ static inline int job_end(void)
 /* The next rank in the ring of all ranks. */
 static inline int job_right(void)
 {
-    return (pgas_rank() + 1) % pgas_n_ranks();
+    return (me + 1) % n_ranks;
 }
 
 /* The pointers of all ranks. */

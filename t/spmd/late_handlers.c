@@ -13,7 +13,6 @@
 
 #define N_LATE 40
 
-static int me, n_ranks;
 static uint64_t ran[N_LATE];
 static pgas_handler_t early, late[N_LATE], extra, again;
 
@@ -83,8 +82,7 @@ static void missing_on_one_rank(void)
     int n_bad = pgas_handler_register("late.extra", on_count, &runs, &second) != PGAS_OK;
     n_bad += pgas_handler_register("late.common", on_count, &runs, &first) != PGAS_OK;
     n_bad += pgas_handlers_agree() != PGAS_OK || first == 0 || second == 0;
-    n_bad +=
-        pgas_call((me + 1) % n_ranks, first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad += pgas_call(job_right(), first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && runs == 1, "and can be registered again");
 }
 
@@ -126,8 +124,6 @@ int main(int argc, char **argv)
     static int early_ran;
     pgas_handler_register("early", on_count, &early_ran, &early);
     job_begin(&argc, &argv, 8);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     any_order();
     nothing_new();
     if (n_ranks > 1) {

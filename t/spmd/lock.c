@@ -16,7 +16,6 @@
 #define N_ROUNDS  60
 #define N_THREADS 3
 
-static int me, n_ranks;
 static pgas_handler_t locked, order, queued;
 static pgas_lock_t lock; /* of rank 0 */
 static pgas_gptr_t counter, bell;
@@ -237,8 +236,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.order", on_order, NULL, &order);
     pgas_handler_register_opts("t.queued", on_queued, NULL, &may_block, &queued);
     job_begin(&argc, &argv, 11);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     int n_bad = pgas_alloc(8, &counter) != PGAS_OK || pgas_alloc(8, &bell) != PGAS_OK;
     n_bad += pgas_put_u64(bell, 0) != PGAS_OK;
     counter = pgas_gptr_at(counter, 0);

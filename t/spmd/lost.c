@@ -21,7 +21,7 @@ enum { N_ROUNDS = 24, N_CALLS = 40, SMALL = 100, LARGE = 300000, SOCKETS_MAX = 1
 
 static pgas_handler_t seen;
 static uint64_t n_seen[JOB_RANKS_MAX];
-static int me, n_ranks, n_wrong, n_cut;
+static int n_wrong, n_cut;
 static int old_fds[SOCKETS_MAX], n_old;
 static ino_t seen_sockets[2][SOCKETS_MAX]; /* at the end of the last two rounds */
 static int n_seen_sockets[2];
@@ -129,8 +129,6 @@ int main(int argc, char **argv)
     n_old = connections(old_fds);
     pgas_handler_register("t.seen", on_seen, NULL, &seen);
     job_start(NULL);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgasi_rng_seed(&rng, spmd_seed(77) + (uint64_t)me);
     bool good = pgas_alloc((size_t)n_ranks * LARGE, &mine) == PGAS_OK &&
                 pgas_alloc(sizeof(uint64_t), &word) == PGAS_OK;

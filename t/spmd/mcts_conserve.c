@@ -81,9 +81,9 @@ static void draw_budget(pgas_mcts_budget_t *b, made_game_t *game, pgas_mcts_t *m
     game->stop_at = 0;
     /* by some rank, in the middle of what its threads do for the game */
     if (game->n_players > 0 && below(6) == 0) {
-        bool me = below((uint64_t)pgas_n_ranks()) == (uint64_t)pgas_rank();
+        bool stops_here = below((uint64_t)n_ranks) == (uint64_t)me;
         game->to_stop = mcts;
-        game->stop_at = me ? __atomic_load_n(&game->n_seen, __ATOMIC_RELAXED) + 200 : 0;
+        game->stop_at = stops_here ? __atomic_load_n(&game->n_seen, __ATOMIC_RELAXED) + 200 : 0;
     }
 }
 

@@ -16,7 +16,6 @@
 static const digits_t digits_start;
 static const noughts_t noughts_start;
 static const walk_t walk_start;
-static int me, n_ranks;
 
 static pgas_mcts_budget_t no_budget(void)
 {
@@ -479,8 +478,6 @@ static void new_state(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 36);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     rollouts();
     times_and_memory();
     memory_option();

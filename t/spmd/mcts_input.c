@@ -11,7 +11,6 @@
 #include "t/spmd/said.h"
 
 static const digits_t digits_start;
-static int me, n_ranks;
 
 static bool bad(bool good, const char *what)
 {
@@ -306,8 +305,6 @@ int main(int argc, char **argv)
     spmd_plan(19);
     without_library("before init");
     job_start(NULL);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     descriptions();
     options();
     ranks_disagree();

@@ -24,7 +24,6 @@
 #define N_MILLION UINT64_C(1000000)
 
 static pgas_handler_t queued, hold, count;
-static int me, n_ranks;
 static uint64_t seed, n_counted;
 /* what the source draws from; here it tells what must come next */
 static pgasi_rng_t model[JOB_RANKS_MAX];
@@ -115,7 +114,7 @@ static void a_channel_that_grows_is_a_queue(void)
     pgas_gptr_t flag;
     pgas_channel_info_t info;
     pgasi_rng_t rng;
-    int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks, n_bad = 0, n_chunks = 0;
+    int peer = job_right(), from = (me + n_ranks - 1) % n_ranks, n_bad = 0, n_chunks = 0;
     uint64_t n = 0, go = 1, n_all[JOB_RANKS_MAX];
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
     n_bad += pgas_alloc(sizeof *let_go, &flag) != PGAS_OK;
@@ -159,7 +158,7 @@ static void a_channel_that_grows_is_a_queue(void)
 static void a_call_out_of_place_is_noticed(void)
 {
     pgasi_rng_t rng;
-    int peer = (me + 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), n_bad = 0;
     begin_queues();
     pgasi_rng_seed(&rng, seed + (uint64_t)(me * n_ranks + peer));
     message_draw(&rng); /* this one is left out */
@@ -211,7 +210,7 @@ static int send_a_million(pgas_agg_t *agg, int peer, bool gathered, uint64_t n)
  * neighbour as many as these may have. */
 static void memory_stays(void)
 {
-    int peer = (me + 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), n_bad = 0;
     bool far = pgas_node_of(peer) != pgas_node();
     uint64_t share = N_MILLION / (uint64_t)n_ranks / 2 * 2;
     pgas_agg_t *agg = NULL;
@@ -244,8 +243,6 @@ int main(int argc, char **argv)
     pgas_handler_register("hold", on_hold, NULL, &hold);
     pgas_handler_register("count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 9);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     seed = spmd_seed(31);
     each_channel_is_a_queue();
     a_channel_that_grows_is_a_queue();

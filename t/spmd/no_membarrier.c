@@ -33,11 +33,8 @@ int main(int argc, char **argv)
     pgas_handler_register("t.count", on_count, &n_counted, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(5);
-    int rank, n_ranks;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-    spmd_ok(rank != n_ranks - 1 || forbid_syscall(SYS_membarrier, ENOSYS),
-            "the last rank has no membarrier");
+    bool last = spmd_rank() == spmd_size() - 1;
+    spmd_ok(!last || forbid_syscall(SYS_membarrier, ENOSYS), "the last rank has no membarrier");
     job_start(NULL);
     spmd_ok(pgasi_wait_light_is_fence, "all ranks make fences");
     calls_arrive();

@@ -26,7 +26,6 @@ typedef struct {
 } branch_t;
 
 static pgas_handler_t branch, count, unit, echo;
-static int me, n_ranks;
 static uint64_t n_ran, n_led_to, n_refused;
 static uint32_t round_now;
 static int n_early;
@@ -97,7 +96,7 @@ static void single_calls(void)
         n_ran = 0;
         pgas_barrier(NULL);
         if (i % n_ranks == me)
-            n_bad += pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) != PGAS_OK;
+            n_bad += pgas_call(job_right(), count, NULL, 0, NULL) != PGAS_OK;
         n_bad += pgas_quiesce() != PGAS_OK;
         n_bad += n_ran != (uint64_t)((i + 1) % n_ranks == me);
     }
@@ -210,8 +209,8 @@ static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *
 static void wait_a_moment(uint64_t word)
 {
     uint64_t answer = 0;
-    n_nested += pgas_call_return((me + 1) % n_ranks, echo, &word, sizeof word, &answer,
-                                 sizeof answer, NULL) != PGAS_OK;
+    n_nested += pgas_call_return(job_right(), echo, &word, sizeof word, &answer, sizeof answer,
+                                 NULL) != PGAS_OK;
     n_nested += answer != word;
 }
 
@@ -245,7 +244,7 @@ static void work_of_the_program_ends(uint64_t seed)
     work.run = run_unit;
     for (int round = 0; round < 5; round++) {
         n_bad += me == round % n_ranks &&
-                 pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
+                 pgas_call(job_right(), unit, &deep, sizeof deep, NULL) != PGAS_OK;
         n_bad += pgas_quiesce_work(&work) != PGAS_OK;
         n_left += n_units_done != n_waiting;
         spmd_barrier();
@@ -259,7 +258,7 @@ static void work_of_the_program_ends(uint64_t seed)
             (int)(5 * want));
     spmd_is_int(n_nested, 0, "work is not begun inside itself, when it waits");
     spmd_barrier();
-    n_bad += pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
+    n_bad += pgas_call(job_right(), unit, &deep, sizeof deep, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_units_done + 1 == n_waiting, "without it, it stays");
     pgas_quiesce_work(&work);
@@ -276,8 +275,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.count", on_count, &n_ran, &count);
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     opts.for_handlers = true;
     if (pgas_agg_create(&opts, &agg) != PGAS_OK)

@@ -20,7 +20,6 @@
 
 #define AREA 4096
 
-static int me, n_ranks;
 static uint64_t ran;
 static pgas_handler_t count;
 static pgas_gptr_t areas[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
@@ -577,8 +576,6 @@ int main(int argc, char **argv)
     versions();
     missing_handler();
     job_start(NULL);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL, user = PGAS_NULL;
     bool good =
         pgas_alloc(AREA, &ptr) == PGAS_OK && pgas_mem_attach(user_memory, AREA, &user) == PGAS_OK;

@@ -26,8 +26,6 @@
 #define SLOT_BYTES 768
 #define WINDOW     40 /* puts that may be under way at one time */
 
-static int me, n_ranks;
-
 /* Where put number i of a thread of a rank goes at every rank, and what is in it. */
 static uint64_t slot_of(int rank, int thread, int i)
 {
@@ -211,7 +209,7 @@ static void from_afar(void)
              pgas_reg_acquire(PGAS_REG_ANY, 500, &b[4]);
     for (int i = 0; i < 5 && !n_bad; i++) {
         pgas_gptr_t all[JOB_RANKS_MAX];
-        int right = (me + 1) % n_ranks, left = (me + n_ranks - 1) % n_ranks;
+        int right = job_right(), left = (me + n_ranks - 1) % n_ranks;
         uint64_t *mine = b[i].address, value = 0;
         mine[0] = (uint64_t)(me * 100 + i);
         mine[60] = 0;
@@ -285,8 +283,6 @@ int main(int argc, char **argv)
     pgasi_hooks.wrap_transport = pgasi_tp_count_wrap;
     setenv("PGAS_HEAP_SIZE", "48M", 0);
     job_begin(&argc, &argv, 11);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     uint64_t seed = spmd_seed(20240111);
     traffic(seed);
     uncopied();

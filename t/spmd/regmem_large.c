@@ -32,8 +32,7 @@ static bool holds(const uint64_t *piece, uint64_t first)
 
 static int to_and_fro(const pgas_block_t *b)
 {
-    int me = pgas_rank(), n = pgas_n_ranks(), right = (me + 1) % n, left = (me + n - 1) % n,
-        n_bad = 0;
+    int right = job_right(), left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     pgas_gptr_t all[JOB_RANKS_MAX];
     uint64_t *piece = job_alloc(PIECE);
     job_gather(b->ptr, all);

@@ -17,7 +17,6 @@
 
 static area_t heap, attached;
 static unsigned char *user_memory;
-static int me, n_ranks;
 
 static void set_up(void)
 {
@@ -281,8 +280,6 @@ int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 25);
     uint64_t seed = spmd_seed(20240607);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     set_up();
     pointers();
     nothing_moves_nothing();

@@ -19,8 +19,6 @@
 #define TWICE   (2 * (size_t)INT32_MAX)
 #define SKEW    3
 
-static int me;
-
 /* Rungs with memory of their own; the others share one. */
 static bool is_apart(size_t rung)
 {
@@ -189,7 +187,6 @@ static void across_borders(pgas_gptr_t block)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 9);
-    me = pgas_rank();
     pgas_gptr_t block = PGAS_NULL;
     spmd_ok(pgas_alloc(((size_t)5 << 30) + 4096, &block) == PGAS_OK, "a block of 5 GiB");
     far_places_of_the_heap(block);

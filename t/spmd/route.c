@@ -24,7 +24,6 @@ static const pgas_route_t routes[] = { PGAS_ROUTE_DIRECT, PGAS_ROUTE_TWO, PGAS_R
 static const char *const route_name[] = { "direct", "two hops", "three hops", "auto" };
 
 static pgas_handler_t plain, batched, add, relay, hold;
-static int me, n_ranks;
 static uint64_t seen[JOB_RANKS_MAX][SLOTS], n_batches, *counter;
 static int n_wrong, released;
 static pgas_gptr_t counter_of[JOB_RANKS_MAX];
@@ -295,8 +294,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.hold", on_hold, NULL, &hold);
     job_begin(&argc, &argv, 22);
     uint64_t seed = spmd_seed(41);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     spmd_ok(pgas_alloc(sizeof *counter, &mine) == PGAS_OK, "a counter that others read");
     job_gather(mine, counter_of);
     counter = pgas_gptr_local(mine, sizeof *counter);

@@ -17,7 +17,6 @@ typedef struct {
     unsigned char data[DATA];
 } board_t;
 
-static int me, n_ranks;
 static board_t *own;
 static pgas_gptr_t boards[JOB_RANKS_MAX];
 
@@ -32,7 +31,7 @@ static void data_before_signal(void)
 {
     static const size_t sizes[] = { 8, DATA, 0, 700, 64 };
     unsigned char data[DATA];
-    int n_bad = 0, right = (me + 1) % n_ranks, left = (me + n_ranks - 1) % n_ranks;
+    int n_bad = 0, right = job_right(), left = (me + n_ranks - 1) % n_ranks;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         size_t bytes = sizes[round % 5];
         uint64_t value = 0;
@@ -102,7 +101,7 @@ static void comparisons(void)
 static void refusals(void)
 {
     uint64_t word = 1;
-    int right = (me + 1) % n_ranks;
+    int right = job_right();
     spmd_ok(pgas_signal_wait(&word, PGAS_EQ, 2, 3000, NULL) == PGAS_ERR_TIMEOUT &&
                 pgas_signal_wait(NULL, PGAS_EQ, 2, 0, NULL) == PGAS_ERR_INVALID &&
                 pgas_signal_test(&word, (pgas_compare_t)9, 2, NULL) == PGAS_ERR_INVALID,
@@ -125,7 +124,7 @@ static void refusals(void)
 /* A store that rings no bell is noticed all the same. */
 static void plain_store(void)
 {
-    int right = (me + 1) % n_ranks, n_bad = 0;
+    int right = job_right(), n_bad = 0;
     own->spare = 0;
     pgas_barrier(NULL);
     n_bad += pgas_put_u64(at(right, offsetof(board_t, spare)), 4) != PGAS_OK ||
@@ -137,8 +136,6 @@ static void plain_store(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 8);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(sizeof(board_t), &ptr) == PGAS_OK;
     own = pgas_gptr_local(ptr, sizeof *own);

@@ -64,7 +64,7 @@ typedef struct {
 } worker_t;
 
 static pgas_handler_t plain, batched, blocking, asked, answer, spawned, relayed, loaded, told;
-static int me, n_ranks, n_threads, n_slots;
+static int n_threads, n_slots;
 static uint64_t seed;
 static size_t call_max;
 static counts_t sent[JOB_RANKS_MAX], got[JOB_RANKS_MAX], owed[JOB_RANKS_MAX];
@@ -744,7 +744,7 @@ static void all_at_once(double seconds)
 /* A call that is counted but never sent; one with a changed byte; two that change places. */
 static void what_is_wrong_is_noticed(void)
 {
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     char one[16], two[16];
     worker_t w = { .slot = pgas_thread_slot(pgas_thread_self()) };
     prepare(&w, peer, SERVICE, one, sizeof one);
@@ -794,8 +794,6 @@ int main(int argc, char **argv)
     const char *text = getenv("SOAK_SECONDS");
     register_handlers();
     job_begin(&argc, &argv, 11);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     seed = spmd_seed(20);
     call_max = pgasi_param.call_max < BODY_MAX ? pgasi_param.call_max : BODY_MAX;
     opts.for_handlers = true;

@@ -22,7 +22,6 @@
 
 #define N 60
 
-static int me, n_ranks;
 static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden;
 static uint64_t n_counted, n_ran;
 static pgas_gptr_t counter_memory;
@@ -634,8 +633,6 @@ int main(int argc, char **argv)
     pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
     pgas_handler_register("z.hidden", on_count, &n_counted, &hidden);
     job_begin(&argc, &argv, 18);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
     three_kinds();
     from_handlers();

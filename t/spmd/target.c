@@ -22,7 +22,6 @@
 #define N_CALLS   300
 
 static pgas_handler_t numbered, set_flag, who;
-static int me, n_ranks;
 static uint64_t next_of[SLOTS][JOB_RANKS_MAX][SLOTS]; /* of a target slot, by source */
 static int n_wrong;
 static uint64_t n_ran[SLOTS + 2];
@@ -119,7 +118,7 @@ static void the_service_serves_while_we_compute(void)
     pgas_sync_t sync;
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     bool good = pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_SERVICE), set_flag, NULL, 0, &opts) ==
                 PGAS_OK;
     while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)) /* no library in here */
@@ -136,7 +135,7 @@ static void others_run_what_is_for_a_slot(void)
     enum { SLOT = 3, N = 20 };
     n_ran[SLOTS] = 0;
     pgas_barrier(NULL);
-    int peer = (me + 1) % n_ranks, n_bad = 0;
+    int peer = job_right(), n_bad = 0;
     for (int i = 0; i < N; i++)
         n_bad += pgas_call_to(pgas_thread_make(peer, SLOT), who, NULL, 0, NULL) != PGAS_OK;
     for (int i = 0; i < 1000; i++)
@@ -191,7 +190,7 @@ static void who_has_left_is_not_waited_for(void)
     pgas_sync_init(&sync, 1);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &sync;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     int64_t before = n_dropped();
     pgas_barrier(NULL); /* nobody calls before */
     pgas_thread_t gone = pgas_thread_make(peer, (int)(intptr_t)slot);
@@ -230,7 +229,7 @@ static void consumers_outlast_the_thread(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pthread_create(&thread, NULL, leave_consumers, NULL);
     pthread_join(thread, &slot);
-    pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, (int)(intptr_t)slot);
+    pgas_thread_t target = pgas_thread_make(job_right(), (int)(intptr_t)slot);
     pgas_barrier(NULL);
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
@@ -301,8 +300,7 @@ static void quiescence_says_for_whom_it_waits(void)
     said_begin();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
-        n_bad +=
-            pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 3), who, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_thread_make(job_right(), 3), who, NULL, 0, NULL) != PGAS_OK;
     pthread_create(&thread, NULL, reads_the_log, &n_bad);
     pgas_status_t status = pgas_quiesce();
     pthread_join(thread, &good);
@@ -343,7 +341,7 @@ static void *stay_away(void *arg)
 static void the_end_waits_for_no_thread(void)
 {
     pthread_t thread;
-    int peer = (me + 1) % n_ranks;
+    int peer = job_right();
     pthread_barrier_init(&together, NULL, 2);
     pthread_create(&thread, NULL, stay_away, NULL);
     pthread_barrier_wait(&together);
@@ -376,8 +374,6 @@ int main(int argc, char **argv)
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
     job_begin(&argc, &argv, 26);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     calls_run_on_their_thread();
     the_service_serves_while_we_compute();

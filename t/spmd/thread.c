@@ -26,7 +26,6 @@
 #define SHARD     8192
 
 static pgas_handler_t numbered, echo, count;
-static int me, n_ranks;
 static uint64_t next_of[JOB_RANKS_MAX][SLOTS], n_counted;
 static int n_out_of_order;
 static pgas_gptr_t areas[JOB_RANKS_MAX]; /* SLOTS * n_ranks shards and a counter */
@@ -377,8 +376,6 @@ int main(int argc, char **argv)
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     pgas_handler_register("t.count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 15);
-    me = pgas_rank();
-    n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
     spmd_ok(pgas_alloc(8 + (size_t)n_ranks * N_THREADS * SHARD, &ptr) == PGAS_OK, "memory");
     job_gather(ptr, areas);

@@ -44,12 +44,10 @@ PGAS_HANDLER_DEFINE_RETURN(norm_there, point_t, double)
     double result = -1;
     (void)source;
     (void)context;
-    return pgas_call_return_norm((pgas_rank() + 1) % pgas_n_ranks(), arg, &result, NULL) == PGAS_OK
-               ? result
-               : -1;
+    return pgas_call_return_norm(job_right(), arg, &result, NULL) == PGAS_OK ? result : -1;
 }
 
-static void calls(int me, int right)
+static void calls(int right)
 {
     deposit_t five = { 5, "typed" };
     pgas_sync_t sync;
@@ -91,9 +89,9 @@ int main(int argc, char **argv)
     may_block.blocks = true;
     good &= pgas_register_norm_there_opts(NULL, &may_block) == PGAS_OK;
     job_begin(&argc, &argv, 6);
-    int me = pgas_rank(), right = (me + 1) % pgas_n_ranks();
+    int right = job_right();
     spmd_ok(good && pgas_handler_deposit && pgas_handler_norm, "typed handlers have numbers");
-    calls(me, right);
+    calls(right);
     answers(right);
     return job_end();
 }
