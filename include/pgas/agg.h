@@ -7,8 +7,8 @@
  *      pgas_quiesce();                                        all calls of all ranks have run
  *      pgas_agg_destroy(agg);
  *
- *  An aggregator belongs to one thread, or to the rank's handlers. It has a batch for each rank. A
- *  batch is sent when
+ *  An aggregator belongs to one thread, or to the rank's handlers. Its calls to one rank form a
+ *  batch, which is sent when
  *   - publish_bytes have been collected;
  *   - the time limit is over;
  *   - the thread calls pgas_agg_flush or pgas_quiesce, detaches, or issues a direct call to the

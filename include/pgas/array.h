@@ -9,10 +9,10 @@
  *      pgas_array_apply_f64(a, i, PGAS_ARRAY_ADD_F64, 0.5);          element i += 0.5, atomically
  *      pgas_array_destroy(a);                                        collective
  *
- *  Elements are grouped in chunks (512 elements by default). Each chunk lies at its home rank.
- *  Ranks of the home's node use it there; ranks of other nodes keep copies in a cache. An access to
- *  a chunk that the rank may use is a few plain instructions. The home knows which ranks have a
- *  copy, and in which state:
+ *  Elements are grouped in chunks (512 elements by default). Each chunk is in memory of its home
+ *  rank. Ranks of the home's node use it there; ranks of other nodes keep copies in a cache. An
+ *  access to a chunk that the rank may use is a few plain instructions. The home knows which ranks
+ *  have a copy, and in which state:
  *  | state     | ranks of the home's node  | other ranks                                     |
  *  | Unshared  | read, write, operate      | none has a copy                                 |
  *  | Shared    | read                      | read                                            |
@@ -263,7 +263,8 @@ PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas
 
 /** Locks of elements: shared (rlock) or exclusive (wlock). They order threads that lock; they do
  *  not keep other threads from get and set.
- *  Shape:  any attached thread, not in plain handlers. A thread may hold one lock of an element.
+ *  Shape:  any attached thread, not in plain handlers. A thread may lock several elements, each
+ *          once.
  *  Units:  timeout_us in microseconds; negative: for ever; 0: the try form.
  *  Done:   operations that earlier holders made on elements under the lock are visible. Requests
  *          are granted in order of arrival, so a waiting writer does not starve. A rank that locks
@@ -299,7 +300,7 @@ typedef enum {
     PGAS_ARRAY_PIN_OPERATE
 } pgas_array_pin_mode_t;
 
-/** A pinned chunk, or the part of one that lies at one rank. */
+/** A pinned chunk, or the part of one that has one home. */
 typedef struct {
     /* element `first`; with PIN_OPERATE an array of contributions of the operator */
     void *data;

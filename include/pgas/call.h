@@ -56,10 +56,10 @@
  *
  *  Deaths, if PGAS_ON_PEER_DEATH=continue lets the job go on. Counters and replies that wait for a
  *  dead rank decrement with PGAS_ERR_PEER. Once a thread's rank has noticed the death, further
- *  calls to the dead rank return PGAS_ERR_PEER. Calls without a counter that are under way or
- *  gathered are lost silently. pgas_quiesce and every collective of a team with the dead rank
- *  return PGAS_ERR_PEER. A call either returns PGAS_ERR_PEER or decrements its counter with
- *  PGAS_ERR_PEER, never both.
+ *  calls to the dead rank return PGAS_ERR_PEER. Calls without a counter that are outstanding or
+ *  collected in batches are lost silently. pgas_quiesce and every collective of a team with the
+ *  dead rank return PGAS_ERR_PEER. A call either returns PGAS_ERR_PEER or decrements its counter
+ *  with PGAS_ERR_PEER, never both.
  *
  *  Source: Seriema (send-based calls, aggregation in the style "trad"). */
 #ifndef PGAS_CALL_H

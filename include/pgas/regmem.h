@@ -11,11 +11,11 @@
  *  the end that pgas_alloc_local uses) and cuts them into units. Each circular, linear and general
  *  allocator has a super-chunk allocator of its own and gives out blocks. An allocator grows as its
  *  blocks need, up to a limit, and places its memory in one NUMA zone.
- *  | allocator | for                                  | threads              | blocks return       |
- *  | super     | large pieces, other allocators       | any attached thread  | in any order        |
- *  | circular  | buffers that are sent in turn        | one thread at a time | first in, first out |
- *  | linear    | buffers that return in any order     | one thread at a time | a whole unit        |
- *  | general   | long-lived blocks of any size        | any attached thread  | in any order        |
+ *  | allocator | for                              | threads              | blocks return       |
+ *  | super     | large pieces, other allocators   | any attached thread  | in any order        |
+ *  | circular  | buffers that are sent in turn    | one thread at a time | first in, first out |
+ *  | linear    | buffers that return in any order | one thread at a time | a whole unit        |
+ *  | general   | long-lived blocks of any size    | any attached thread  | in any order        |
  *
  *  Why the heap. It is registered with the transport once, at init, and mapped by the node's ranks.
  *  So every block has a global pointer at once, pgas_gptr_local works, and nothing is registered

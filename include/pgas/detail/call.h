@@ -2,7 +2,7 @@
  *
  *  A channel is a ring of chunks in the receiver's memory, one channel for each (endpoint, sending
  *  rank, context). All ranks of a node map each other's chunks. The sender alone writes to a chunk;
- *  the receiver reads it. src/msg/channel.c and src/msg/inbox.c have the two sides.
+ *  the receiver reads it. src/msg/channel.c and src/msg/recv_queue.c have the two sides.
  *
  *  A chunk consists of blocks of 256 bytes, and a block of four cache lines. A descriptor starts at
  *  a multiple of 16 bytes: a header of 8 bytes (src/msg/descriptor.h), then the arguments. Calls of
