@@ -20,7 +20,7 @@ try() {
 caught() { if [ -n "$(try "$1" "$2")" ]; then ok 0 "caught: $2 in $1"; else ok 1 "caught: $2 in $1"; fi; }
 allowed() { empty "$(try "$1" "$2")" "allowed: $2 in $1"; }
 
-plan 35
+plan 37
 empty "$(offenders "$TOP")" "the tree keeps to its layers"
 
 caught src/base/x.c '#include "boot/boot.h"'
@@ -51,6 +51,7 @@ caught verbs_backend/wqe.c '#include "verbs_backend/snic/snic.h"'
 caught verbs_backend/queue/x.c '#include "transport/transport.h"'
 caught verbs_backend/transport/x.c '#include <infiniband/verbs.h>'
 
+caught examples/x.c '#include "pgas/detail/call.h"'
 allowed src/call/x.c '#include "base/log.h"'
 allowed src/boot/x.c '#include <mpi.h>'
 allowed ucx_backend/x.c '#include "transport/transport.h"'
@@ -58,4 +59,5 @@ allowed verbs_backend/transport/x.c '#include "transport/transport.h"'
 allowed verbs_backend/queue/x.c '#include "verbs_backend/snic/snic.h"'
 allowed benchmarks/ref_mpi.c '#include <mpi.h>'
 allowed include/pgas/init.h '#include <mpi.h>'
+allowed include/pgas/x.h '#include "pgas/detail/x.h"'
 done_testing
