@@ -1,6 +1,18 @@
-/** Broadcasts inside the library: what stands before the arguments, and what a rank knows of a
- *  broadcast that is to be acknowledged. broadcasts of calls (bcast.c) and of buffers
- *  (bcast_buffer.c) stand on it. */
+/** Broadcasts inside the library: the head of their messages, the plan of a rank, and what a rank
+ *  knows of an acknowledged broadcast. A rank that receives a broadcast forwards it to its children
+ *  in the tree, then runs its handler.
+ *
+ *  The files, each calls only those above it:
+ *
+ *      tree.c     the shape of the tree
+ *      block.c    memory that a broadcast needs at a rank until it has ended
+ *      plan.c     heads, and the children of a rank
+ *      ack.c      acknowledged broadcasts
+ *      run.c      runs the handler
+ *      call.c     broadcasts of calls
+ *      forward.c  sends buffers to children
+ *      buffer.c   broadcasts of buffers
+ *      start.c    start and stop */
 #ifndef PGASI_BCAST_H
 #define PGASI_BCAST_H
 
@@ -8,30 +20,38 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "bcast/tree.h"
+#include "mem/thread.h"
+#include "msg/send_queue.h"
 #include "pgas/broadcast.h"
 #include "pgas/status.h"
 
 #define PGASI_BCAST_CHILDREN_MAX 24 /* 20 for a million ranks; more only in place of dead ones */
+#define PGASI_BCAST_THREAD_BYTES 24 /* precede the arguments of a call to one thread */
 
 enum {
-    PGASI_BCAST_ACK = 1,    /* the rank above wants to know ... */
-    PGASI_BCAST_REMOTE = 2, /* ... that it arrived, not that it ran */
+    PGASI_BCAST_ACK = 1,    /* the rank above waits for an acknowledgement ... */
+    PGASI_BCAST_REMOTE = 2, /* ... when the call has arrived, not when it has run */
     PGASI_BCAST_THREADS = 4,
-    PGASI_BCAST_SELF = 8 /* from the root to itself */
+    PGASI_BCAST_SELF = 8 /* from a rank to itself */
 };
 
-/** What stands before the arguments. */
+/** Precedes the arguments. */
 typedef struct {
     pgas_thread_t source; /* the root's thread */
-    uint32_t low, high;   /* the receiver's stretch of the row (tree.h) */
-    /* of the acknowledged broadcast, and which of the root's it is: names it on every rank */
+    uint32_t low, high;   /* the receiver's range of positions (tree.h) */
+    /* of the acknowledged broadcast; with the root and its slot it names the broadcast */
     uint32_t number;
     uint16_t handler;
     uint8_t flags, slot;
     uint32_t unused;
 } pgasi_bcast_head_t;
 
-/** To whom a rank sends. */
+static inline size_t pgasi_bcast_range(const pgasi_bcast_head_t *h)
+{
+    return h->high - h->low;
+}
+
+/** The ranks to which a rank sends. */
 typedef struct {
     int rank;
     uint32_t low, high;
@@ -39,34 +59,96 @@ typedef struct {
 typedef struct {
     int n;
     uint16_t handler;
-    uint64_t error; /* of the first rank that is dead and was passed over, as pgasi_error_pack */
+    uint64_t error; /* of the first dead rank that was skipped, as pgasi_error_pack */
     pgasi_bcast_child_t child[PGASI_BCAST_CHILDREN_MAX];
 } pgasi_bcast_plan_t;
 
-/** An acknowledged broadcast at a rank. Whoever takes the last that is missing ends it. */
+/** How messages of a broadcast wait for room: threads wait, handlers queue. */
+static inline pgas_full_t pgasi_bcast_full(void)
+{
+    return pgasi_self.in_handler ? PGASI_FULL_ANSWER : PGAS_FULL_WAIT;
+}
+
+/* ---- block.c ---- */
+
+/** Memory of a broadcast at a rank. The last user frees it. */
+typedef struct {
+    int n_users;
+    pgas_gptr_t ptr; /* for peers; PGAS_NULL: they do not read it */
+    bool ours;       /* the broadcast allocated it from the heap */
+    char *memory;
+    _Alignas(8) char own[];
+} pgasi_bcast_block_t;
+
+/** NULL: no memory. */
+pgasi_bcast_block_t *pgasi_bcast_block_new(size_t bytes, bool for_peers);
+pgasi_bcast_block_t *pgasi_bcast_block_of_user(const void *data, pgas_gptr_t ptr);
+/** One user more, one user less. NULL is allowed. */
+pgasi_bcast_block_t *pgasi_bcast_block_keep(pgasi_bcast_block_t *b);
+void pgasi_bcast_block_release(pgasi_bcast_block_t *b);
+
+/* ---- plan.c ---- */
+
+/** The checks of the public calls; *o_p gets the options. head_bytes: what else must fit a call. */
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
+                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
+                                pgas_call_opts_t *o_p);
+/** Fills *h for the caller's broadcast. */
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
+                       pgas_when_t when);
+/** Whether a broadcast that no counter waits for is acknowledged all the same: now and then. */
+bool pgasi_bcast_is_turn(void);
+/** The rank at a position, with this rank as the root. */
+int pgasi_bcast_rank_at(uint32_t position);
+/** Whether a head that arrived makes sense: its range begins with this rank. */
+bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
+/** Counts a malformed message, and logs the first. */
+void pgasi_bcast_drop(pgas_thread_t source);
+void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
+pgas_status_t pgasi_bcast_plan_start(void);
+void pgasi_bcast_plan_stop(void);
+
+/* ---- ack.c ---- */
+
+/** An acknowledged broadcast at a rank. The thread that decrements `missing` to zero ends it. */
 typedef struct {
     uint32_t number;
-    int32_t missing; /* acknowledgements of children and runs of the own rank */
+    int32_t missing; /* acknowledgements of children, and runs at this rank */
     uint64_t error;  /* the first, as pgasi_error_pack (notify.h); 0: none */
-    int32_t above;   /* the rank to tell, -1 at the root */
+    int32_t above;   /* the rank that waits for the acknowledgement, -1 at the root */
     uint32_t token;  /* the root: of the counter, 0: none */
     uint16_t handler;
     uint8_t slot, unused;
-    void *held; /* what the broadcast keeps until it has ended, or NULL */
-    int32_t child[PGASI_BCAST_CHILDREN_MAX]; /* rank + 1 of who has not answered */
+    pgasi_bcast_block_t *held;               /* until the broadcast has ended, or NULL */
+    int32_t child[PGASI_BCAST_CHILDREN_MAX]; /* rank + 1 of children that have not answered */
 } pgasi_bcast_entry_t;
 
-/** Set by bcast_buffer.c: ends what a broadcast held. */
-extern void (*pgasi_bcast_release)(void *held);
-
-/** What a rank keeps for its and others' broadcasts, if all are under way. For the account. */
+/** What the entries of a rank take, if all are in use. For the account. */
 static inline uint64_t pgasi_bcast_table_bytes(uint64_t n_ranks)
 {
     return n_ranks * (PGAS_BROADCASTS_MAX * sizeof(pgasi_bcast_entry_t) + 8);
 }
 
-pgas_status_t pgasi_bcast_start(void);
-void pgasi_bcast_stop(void);
+/** The root begins. Takes one of its slots, and fills in number, slot and flags. Keeps `held`, if
+ *  it succeeds.
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN: no slot is free, and `full` or the context does not allow to wait */
+pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
+                               uint32_t token, pgas_full_t full, pgasi_bcast_block_t *held,
+                               pgasi_bcast_entry_t **entry_p);
+/** Nothing was sent after all. */
+void pgasi_bcast_undo(pgasi_bcast_entry_t *entry);
+/** Another rank begins. NULL: the broadcast is not acknowledged. */
+pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above,
+                                       const pgasi_bcast_plan_t *plan);
+/** The entry of a broadcast that this rank has begun. NULL: it is not acknowledged. */
+pgasi_bcast_entry_t *pgasi_bcast_known(const pgasi_bcast_head_t *h);
+
+/* In these two entry may be NULL. */
+/** A child has answered, or cannot. Counted once for each child. */
+void pgasi_bcast_child_done(pgasi_bcast_entry_t *entry, int rank, pgas_status_t status);
+/** A run at this rank has ended. */
+void pgasi_bcast_part_done(pgasi_bcast_entry_t *entry, pgas_status_t status);
 
 /** Messages that this rank has sent to others for broadcasts: down the tree, and acknowledgements
  *  up. */
@@ -74,58 +156,36 @@ typedef struct {
     uint64_t n_down, n_up;
 } pgasi_bcast_stats_t;
 extern pgasi_bcast_stats_t pgasi_bcast_stats;
+static inline void pgasi_bcast_count(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
 
-/** Sets its handler. */
-void pgasi_bcast_buffer_start(void);
+pgas_status_t pgasi_bcast_ack_start(void);
+void pgasi_bcast_ack_stop(void);
 
-/* ---- for bcast_buffer.c ---- */
+/* ---- run.c ---- */
 
-extern pgasi_tree_t pgasi_bcast_tree;
-
-/** The entry of a broadcast that this rank has begun, NULL if nobody wants to know. */
-pgasi_bcast_entry_t *pgasi_bcast_known(const pgasi_bcast_head_t *h);
-/** The handler runs, or may run, after pgasi_bcast_run has returned. */
-bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h);
-/** Logs the first message that makes no sense. */
-void pgasi_bcast_drop(pgas_thread_t source);
-/** Fills *h for the caller's broadcast. */
-void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
-                       pgas_when_t when);
-/** Whether a broadcast that nobody waits for must be acknowledged all the same: now and then. */
-bool pgasi_bcast_is_turn(void);
-
-/** Whether what arrived makes sense: it names this rank. */
-bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
-void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
-
-/** The checks of the public calls; *o_p gets the options. head_bytes: what else must fit a call. */
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
-                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
-                                pgas_call_opts_t *o_p);
-/** The root begins: takes one of its places, fills number, slot and flags; PGAS_ERR_AGAIN: none is
- *  free, by opts->full. */
-pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
-                               uint32_t token, pgas_full_t full, void *held,
-                               pgasi_bcast_entry_t **entry_p);
-/** Nothing was sent after all. */
-void pgasi_bcast_undo(pgasi_bcast_entry_t *entry);
-/** A rank on the way begins; NULL if nobody wants to know. */
-pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above,
-                                       const pgasi_bcast_plan_t *plan, void *held);
-/** A child has answered, or cannot: counted once. */
-void pgasi_bcast_child_done(pgasi_bcast_entry_t *entry, int rank, pgas_status_t status);
-/** One that is missing at this rank itself is done. entry may be NULL. */
-void pgasi_bcast_part_done(pgasi_bcast_entry_t *entry, pgas_status_t status);
-
-/** Runs the handler here, then what is missing at this rank is done: also much later, on another
- *  thread. done(arg) follows the last run. */
-typedef struct pgasi_bcast_run {
-    void (*done)(void *arg);
-    void *arg;
-    const void *data; /* of broadcast_buffer */
+/** What pgas_broadcast_data returns in the handler, and the block to which it belongs, or NULL. */
+typedef struct {
+    pgasi_bcast_block_t *block;
+    const void *data;
     size_t data_bytes;
 } pgasi_bcast_run_t;
+
+/** Runs the handler here, then reports to the entry: perhaps much later, on another thread. The
+ *  block is released after the last run. */
 void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes,
                      pgasi_bcast_entry_t *entry, const pgasi_bcast_run_t *run);
+/** The handler runs, or may run, after pgasi_bcast_run has returned. */
+bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h);
+void pgasi_bcast_run_start(void);
+
+/* ---- call.c, buffer.c, start.c ---- */
+
+void pgasi_bcast_call_start(void);
+void pgasi_bcast_buffer_start(void);
+pgas_status_t pgasi_bcast_start(void);
+void pgasi_bcast_stop(void);
 
 #endif

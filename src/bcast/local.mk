@@ -1,2 +1,3 @@
-# floor 5: broadcasts over trees
-libpgas_core_la_SOURCES += %D%/bcast.c %D%/bcast.h %D%/bcast_buffer.c %D%/tree.c %D%/tree.h
+# floor 6: broadcasts over trees
+libpgas_core_la_SOURCES += %D%/ack.c %D%/bcast.h %D%/block.c %D%/buffer.c %D%/buffer.h %D%/call.c \
+	%D%/forward.c %D%/plan.c %D%/run.c %D%/start.c %D%/tree.c %D%/tree.h

@@ -28,7 +28,7 @@
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
  *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/start.c,   |
- *  |                  | call/ waited for from it has ended       | locks        | bcast/bcast.c,  |
+ *  |                  | call/ waited for from it has ended       | locks        | bcast/ack.c,    |
  *  |                  |                                          |              | object/lock.c,  |
  *  |                  |                                          |              | array/lock.c    |
  *  | on_block         | boot/wait.c: a wait of this thread       | that thread  | call/task.c     |

@@ -2,8 +2,8 @@
  * travel.
  *
  * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small
- * head that is made here, and copied buffers, which are sent from where they lie. Pulled buffers are
- * offered (offer.c). */
+ * head that is made here, and copied buffers, which are sent without another copy. Pulled buffers
+ * are offered (offer.c). */
 #include "pgas/buffer.h"
 
 #include <stdlib.h>

@@ -2,223 +2,38 @@
  *
  * The message of a call travels down the tree as in bcast.c and tells where the buffer is: already
  * in its place (PUSH), at the rank above (PULL), or, of each rank's piece, at the rank above or in
- * the message itself (EACH). Pieces of a stretch of the row stand in the order of the row, so those
+ * the message itself (EACH). Pieces of a range follow the order of the positions, so those
  * of a child's stretch are a part of them. A rank first has the buffer, then tells its children,
  * then runs its handler, which may write to the buffer. What it cannot do in a handler, because it
  * would wait or take long, a task does, which then sends the message to its own rank. */
+#include "bcast/buffer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checks.h"
-#include "base/param.h"
 #include "boot/boot.h"
-#include "bcast/bcast.h"
-#include "call/handler.h"
-#include "msg/recv_queue.h"
-#include "msg/send_queue.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
+#include "msg/descriptor.h"
+#include "msg/dispatch.h"
 #include "pgas/mem.h"
 #include "pgas/rma.h"
 
 #define IN_HANDLER_MAX ((size_t)1 << 20) /* bytes that a handler transfers itself */
-
-enum {
-    IN_MESSAGE = 1 /* EACH: the pieces stand behind the arguments */
-};
-
-/* What stands before the arguments. */
-typedef struct {
-    pgasi_bcast_head_t h;
-    uint64_t bytes; /* of the buffer; EACH: of all pieces of the stretch, padded to 8 */
-    /* PUSH: the place; PULL: the buffer at the rank above; EACH: sizes of the stretch there */
-    uint64_t at;
-    uint64_t pieces; /* EACH: the pieces there */
-    uint16_t way, flags;
-    uint32_t args_bytes;
-} head_t;
-
-PGASI_STATIC_ASSERT(sizeof(head_t) <= 64 && sizeof(head_t) % 8 == 0, "pgas/broadcast.h says 64");
-
-/* Memory of a broadcast at a rank, freed with the last who needs it. */
-typedef struct {
-    int n;           /* of those */
-    pgas_gptr_t ptr; /* what peers read; PGAS_NULL: they do not */
-    bool ours;       /* from the heap, by us */
-    char *memory;
-    _Alignas(8) char own[];
-} block_t;
-
-static block_t *block_new(size_t bytes, bool for_peers)
-{
-    block_t *b = malloc(sizeof *b + (for_peers ? 0 : bytes));
-    if (!b)
-        return NULL;
-    *b = (block_t){ 1, PGAS_NULL, for_peers, b->own };
-    if (!for_peers || !bytes)
-        return b;
-    if (pgas_alloc_local(bytes, &b->ptr) != PGAS_OK) {
-        free(b);
-        return NULL;
-    }
-    b->memory = pgas_gptr_local(b->ptr, 1);
-    return b;
-}
-
-static block_t *block_of_user(const void *data, pgas_gptr_t ptr)
-{
-    block_t *b = malloc(sizeof *b);
-    if (b)
-        *b = (block_t){ 1, ptr, false, (char *)(uintptr_t)data };
-    return b;
-}
-
-static void block_release(void *arg)
-{
-    block_t *b = arg;
-    if (!b || __atomic_sub_fetch(&b->n, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    if (b->ours)
-        pgas_free_local(b->ptr);
-    free(b);
-}
-
-static block_t *block_keep(block_t *b)
-{
-    if (b)
-        __atomic_add_fetch(&b->n, 1, __ATOMIC_RELAXED);
-    return b;
-}
-
-/* ---- the pieces of a stretch ---- */
-
-static uint64_t padded(uint64_t bytes)
-{
-    return PGASI_ALIGN_UP(bytes, 8);
-}
-
-static uint64_t sum_of(const uint64_t *sizes, uint32_t n)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += padded(sizes[i]);
-    return sum;
-}
-
-static size_t stretch(const pgasi_bcast_head_t *h)
-{
-    return h->high - h->low;
-}
 
 /* What arrived with the message makes sense. */
 static bool sizes_are_sane(const uint64_t *sizes, size_t n, uint64_t bytes)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
-        if (sizes[i] > bytes - sum || padded(sizes[i]) > bytes - sum)
+        if (sizes[i] > bytes - sum || pgasi_bcast_padded(sizes[i]) > bytes - sum)
             return false;
-        sum += padded(sizes[i]);
+        sum += pgasi_bcast_padded(sizes[i]);
     }
     return sum == bytes;
-}
-
-/* ---- telling a child ---- */
-
-/* What a rank has: the buffer, or sizes and pieces of its stretch. */
-typedef struct {
-    const char *data;
-    const uint64_t *sizes; /* EACH; data are the pieces */
-    pgas_gptr_t ptr;       /* of data, for peers */
-    pgas_gptr_t sizes_ptr;
-} have_t;
-
-static pgas_full_t wait_or_queue(void)
-{
-    return pgasi_self.in_handler ? PGASI_FULL_ANSWER : PGAS_FULL_WAIT;
-}
-
-static pgas_status_t send(int rank, const head_t *head, const void *args, const void *sizes,
-                          size_t sizes_bytes, const void *pieces)
-{
-    if (!(head->flags & IN_MESSAGE))
-        return pgasi_sendq_call_pair(rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
-                                     sizeof *head, args, head->args_bytes, wait_or_queue());
-    size_t room = padded(head->args_bytes), bytes = room + sizes_bytes + head->bytes;
-    char *all = calloc(1, bytes + 1);
-    if (!all)
-        return PGAS_ERR_NO_MEMORY;
-    if (head->args_bytes)
-        memcpy(all, args, head->args_bytes);
-    memcpy(all + room, sizes, sizes_bytes);
-    memcpy(all + room + sizes_bytes, pieces, head->bytes);
-    pgas_status_t status = pgasi_sendq_call_pair(rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST_BUFFER,
-                                                 head, sizeof *head, all, bytes, wait_or_queue());
-    free(all);
-    return status;
-}
-
-static bool fits_message(const head_t *head, size_t sizes_bytes)
-{
-    return sizeof *head + padded(head->args_bytes) + sizes_bytes + head->bytes <=
-           pgasi_param.call_max;
-}
-
-static pgas_status_t tell_each(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have,
-                               const void *args)
-{
-    head_t theirs = *mine;
-    uint32_t first = c->low - mine->h.low, n = c->high - c->low;
-    uint64_t before = sum_of(have->sizes, first);
-    theirs.h.low = c->low;
-    theirs.h.high = c->high;
-    theirs.bytes = sum_of(have->sizes + first, n);
-    theirs.at = pgas_gptr_add(have->sizes_ptr, (int64_t)(first * sizeof(uint64_t)));
-    theirs.pieces = pgas_gptr_add(have->ptr, (int64_t)before);
-    theirs.flags = fits_message(&theirs, n * sizeof(uint64_t)) ? IN_MESSAGE : 0;
-    return send(c->rank, &theirs, args, have->sizes + first, n * sizeof(uint64_t),
-                have->data + before);
-}
-
-static pgas_status_t push(const head_t *head, int rank, const char *data)
-{
-    pgas_gptr_t there = pgas_gptr_at(head->at, rank);
-    pgas_status_t status = head->bytes ? pgas_put(there, data, head->bytes) : PGAS_OK;
-    return status == PGAS_OK && head->bytes && !pgas_gptr_local(there, head->bytes)
-               ? pgas_flush(rank)
-               : status;
-}
-
-static pgas_status_t tell(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have,
-                          const void *args)
-{
-    if (mine->way == PGAS_BROADCAST_EACH)
-        return tell_each(mine, c, have, args);
-    head_t theirs = *mine;
-    theirs.h.low = c->low;
-    theirs.h.high = c->high;
-    if (mine->way == PGAS_BROADCAST_PULL)
-        theirs.at = have->ptr;
-    pgas_status_t status =
-        mine->way == PGAS_BROADCAST_PUSH ? push(mine, c->rank, have->data) : PGAS_OK;
-    return status == PGAS_OK ? send(c->rank, &theirs, args, NULL, 0, NULL) : status;
-}
-
-/* Returns the first error, which the entry knows too. */
-static pgas_status_t tell_all(const head_t *mine, const pgasi_bcast_plan_t *plan,
-                              const have_t *have, const void *args, pgasi_bcast_entry_t *entry)
-{
-    pgas_status_t first_error = PGAS_OK;
-    for (int i = 0; i < plan->n; i++) {
-        pgas_status_t status = tell(mine, &plan->child[i], have, args);
-        if (status == PGAS_OK)
-            __atomic_fetch_add(&pgasi_bcast_stats.n_down, 1, __ATOMIC_RELAXED);
-        else
-            pgasi_bcast_child_done(entry, plan->child[i].rank, status);
-        first_error = first_error == PGAS_OK ? status : first_error;
-    }
-    return first_error;
 }
 
 static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry,
@@ -232,26 +47,25 @@ static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry,
 /* ---- running ---- */
 
 /* data: of this rank; block: where it stands, kept until the last run has ended, or NULL. */
-static void run(const head_t *head, const void *args, pgasi_bcast_entry_t *entry, const void *data,
-                size_t bytes, block_t *block)
+static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_bcast_entry_t *entry,
+                const void *data, size_t bytes, pgasi_bcast_block_t *block)
 {
-    pgasi_bcast_run_t r = { block ? block_release : NULL, block_keep(block), bytes ? data : "",
-                            bytes };
+    pgasi_bcast_run_t r = { pgasi_bcast_block_keep(block), bytes ? data : "", bytes };
     pgasi_bcast_run(&head->h, args, head->args_bytes, entry, &r);
 }
 
 /* What this rank has is in its place or held by the entry: runs the handler on it. */
-static void run_self(const head_t *head, const void *args)
+static void run_self(const pgasi_bcast_buffer_head_t *head, const void *args)
 {
     pgasi_bcast_entry_t *entry = pgasi_bcast_known(&head->h);
-    block_t *b = entry && head->way != PGAS_BROADCAST_PUSH ? entry->held : NULL;
+    pgasi_bcast_block_t *b = entry && head->way != PGAS_BROADCAST_PUSH ? entry->held : NULL;
     if (head->way == PGAS_BROADCAST_PUSH) {
         run(head, args, entry, pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1),
             head->bytes, NULL);
     } else if (b && head->way == PGAS_BROADCAST_PULL) {
         run(head, args, entry, b->memory, head->bytes, b);
     } else if (b) {
-        size_t n = stretch(&head->h);
+        size_t n = pgasi_bcast_range(&head->h);
         run(head, args, entry, b->memory + n * sizeof(uint64_t),
             *(const uint64_t *)(const void *)b->memory, b);
     }
@@ -260,16 +74,17 @@ static void run_self(const head_t *head, const void *args)
 /* ---- a rank on the way ---- */
 
 /* What has the buffer at this rank. */
-static have_t have_of(const head_t *head, const block_t *b)
+static pgasi_bcast_data_t have_of(const pgasi_bcast_buffer_head_t *head,
+                                  const pgasi_bcast_block_t *b)
 {
-    have_t have = { NULL, NULL, PGAS_NULL, PGAS_NULL };
+    pgasi_bcast_data_t have = { NULL, NULL, PGAS_NULL, PGAS_NULL };
     if (head->way == PGAS_BROADCAST_PUSH) {
         have.data = pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1);
     } else if (head->way == PGAS_BROADCAST_PULL) {
         have.data = b->memory;
         have.ptr = b->ptr;
     } else {
-        size_t sizes_bytes = stretch(&head->h) * sizeof(uint64_t);
+        size_t sizes_bytes = pgasi_bcast_range(&head->h) * sizeof(uint64_t);
         have.sizes = (const uint64_t *)(const void *)b->memory;
         have.data = b->memory + sizes_bytes;
         have.sizes_ptr = b->ptr;
@@ -279,23 +94,24 @@ static have_t have_of(const head_t *head, const block_t *b)
 }
 
 /* Reads what is at the rank above into a block. */
-static pgas_status_t fetch(const head_t *head, block_t **block_p)
+static pgas_status_t fetch(const pgasi_bcast_buffer_head_t *head, pgasi_bcast_block_t **block_p)
 {
     bool each = head->way == PGAS_BROADCAST_EACH;
-    size_t sizes_bytes = each ? stretch(&head->h) * sizeof(uint64_t) : 0;
-    block_t *b = block_new(sizes_bytes + head->bytes, true);
+    size_t sizes_bytes = each ? pgasi_bcast_range(&head->h) * sizeof(uint64_t) : 0;
+    pgasi_bcast_block_t *b = pgasi_bcast_block_new(sizes_bytes + head->bytes, true);
     if (!b)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = each ? pgas_get(b->memory, head->at, sizes_bytes) : PGAS_OK;
     if (status == PGAS_OK && head->bytes)
         status = pgas_get(b->memory + sizes_bytes, each ? head->pieces : head->at, head->bytes);
     if (status == PGAS_OK && each &&
-        !sizes_are_sane((const uint64_t *)(const void *)b->memory, stretch(&head->h), head->bytes))
+        !sizes_are_sane((const uint64_t *)(const void *)b->memory, pgasi_bcast_range(&head->h),
+                        head->bytes))
         status = PGAS_ERR_INTERNAL;
     if (status == PGAS_OK)
         *block_p = b;
     else
-        block_release(b);
+        pgasi_bcast_block_release(b);
     return status;
 }
 
@@ -305,13 +121,13 @@ static bool is_near(uint64_t ptr, size_t bytes)
 }
 
 /* Whether a handler may do it: loads and stores, and not for long. */
-static bool is_quick(const head_t *head, const pgasi_bcast_plan_t *plan)
+static bool is_quick(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan)
 {
     bool quick = true;
     if (head->way == PGAS_BROADCAST_PULL)
         return !head->bytes || is_near(head->at, head->bytes);
     if (head->way == PGAS_BROADCAST_EACH)
-        return is_near(head->at, stretch(&head->h) * sizeof(uint64_t)) &&
+        return is_near(head->at, pgasi_bcast_range(&head->h) * sizeof(uint64_t)) &&
                (!head->bytes || is_near(head->pieces, head->bytes));
     for (int i = 0; i < plan->n && quick; i++)
         quick = !head->bytes || is_near(pgas_gptr_at(head->at, plan->child[i].rank), head->bytes);
@@ -319,10 +135,10 @@ static bool is_quick(const head_t *head, const pgasi_bcast_plan_t *plan)
 }
 
 /* Has the buffer, tells the children; false if it went wrong. */
-static bool pass_on(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args,
-                    pgasi_bcast_entry_t *entry)
+static bool pass_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
+                    const void *args, pgasi_bcast_entry_t *entry)
 {
-    block_t *b = NULL;
+    pgasi_bcast_block_t *b = NULL;
     if (head->way != PGAS_BROADCAST_PUSH) {
         pgas_status_t status = entry ? fetch(head, &b) : PGAS_ERR_INTERNAL;
         if (status != PGAS_OK) {
@@ -331,13 +147,13 @@ static bool pass_on(const head_t *head, const pgasi_bcast_plan_t *plan, const vo
         }
         entry->held = b;
     }
-    have_t have = have_of(head, b);
-    tell_all(head, plan, &have, args, entry);
+    pgasi_bcast_data_t have = have_of(head, b);
+    pgasi_bcast_buffer_forward(head, plan, &have, args, entry);
     return true;
 }
 
 typedef struct {
-    head_t head;
+    pgasi_bcast_buffer_head_t head;
     pgasi_bcast_plan_t plan;
     pgasi_bcast_entry_t *entry;
     _Alignas(8) char args[];
@@ -348,15 +164,16 @@ static void run_task(void *arg)
     task_t *t = arg;
     if (pass_on(&t->head, &t->plan, t->args, t->entry)) {
         t->head.h.flags |= PGASI_BCAST_SELF;
-        pgas_status_t status = send(pgasi_boot.rank, &t->head, t->args, NULL, 0, NULL);
+        pgas_status_t status =
+            pgasi_bcast_buffer_send(pgasi_boot.rank, &t->head, t->args, NULL, 0, NULL);
         if (status != PGAS_OK)
             pgasi_bcast_part_done(t->entry, status);
     }
     free(t);
 }
 
-static void submit(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args,
-                   pgasi_bcast_entry_t *entry)
+static void submit(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
+                   const void *args, pgasi_bcast_entry_t *entry)
 {
     task_t *t = malloc(sizeof *t + head->args_bytes);
     if (t) {
@@ -373,28 +190,29 @@ static void submit(const head_t *head, const pgasi_bcast_plan_t *plan, const voi
 }
 
 /* EACH, in the message: nothing is read, children get their part of it. */
-static void pass_message_on(const head_t *head, const pgasi_bcast_plan_t *plan, const char *args,
-                            pgasi_bcast_entry_t *entry)
+static void pass_message_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
+                            const char *args, pgasi_bcast_entry_t *entry)
 {
-    const uint64_t *sizes = (const uint64_t *)(const void *)(args + padded(head->args_bytes));
-    size_t n = stretch(&head->h);
-    have_t have = { (const char *)(sizes + n), sizes, PGAS_NULL, PGAS_NULL };
-    tell_all(head, plan, &have, args, entry);
+    const uint64_t *sizes =
+        (const uint64_t *)(const void *)(args + pgasi_bcast_padded(head->args_bytes));
+    size_t n = pgasi_bcast_range(&head->h);
+    pgasi_bcast_data_t have = { (const char *)(sizes + n), sizes, PGAS_NULL, PGAS_NULL };
+    pgasi_bcast_buffer_forward(head, plan, &have, args, entry);
     if (!pgasi_bcast_is_async(&head->h)) {
         run(head, args, entry, have.data, sizes[0], NULL);
         return;
     }
-    block_t *b = block_new(sizes[0], false);
+    pgasi_bcast_block_t *b = pgasi_bcast_block_new(sizes[0], false);
     if (!b) {
         pgasi_bcast_part_done(entry, PGAS_ERR_NO_MEMORY);
         return;
     }
     memcpy(b->memory, have.data, sizes[0]);
     run(head, args, entry, b->memory, sizes[0], b);
-    block_release(b);
+    pgasi_bcast_block_release(b);
 }
 
-static bool is_sane(const head_t *head, const char *args, size_t bytes)
+static bool is_sane(const pgasi_bcast_buffer_head_t *head, const char *args, size_t bytes)
 {
     if (!pgasi_bcast_is_sane(&head->h) || head->way > PGAS_BROADCAST_EACH ||
         head->args_bytes > bytes)
@@ -408,16 +226,18 @@ static bool is_sane(const head_t *head, const char *args, size_t bytes)
         return false;
     if (!head->flags)
         return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BROADCAST_PULL;
-    size_t n = stretch(&head->h), before = padded(head->args_bytes) + n * sizeof(uint64_t);
+    size_t n = pgasi_bcast_range(&head->h),
+           before = pgasi_bcast_padded(head->args_bytes) + n * sizeof(uint64_t);
     return head->bytes <= bytes && before + head->bytes == bytes &&
-           sizes_are_sane((const uint64_t *)(const void *)(args + padded(head->args_bytes)), n,
-                          head->bytes);
+           sizes_are_sane((const uint64_t *)(const void *)(args +
+                                                           pgasi_bcast_padded(head->args_bytes)),
+                          n, head->bytes);
 }
 
 static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    head_t head;
+    pgasi_bcast_buffer_head_t head;
     pgasi_bcast_plan_t plan;
     const char *rest = (const char *)args + sizeof head;
     if (bytes >= sizeof head)
@@ -433,8 +253,8 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
         return;
     }
     pgasi_bcast_plan(&head.h, &plan);
-    pgasi_bcast_entry_t *entry = pgasi_bcast_enter(&head.h, pgas_thread_rank(source), &plan, NULL);
-    if (head.flags & IN_MESSAGE)
+    pgasi_bcast_entry_t *entry = pgasi_bcast_enter(&head.h, pgas_thread_rank(source), &plan);
+    if (head.flags & PGASI_BCAST_IN_MESSAGE)
         pass_message_on(&head, &plan, rest, entry);
     else if (!is_quick(&head, &plan))
         submit(&head, &plan, rest, entry);
@@ -445,7 +265,7 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
 /* ---- the root ---- */
 
 /* The caller's pieces, by rank, into a block, by place. */
-static block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
+static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
     uint64_t sum = 0, *at = malloc(n * sizeof *at), from = 0;
@@ -453,18 +273,18 @@ static block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
         uint64_t bytes = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
         at[r] = from;
         from += bytes;
-        sum += padded(bytes);
+        sum += pgasi_bcast_padded(bytes);
     }
-    block_t *b = at ? block_new(n * sizeof(uint64_t) + sum, true) : NULL;
+    pgasi_bcast_block_t *b = at ? pgasi_bcast_block_new(n * sizeof(uint64_t) + sum, true) : NULL;
     if (b) {
         uint64_t *sizes = (uint64_t *)(void *)b->memory;
         char *to = b->memory + n * sizeof *sizes;
         for (size_t place = 0; place < n; place++) {
-            int r = pgasi_tree_rank(&pgasi_bcast_tree, pgasi_boot.rank, (uint32_t)place);
+            int r = pgasi_bcast_rank_at((uint32_t)place);
             sizes[place] = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
             if (sizes[place])
                 memcpy(to, (const char *)buffer->data + at[r], sizes[place]);
-            to += padded(sizes[place]);
+            to += pgasi_bcast_padded(sizes[place]);
         }
     }
     free(at);
@@ -473,12 +293,13 @@ static block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
 }
 
 /* What children read: the caller's memory if it can stay and they can reach it, else a copy. */
-static block_t *source_block(const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o)
+static pgasi_bcast_block_t *source_block(const pgas_broadcast_buffer_t *buffer,
+                                         const pgas_call_opts_t *o)
 {
     pgas_gptr_t ptr = o->sync && o->when != PGAS_LOCAL ? pgas_gptr_of(buffer->data) : PGAS_NULL;
     if (ptr)
-        return block_of_user(buffer->data, ptr);
-    block_t *b = block_new(buffer->bytes, true);
+        return pgasi_bcast_block_of_user(buffer->data, ptr);
+    pgasi_bcast_block_t *b = pgasi_bcast_block_new(buffer->bytes, true);
     if (b && buffer->bytes)
         memcpy(b->memory, buffer->data, buffer->bytes);
     return b;
@@ -499,8 +320,8 @@ static pgas_status_t check_buffer(const pgas_broadcast_buffer_t *buffer)
 }
 
 /* Fills in what the way of travelling needs; *block_p NULL: nothing to hold. */
-static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer,
-                             const pgas_call_opts_t *o, block_t **block_p)
+static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_broadcast_buffer_t *buffer,
+                             const pgas_call_opts_t *o, pgasi_bcast_block_t **block_p)
 {
     head->way = (uint16_t)buffer->way;
     head->bytes = buffer->bytes;
@@ -518,12 +339,13 @@ static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer
 }
 
 /* token: of the counter that wants to know, or 0. */
-static pgas_status_t start(head_t *head, const void *args, const pgas_broadcast_buffer_t *buffer,
-                           const pgas_call_opts_t *o, uint32_t token)
+static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
+                           const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
+                           uint32_t token)
 {
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
-    block_t *b;
+    pgasi_bcast_block_t *b;
     pgas_status_t status = prepare(head, buffer, o, &b);
     if (status != PGAS_OK)
         return status;
@@ -531,18 +353,20 @@ static pgas_status_t start(head_t *head, const void *args, const pgas_broadcast_
     if (token || b || pgasi_bcast_is_turn())
         status = pgasi_bcast_root(&head->h, &plan, token, o->full, b, &entry);
     if (status != PGAS_OK) {
-        block_release(b);
+        pgasi_bcast_block_release(b);
         return status;
     }
-    have_t have = have_of(head, b);
-    pgas_status_t told = tell_all(head, &plan, &have, args, entry);
+    pgasi_bcast_data_t have = have_of(head, b);
+    pgas_status_t sent = pgasi_bcast_buffer_forward(head, &plan, &have, args, entry);
     head->h.flags |= PGASI_BCAST_SELF;
     if (b && !b->ours) /* the caller's memory, which our own handler reads as well */
         head->h.flags &= (uint8_t)~PGASI_BCAST_REMOTE;
-    status = send(pgasi_boot.rank, head, args, NULL, 0, NULL);
+    status = pgasi_bcast_buffer_send(pgasi_boot.rank, head, args, NULL, 0, NULL);
     if (status != PGAS_OK)
         pgasi_bcast_part_done(entry, status);
-    return token ? PGAS_OK : told != PGAS_OK ? told : status;
+    if (token)
+        return PGAS_OK;
+    return sent != PGAS_OK ? sent : status;
 }
 
 pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *args, size_t bytes,
@@ -560,7 +384,7 @@ pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *arg
         status = pgasi_sync_issue_own(&c, o.sync, handler, o.when);
     if (status != PGAS_OK)
         return status;
-    head_t head;
+    pgasi_bcast_buffer_head_t head;
     memset(&head, 0, sizeof head);
     pgasi_bcast_begin(&head.h, handler, scope, o.when);
     head.args_bytes = (uint32_t)bytes;
@@ -570,6 +394,5 @@ pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *arg
 
 void pgasi_bcast_buffer_start(void)
 {
-    pgasi_bcast_release = block_release;
     pgasi_handler_set_internal(PGASI_DESC_BCAST_BUFFER, on_buffer);
 }

@@ -1,0 +1,112 @@
+/* Heads of broadcasts: made, checked, and turned into a plan to which ranks this one sends. See
+ * bcast.h and tree.h. */
+#include "base/checks.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "bcast/bcast.h"
+#include "boot/boot.h"
+#include "call/handler.h"
+#include "call/notify.h"
+#include "mem/thread.h"
+#include "msg/dispatch.h"
+#include "msg/send_queue.h"
+
+#define UNSYNCED 8 /* of so many broadcasts that nobody waits for one is acknowledged */
+
+PGASI_STATIC_ASSERT(sizeof(pgasi_bcast_head_t) == 24, "args of a broadcast are aligned to 8");
+
+static pgasi_tree_t tree;
+
+/* ---- the root ---- */
+
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
+                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
+                                pgas_call_opts_t *o_p)
+{
+    pgas_status_t status = pgasi_call_check(pgasi_boot.rank, handler, args, bytes);
+    if (status == PGAS_OK)
+        status = (unsigned)scope > PGAS_SCOPE_THREADS ? PGAS_ERR_INVALID
+                                                      : pgasi_call_read_opts(opts, o_p);
+    if (status != PGAS_OK)
+        return status;
+    return head_bytes && bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
+                       pgas_when_t when)
+{
+    *h = (pgasi_bcast_head_t){ .source = pgas_thread_self(),
+                               .high = (uint32_t)pgasi_boot.n_ranks,
+                               .handler = handler };
+    h->flags = (uint8_t)((when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
+                         (scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREADS : 0));
+}
+
+bool pgasi_bcast_is_turn(void)
+{
+    static __thread uint32_t n_unsynced;
+    return ++n_unsynced % UNSYNCED == 0;
+}
+
+int pgasi_bcast_rank_at(uint32_t position)
+{
+    return pgasi_tree_rank(&tree, pgasi_boot.rank, position);
+}
+
+/* ---- all ranks ---- */
+
+bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h)
+{
+    int root = pgas_thread_rank(h->source);
+    return root < pgasi_boot.n_ranks && h->low < h->high &&
+           h->high <= (uint32_t)pgasi_boot.n_ranks && h->slot < PGAS_BROADCASTS_MAX &&
+           pgasi_tree_rank(&tree, root, h->low) == pgasi_boot.rank;
+}
+
+__attribute__((cold)) void pgasi_bcast_drop(pgas_thread_t source)
+{
+    if (pgasi_first_dropped())
+        PGASI_ERROR("call", "malformed broadcast from rank %d: dropped", pgas_thread_rank(source));
+}
+
+static __attribute__((cold)) void pass_over(pgasi_bcast_plan_t *plan, int rank)
+{
+    if (!plan->error)
+        plan->error = pgasi_error_pack(PGAS_ERR_PEER, rank, plan->handler);
+}
+
+/* A dead child is passed over: its children become ours. */
+static void add_children(int root, uint32_t low, uint32_t high, pgasi_bcast_plan_t *plan)
+{
+    while (high - low > 1) {
+        uint32_t cut = pgasi_tree_cut(&tree, root, low, high);
+        int rank = pgasi_tree_rank(&tree, root, cut);
+        if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank))) {
+            pass_over(plan, rank);
+            add_children(root, cut, high, plan);
+        } else if (plan->n < PGASI_BCAST_CHILDREN_MAX) {
+            plan->child[plan->n++] = (pgasi_bcast_child_t){ rank, cut, high };
+        } else {
+            pass_over(plan, rank); /* far too many dead */
+        }
+        high = cut;
+    }
+}
+
+void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan)
+{
+    plan->n = 0;
+    plan->error = 0;
+    plan->handler = h->handler;
+    add_children(pgas_thread_rank(h->source), h->low, h->high, plan);
+}
+
+pgas_status_t pgasi_bcast_plan_start(void)
+{
+    return pgasi_tree_init(&tree, pgasi_boot.n_ranks, pgasi_boot.node_of, pgasi_boot.n_nodes);
+}
+
+void pgasi_bcast_plan_stop(void)
+{
+    pgasi_tree_fini(&tree);
+}
