@@ -34,7 +34,7 @@ function check_ours() {
     } else if (top != "t" && (other != "" || header == "config.h"))
         blame("only public headers here")
     if (top != "t" && header ~ /^(t\/|tap\.h|spmd\.h)/) blame("test headers are for tests")
-    if (top != "include" && header ~ /^pgas\/detail\//) blame("pgas/detail is for public headers")
+    if (top != "include" && top != "src" && header ~ /^pgas\/detail\//) blame("pgas/detail is for public headers")
 }
 
 /^([ \t]|\/\*[^*]*\*\/)*#([ \t]|\/\*[^*]*\*\/)*include([ \t]|\/\*[^*]*\*\/)*["<]/ {

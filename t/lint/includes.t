@@ -50,8 +50,8 @@ caught verbs_backend/queue/x.c '#include "verbs_backend/transport/inside.h"'
 caught verbs_backend/wqe.c '#include "verbs_backend/snic/snic.h"'
 caught verbs_backend/queue/x.c '#include "transport/transport.h"'
 caught verbs_backend/transport/x.c '#include <infiniband/verbs.h>'
-
 caught examples/x.c '#include "pgas/detail/call.h"'
+
 allowed src/call/x.c '#include "base/log.h"'
 allowed src/boot/x.c '#include <mpi.h>'
 allowed ucx_backend/x.c '#include "transport/transport.h"'
