@@ -1,5 +1,4 @@
-/* What of the work queue bytes is not a store or two: entries that wrap, and decoders that trust
- * nothing. */
+/* Work queue bytes: copies of entries that wrap, and decoders that do not trust their input. */
 #include "verbs_backend/wqe.h"
 
 #include "base/checks.h"
@@ -34,7 +33,7 @@ void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at,
         memcpy((char *)to + first, ring, bytes - first);
 }
 
-/* A segment never wraps: rings are multiples of blocks, blocks of segments. */
+/* A segment never wraps, because rings are multiples of blocks, and blocks of segments. */
 static const unsigned char *segment(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                                     unsigned k)
 {
@@ -42,7 +41,7 @@ static const unsigned char *segment(const unsigned char *ring, size_t ring_bytes
            (((size_t)block * PGASI_WQE_BB + (size_t)k * PGASI_WQE_SEGMENT) & (ring_bytes - 1));
 }
 
-/* What follows the fixed part: inline data alone, or data pointers. */
+/* Decodes what follows the fixed part: inline data alone, or data pointers. */
 static bool decode_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                            pgasi_wqe_t *wqe, unsigned at)
 {

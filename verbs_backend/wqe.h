@@ -1,16 +1,17 @@
-/** Bytes of mlx5 work queues: encoders and decoders, pure, for the queues that we write ourselves
- *  and for the engine that reads them.
+/** Bytes of mlx5 work queues: encoders and decoders without side effects. Queues that the library
+ *  writes itself use them, and so does the engine that reads such queues.
  *
- *  A work queue entry is a run of 16-byte segments: control, then by opcode remote address, atomic
- *  operands, WAIT or ENABLE, data pointers or inline data. A send queue is a ring of 64-byte blocks
- *  (BB), its length a power of two; an entry begins on a block, takes ceil(segments / 4) of them
- *  and may wrap. Everything in it is big-endian; positions are counted in blocks, 16 bits on the
- *  wire, without regard to the ring's length. Receive entries are lists of data pointers.
- *  Completions are 64 bytes, the last one the owner's. The layout is that of rdma-core's mlx5dv.h
- *  where it has one; WAIT, SEND_EN and RECV_EN are DPDK's and DOCA's.
+ *  A work queue entry is a run of 16-byte segments. A control segment is followed, depending on the
+ *  opcode, by a remote address, atomic operands, WAIT or ENABLE, and by data pointers or inline
+ *  data. A send queue is a ring of 64-byte blocks (BB); its length is a power of two. An entry
+ *  begins on a block, takes ceil(segments / 4) blocks and may wrap. All fields are big-endian.
+ *  Positions count blocks, with 16 bits in the entry, independent of the ring's length. Receive
+ *  entries are lists of data pointers. A completion has 64 bytes; the last byte says which side
+ *  owns it. The layout is that of rdma-core's mlx5dv.h where it has one. WAIT, SEND_EN and RECV_EN
+ *  are those of DPDK and DOCA.
  *
- *  Nothing here looks outside of what it is given; decoders say whether what they saw makes
- *  sense. */
+ *  No function accesses memory outside of its arguments. Decoders report whether their input is
+ *  valid. */
 #ifndef PGASI_VERBS_WQE_H
 #define PGASI_VERBS_WQE_H
 
@@ -23,7 +24,7 @@
 #define PGASI_WQE_BB           64
 #define PGASI_WQE_SEGMENT      16
 #define PGASI_WQE_SEGMENTS_MAX 63u    /* 6 bits */
-#define PGASI_WQE_LKEY_END     0x100u /* ends a receive list; never the key of memory */
+#define PGASI_WQE_LKEY_END     0x100u /* ends a receive list; no memory ever has this key */
 #define PGASI_WQE_INLINE       0x80000000u
 
 typedef enum {
@@ -42,7 +43,7 @@ typedef enum {
 
 /* the eleventh byte of the control segment */
 #define PGASI_WQE_SOLICITED 0x02u
-/* of two bits: 0 completion on error only, 1 on the first error, 2 always */
+/* two bits: 0 completion on error only, 1 on the first error, 2 always */
 #define PGASI_WQE_SIGNAL      0x08u
 #define PGASI_WQE_SIGNAL_MASK 0x0cu
 #define PGASI_WQE_FENCE_MASK  0xe0u
@@ -77,10 +78,10 @@ typedef struct {
 
 typedef struct {
     uint64_t reserved;
-    /* WAIT: the completion waited for, from 0, 24 bits; SEND_EN: blocks, RECV_EN: entries,
-     * exclusive, 16 bits */
+    /* WAIT: the awaited completion, from 0, 24 bits. SEND_EN: blocks, RECV_EN: entries, exclusive,
+     * 16 bits */
     uint32_t index;
-    uint32_t number; /* of the completion queue, or of the queue pair */
+    uint32_t number; /* number of the completion queue, or of the queue pair */
 } pgasi_wqe_enable_t;
 
 typedef struct {
@@ -154,7 +155,7 @@ static inline void pgasi_wqe_set_atomic(pgasi_wqe_atomic_t *atomic, uint64_t swa
     atomic->compare = htobe64(compare);
 }
 
-/** bytes up to 2 GiB; not 0 (leave such a segment out). */
+/** bytes is up to 2 GiB and not 0; leave out a segment of 0 bytes. */
 static inline void pgasi_wqe_set_data(pgasi_wqe_data_t *data, uint64_t addr, uint32_t bytes,
                                       uint32_t lkey)
 {
@@ -182,8 +183,8 @@ static inline unsigned pgasi_wqe_blocks(unsigned segments)
     return (segments + 3) / 4;
 }
 
-/** Copy into or out of a ring of blocks, from a byte position on, around its end. @param ring_bytes
- *  a power of two */
+/** Copies into or out of a ring of blocks, from a byte position on, around its end. @param
+ *  ring_bytes  a power of two */
 void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from,
                        size_t bytes);
 void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to,
@@ -191,9 +192,9 @@ void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at,
 
 /* ---- reading ---- */
 
-/** An entry of a send queue, in the host's order. */
+/** An entry of a send queue, in the host's byte order. */
 typedef struct {
-    uint8_t op; /* pgasi_wqe_op_t; other values mean an entry that is not known */
+    uint8_t op; /* pgasi_wqe_op_t; other values: an unknown entry */
     uint8_t opmod;
     uint8_t flags;
     uint8_t segments;
@@ -204,23 +205,23 @@ typedef struct {
     uint64_t operand, compare;
     uint32_t index, number; /* WAIT, SEND_EN, RECV_EN */
     bool is_inline;
-    /* they begin inline_at bytes behind the entry's start, around the ring's end */
+    /* they begin inline_at bytes behind the start of the entry, and may wrap */
     uint32_t inline_bytes;
     uint32_t inline_at;
-    /* data segments, the first data_at segments behind the entry's start */
+    /* data segments; the first one is data_at segments behind the start of the entry */
     unsigned n_data;
     unsigned data_at;
 } pgasi_wqe_t;
 
-/** Read the entry that begins with a block. The data segments stay where they are: pgasi_wqe_data
+/** Decodes the entry that begins at a block. The data segments stay in the ring: pgasi_wqe_data
  *  reads one.
- *  @param ring_bytes a power of two, at least a block
- *  @return false if its length makes no sense for its opcode, or if it is longer than the ring; op,
- *          flags, segments are valid all the same (segments 0: not even its length is). */
+ *  @param ring_bytes  a power of two, at least a block
+ *  @return false: the length is invalid for the opcode, or longer than the ring. op, flags and
+ *           segments are valid even then (segments 0: the length itself is invalid). */
 bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                       pgasi_wqe_t *wqe_p);
 
-/** The k-th data segment of an entry that was decoded. bytes is up to 2^31. */
+/** The k-th data segment of a decoded entry. bytes is up to 2^31. */
 typedef struct {
     uint64_t addr;
     uint32_t bytes;
@@ -229,7 +230,7 @@ typedef struct {
 pgasi_wqe_span_t pgasi_wqe_data(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                                 const pgasi_wqe_t *wqe, unsigned k);
 
-/** Read one data segment from where it lies. */
+/** Reads one data segment. */
 static inline pgasi_wqe_span_t pgasi_wqe_read_data(const void *at)
 {
     pgasi_wqe_data_t data;
@@ -240,7 +241,7 @@ static inline pgasi_wqe_span_t pgasi_wqe_read_data(const void *at)
     return span;
 }
 
-/** A completion in the host's order. */
+/** A completion, in the host's byte order. */
 typedef struct {
     uint8_t op; /* pgasi_cqe_op_t */
     uint8_t wqe_op;
@@ -250,15 +251,15 @@ typedef struct {
     uint32_t qpn, srqn, bytes, imm;
 } pgasi_cqe_fields_t;
 
-/** Write all of a completion but its last byte's effect: the caller stores op_own last, with
- *  release order, through pgasi_cqe_own. */
+/** Writes all of a completion but its last byte: the caller stores op_own last, with release order,
+ *  by pgasi_cqe_own. */
 void pgasi_cqe_encode(pgasi_cqe_t *cqe, const pgasi_cqe_fields_t *fields);
 static inline uint8_t pgasi_cqe_own(const pgasi_cqe_fields_t *fields, bool owner)
 {
     return (uint8_t)(fields->op << 4 | (fields->solicited ? 2 : 0) | (owner ? 1 : 0));
 }
 
-/** Whether the entry at position ci of a ring of n_entries holds the completion of this lap;
+/** Whether the entry at position ci of a ring of n_entries holds the completion of this phase;
  *  acquire order. */
 static inline bool pgasi_cqe_is_there(const pgasi_cqe_t *cqe, uint32_t ci, uint32_t n_entries)
 {
@@ -266,7 +267,7 @@ static inline bool pgasi_cqe_is_there(const pgasi_cqe_t *cqe, uint32_t ci, uint3
     return own >> 4 != PGASI_CQE_INVALID && (own & 1) == ((ci & n_entries) != 0);
 }
 
-/** @return false if its opcode is none that we know. */
+/** @return false: the opcode is unknown */
 bool pgasi_cqe_decode(const pgasi_cqe_t *cqe, pgasi_cqe_fields_t *fields_p);
 
 #endif

@@ -1,9 +1,9 @@
-/* The adversary's memory: what entries were at the doorbell (PREFETCH), and what has been decided
- * and is still to be seen (DELAY).
+/* The adversary keeps copies of entries as they were at the doorbell (PREFETCH), and late events:
+ * effects that have been decided and are not visible yet (DELAY).
  *
- *  Late events stand in a list in the order in which they were made. Each belongs to a stream;
- *  those of a stream come in order, those of different streams in any, as the device's random
- *  numbers say. The lock of who runs the device guards all of it. */
+ * Late events are in a list, in the order in which they were made. Each belongs to a stream. Events
+ * of one stream happen in order; events of different streams happen in a random order. The lock of
+ * the thread that runs the device guards all of it. */
 #include "verbs_backend/snic/inside.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "base/rng.h"
 
 #define LATE_MAX      512
-#define LATE_OF_ENTRY 4 /* events that one may add */
+#define LATE_OF_ENTRY 4 /* events that one entry may add */
 
-/** All of a device, oldest first. */
+/** All late events of a device, oldest first. */
 typedef struct snic_late_list {
     snic_late_t *events[LATE_MAX];
     unsigned n;
@@ -26,8 +26,8 @@ uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below)
 
 /* ---- PREFETCH ---- */
 
-/** A copy of a send queue. Who runs it for its owner is not told when it is closed, and finds
- *  another in its place. */
+/** A copy of a send queue. The process that runs it is not told when the owner closes the queue, so
+ *  it may find another queue in the same place. */
 typedef struct snic_shadow {
     uint32_t qpn;
     size_t bytes;
@@ -130,7 +130,7 @@ bool pgasi_snic_late_one(snic_view_t *view)
     if (pgasi_snic_late_left(view) == 0)
         return false;
     unsigned i = (unsigned)pgasi_snic_random(view, view->late->n);
-    while (!is_first(view->late, i)) /* the oldest is */
+    while (!is_first(view->late, i)) /* the oldest of a stream is */
         i--;
     perform(view, i);
     return true;
@@ -166,7 +166,7 @@ void pgasi_snic_forget(snic_view_t *view, uint32_t qpn)
         while ((event = pgasi_snic_late_take(view, qpn, (snic_stream_t)stream)) != NULL)
             free(event);
     }
-    /* what others' WAITs shall see comes now */
+    /* what WAITs of other devices do not see yet becomes visible now */
     for (unsigned i = 0; i < pgasi_snic_late_left(view);)
         if (view->late->events[i]->qpn == qpn)
             perform(view, i);

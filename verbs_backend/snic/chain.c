@@ -4,7 +4,7 @@
 snic_outcome_t pgasi_snic_wait_entry(snic_job_t *job)
 {
     snic_cq_t *cq = snic_cq(job->view, job->wqe.number);
-    if (!cq || job->wqe.opmod != 0) /* others wait for data, or for a time */
+    if (!cq || job->wqe.opmod != 0) /* other modes wait for data, or for a time */
         return snic_fail(job, PGASI_CQE_LOCAL_QP_OP);
     for (int looks = 0; looks < 2; looks++) {
         uint64_t count = __atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);

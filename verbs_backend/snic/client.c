@@ -1,6 +1,6 @@
-/* Clients of the software NIC's process: a client finds the process of its node, user and name, or
- * starts it, passes its device memory along, and gets the wakeup page, which it verifies. It waits
- * for an answer with a limit. */
+/* Clients of the software NIC's process. A client finds the process of its node, user and name, or
+ * starts it. It passes its device memory and receives the wakeup page, which it verifies. It waits
+ * for an answer for a limited time. */
 #include "verbs_backend/snic/process.h"
 
 #include <dlfcn.h>
@@ -20,15 +20,15 @@
 #include "base/log.h"
 #include "base/param.h"
 
-#define START_MS      5000 /* that a new process has to answer */
+#define START_MS      5000 /* for a new process to answer */
 #define START_STEP_MS 5
-#define JOINS         3 /* a process that is about to end may still be found */
+#define JOINS         3 /* because a process that is about to end may be found */
 #define CHECK_NS      UINT64_C(10000000)
-#define CONNECT_MS    5000 /* a client's patience: the process is stopped, or very busy */
+#define CONNECT_MS    5000 /* the process may be stopped, or very busy */
 
 int pgasi_snic_answer_ms = 10000;
 
-static char anchor; /* lies in the library's file, or in the program's */
+static char anchor; /* its address is in the library's file, or in the program's */
 
 static bool spawn(const char *program, const char *name)
 {
@@ -45,7 +45,7 @@ static bool spawn(const char *program, const char *name)
     }
     if (posix_spawnp(&pid, program, NULL, NULL, arguments, environment) != 0)
         return false;
-    /* it leaves a child behind and ends at once */
+    /* the program leaves a child behind and ends at once */
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -62,7 +62,7 @@ static bool is_trusted(const char *program, const char *beside)
            (stat(beside, &known) == 0 && found.st_uid == known.st_uid);
 }
 
-/* Starts pgas_snic from a folder beside the library, as installed or as built, or from PATH. */
+/* Starts pgas_snic from a folder beside the library, installed or built, or from PATH. */
 static bool start_process(const char *name)
 {
     static const char *const places[] = { "../bin", "../tools", "../../tools", "." };
@@ -122,7 +122,8 @@ static pgas_status_t not_reached(const char *name, int error)
     return PGAS_ERR_IO;
 }
 
-/* Stays mapped while the program runs: views of peers, which end in any order, ring it. */
+/* The page stays mapped while the program runs, because views of peers ring it, and they end in any
+ * order. */
 static struct snic_wakeup *map_wakeup(int fd)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -152,13 +153,17 @@ static struct snic_wakeup *map_wakeup(int fd)
     return found;
 }
 
-/* Asks something. @return whether it has answered; AGAIN if it ended instead, TIMEOUT, IO what came
- * makes no sense */
+/* Sends a question and waits for the answer.
+ * @return PGAS_OK
+ * PGAS_ERR_AGAIN: the process has ended instead
+ * PGAS_ERR_TIMEOUT
+ * PGAS_ERR_LIMIT: no descriptor is left for the passed one
+ * PGAS_ERR_IO: the answer is invalid */
 static pgas_status_t ask(int socket, const snic_question_t *question, int fd,
                          snic_answer_t *answer_p, int *fd_p)
 {
     *fd_p = -1;
-    /* it may have answered already, that it has no room */
+    /* the process may have answered already that it has no room */
     if (!pgasi_snic_send_message(socket, question, sizeof *question, fd))
         poll(NULL, 0, 0);
     ssize_t n =
@@ -195,7 +200,7 @@ static pgas_status_t refused(const char *name, const snic_answer_t *answer)
     return PGAS_ERR_LIMIT;
 }
 
-/* @return PGAS_OK, the wakeup page is mapped; AGAIN: it has ended meanwhile */
+/* @return PGAS_OK: the wakeup page is mapped; PGAS_ERR_AGAIN: the process has ended meanwhile */
 static pgas_status_t join_process(pgasi_snic_t *snic, const char *name)
 {
     const snic_question_t question = { .magic = SNIC_MESSAGE_MAGIC,
@@ -282,7 +287,7 @@ bool pgasi_snic_process_gone(pgasi_snic_t *snic)
     if (now_ns - __atomic_load_n(&snic->process_checked_ns, __ATOMIC_RELAXED) < CHECK_NS)
         return false;
     __atomic_store_n(&snic->process_checked_ns, now_ns, __ATOMIC_RELAXED);
-    /* it never says anything but that it ends */
+    /* the process sends nothing; only its end makes the socket readable */
     struct pollfd socket = { .fd = snic->process_socket, .events = POLLIN };
     if (poll(&socket, 1, 0) != 1)
         return false;

@@ -1,4 +1,4 @@
-/* Completions: written into completion queues of any device, with events for their owners. */
+/* Writes completions into completion queues of any device, and events for their owners. */
 #include "verbs_backend/snic/engine.h"
 
 #include <unistd.h>
@@ -11,12 +11,13 @@ static void give_event(snic_view_t *view, uint32_t cqn)
     if (!view->own) {
         pgasi_snic_view_event(view, snic_load(cq->event_fd), snic_load(cq->event_serial));
     } else if (own >= 0) {
-        ssize_t n = write(own, &byte, 1); /* we hold the pipe's other end too, so no signal comes */
-        (void)n;                          /* a full pipe is readable all the same */
+        /* this process holds the reading end too, so no signal is raised */
+        ssize_t n = write(own, &byte, 1);
+        (void)n; /* a full pipe is readable, too */
     }
 }
 
-/** A completion queue: its memory, by what was loaded once. */
+/** The memory of a completion queue, by words that were loaded once. */
 typedef struct {
     snic_cq_t *cq;
     pgasi_cqe_t *ring;
@@ -24,7 +25,7 @@ typedef struct {
     uint32_t n;
 } cq_memory_t;
 
-/* @return false: there is none, or its words are invalid */
+/* @return false: there is no such queue, or its words are invalid */
 static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p)
 {
     snic_cq_t *cq = snic_cq(view, cqn);
@@ -60,7 +61,7 @@ bool pgasi_snic_push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fie
     pgasi_cqe_encode(cqe, fields);
     __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
     uint64_t hidden = (count >> 32) + behind;
-    /* before we look for waits */
+    /* stored before n_waits is read */
     __atomic_store_n(&cq->count, hidden << 32 | (uint32_t)(pi + 1), __ATOMIC_SEQ_CST);
     bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
     uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_SEQ_CST);
@@ -83,10 +84,11 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
     snic_view_t *view = snic->view;
     cq_memory_t memory;
     if (!find_cq(view, cqn, &memory))
-        return true; /* no further completions come */
+        return true; /* no further completions arrive */
     snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
-    __atomic_store_n(&cq->armed, solicited ? 2 : 1, __ATOMIC_SEQ_CST); /* before we look */
+    /* stored before the ring is read */
+    __atomic_store_n(&cq->armed, solicited ? 2 : 1, __ATOMIC_SEQ_CST);
     uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu,
              pi = (uint32_t)__atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
     bool there = false;

@@ -1,5 +1,5 @@
-/* Descriptors of other processes, opened through /proc/PID/fd and verified: memory of keys, and the
- * event pipes of completion queues. */
+/* Opens descriptors of other processes through /proc/PID/fd and verifies them: memory of keys, and
+ * the event pipes of completion queues. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* When descriptors have run out, this one is given up for a moment, so that a sleeping peer can
- * still be woken and its memory mapped. */
+ * still be woken and its memory be mapped. */
 static struct {
     pthread_mutex_t lock;
     int n_users; /* devices of this process */
@@ -100,8 +100,8 @@ void pgasi_snic_close_theirs(int fd, bool spared)
     }
 }
 
-/* A pipe can be opened again by its descriptor; for reading too, so that writing to it raises no
- * signal when its owner has closed it. */
+/* A pipe can be opened again through its descriptor. It is opened for reading too, so that a write
+ * raises no signal after its owner has closed it. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
 {
     static const char byte = 1;
@@ -121,7 +121,7 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
         view->events[i].ours = pgasi_snic_open_theirs(view, fd, O_RDWR, S_IFIFO, 0, &spared);
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
-    /* a full pipe is readable all the same; what cannot be opened is a dead process's */
+    /* A full pipe is readable, too. A pipe that cannot be opened belongs to a dead process. */
     (void)written;
     if (spared) {
         pgasi_snic_close_theirs(view->events[i].ours, true);

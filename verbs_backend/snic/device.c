@@ -1,8 +1,5 @@
-/* Devices of the software NIC and what is in them: made, changed and ended by their owner under
- * its lock. A peer's device memory is mapped through /proc/PID/fd, which needs no more than the same user;
- * its memory likewise where it comes from a memfd. What was opened so is verified as a descriptor
- * that was passed is (open_verified): peers give their addresses to each other in ways that we do
- * not see, so nothing can be passed along. The process that executes gets device memories by its socket. */
+/* Devices of the software NIC: opened and closed by their owner, with the arena for rings and the
+ * table of registered memory. The owner changes them under the lock of the device. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -199,7 +196,7 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
                              .bytes = bytes,
                              .base = (char *)(uintptr_t)addr };
         __atomic_store_n(&snic->view->mrs[i], map, __ATOMIC_RELEASE);
-        /* old ones are still looked up here */
+        /* the key is stored last, because peers may look up old keys here */
         __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&snic->lock);
@@ -208,7 +205,7 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
     return key;
 }
 
-/* The same for other processes' devices: they hold the lock of our queue pair while they reach our
+/* Waits for devices of other processes: they hold the lock of our queue pair while they access our
  * memory through it. */
 static void wait_for_peers(pgasi_snic_t *snic)
 {

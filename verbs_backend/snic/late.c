@@ -1,10 +1,11 @@
-/* What the adversary delays (DELAY): results and completions, and what happens when they arrive. */
+/* The adversary delays results and completions (DELAY): which ones, and what happens when they
+ * arrive. */
 #include "verbs_backend/snic/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* of a result that is kept; larger ones are read when they come */
+/* of a result that is kept; a larger one is read when it arrives */
 #define LATE_BYTES_MAX (1u << 20)
 
 bool pgasi_snic_delay_completion(const snic_job_t *job, snic_stream_t stream,
@@ -107,7 +108,7 @@ static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late
     return good ? PGASI_CQE_OK : PGASI_CQE_REMOTE_ACCESS;
 }
 
-/* Entries behind were carried out already; to their owner they are flushed. */
+/* Entries behind it have been executed already. Their owner sees them as flushed. */
 static void result_fails(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event,
                          uint32_t syndrome)
 {
@@ -146,7 +147,7 @@ static void completion_arrives(snic_view_t *view, snic_qp_t *qp, const snic_late
     bool recv = event->stream == SNIC_STREAM_RECV;
     snic_qp_t *peer = recv ? snic_qp(event->peer, event->peer_qpn) : NULL;
     if (recv && !peer)
-        return; /* closed meanwhile, and its completion queue perhaps too */
+        return; /* the queue pair was closed meanwhile, perhaps with its completion queue */
     snic_late_t seen = *event;
     seen.kind = SNIC_LATE_SEEN;
     seen.stream = SNIC_STREAM_SEEN;

@@ -1,5 +1,5 @@
 /* Locks between processes, in device memory. A lock names the thread that holds it and the time at
- * which that thread started, so a thread that waits can take over the lock of a dead one. */
+ * which that thread started, so a waiting thread can take over the lock of a dead one. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define EXITING     4u /* PF_EXITING of the kernel, in field 9 of stat */
 #define LOCK_SPINS  1000
 #define LOCK_YIELDS 64
-#define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
+#define LOCK_CHECKS 256 /* yields between two checks whether the holder lives */
 
 uint64_t pgasi_snic_start_time(uint32_t pid)
 {
@@ -46,7 +46,7 @@ bool pgasi_snic_is_running(const pgasi_snic_id_t *id)
     return start_time == id->start_time || start_time == SNIC_TIME_UNKNOWN;
 }
 
-static __thread uint64_t holder; /* the value by which this thread's locks name it; 0: not known */
+static __thread uint64_t holder; /* the value of locks that this thread holds; 0: not known yet */
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
 static void begin_child(void)
@@ -66,7 +66,7 @@ static uint64_t own_holder(void)
         uint32_t tid = (uint32_t)syscall(SYS_gettid);
         uint64_t start_time = pgasi_snic_start_time(tid);
         if (start_time == SNIC_TIME_UNKNOWN)
-            return tid; /* the next lock may know it */
+            return tid; /* the next lock may read it */
         holder = (uint64_t)(uint32_t)start_time << 32 | tid;
     }
     return holder;
@@ -80,8 +80,8 @@ bool pgasi_snic_try_lock(uint64_t *lock)
                                        __ATOMIC_RELAXED);
 }
 
-/* Its id may be another thread's now, which started later. A zombie counts as dead: perhaps nobody
- * has waited for it, since its parent is waiting here. */
+/* The id may belong to another thread now, which started later. A zombie counts as dead: its parent
+ * may be waiting here instead of reaping it. */
 static bool is_dead(uint64_t who)
 {
     uint64_t start_time = pgasi_snic_start_time((uint32_t)who);
@@ -90,7 +90,7 @@ static bool is_dead(uint64_t who)
            (start_time != SNIC_TIME_UNKNOWN && started != 0 && (uint32_t)start_time != started);
 }
 
-/* The holder has died; its work can be repeated, see engine.c. */
+/* Takes over the lock of a dead holder. Its work can be repeated, see engine.c. */
 static bool take_over(uint64_t *lock)
 {
     uint64_t who = __atomic_load_n(lock, __ATOMIC_RELAXED);

@@ -1,10 +1,10 @@
-/* Access to memory that keys name: the checks of every access, and copies between processes. */
+/* Access to memory by keys: checks of every access, and copies between processes. */
 #include "verbs_backend/snic/engine.h"
 
 #include <string.h>
 #include <sys/uio.h>
 
-#define BOUNCE_BYTES 16384 /* between two other processes' memory */
+#define BOUNCE_BYTES 16384 /* for copies between the memory of two other processes */
 
 bool pgasi_snic_reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, uint64_t bytes,
                       uint32_t access, snic_piece_t *piece_p)
@@ -31,7 +31,7 @@ bool pgasi_snic_reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t add
     return true;
 }
 
-/* One side in another process. @return false: it is not there */
+/* Copies to or from another process's memory. @return false: the memory is not there */
 static bool copy_by_kernel(const snic_piece_t *far, char *here, uint64_t bytes, bool write)
 {
     while (bytes > 0) {

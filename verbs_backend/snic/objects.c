@@ -1,5 +1,5 @@
-/* Completion queues, shared receive queues and queue pairs of a device: made, changed and closed by
- * its owner under its lock. */
+/* Completion queues, shared receive queues and queue pairs of a device. Their owner opens, changes
+ * and closes them under the lock of the device. */
 #include "verbs_backend/snic/inside.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         snic_cq_t *cq = &cqs[i];
         if (cq->valid)
             continue;
-        /* something late for the one that was here before may hold it */
+        /* a late event of the former queue in this place may hold it */
         pgasi_snic_lock(&cq->lock);
         cq->log_entries = opts->log_entries;
         cq->ignore_overrun = opts->ignore_overrun;
@@ -91,9 +91,9 @@ static void reset_qp(snic_qp_t *qp, uint32_t start)
     qp->sq_ci = qp->sq_limit = qp->rq_ci = qp->rq_limit = start;
 }
 
-/* All but the number, which others read without a lock, and the lock, which somebody who knew the
- * queue pair that was here before may hold or wait for. The device's and the queue pair's locks
- * are held. */
+/* Sets all fields but two. Other threads read the number without a lock. Threads that knew the
+ * former queue pair in this place may hold the lock. The locks of device and queue pair are
+ * held. */
 static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t start)
 {
     memset(&qp->state, 0, offsetof(snic_qp_t, lock) - offsetof(snic_qp_t, state));
@@ -138,9 +138,9 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
     return number;
 }
 
-/* Who sends to it looks at the number again under the queue pair's lock, or copies while we wait
- * for all runs of this process; other processes copy into memory that they have mapped
- * themselves. */
+/* A sender of this process reads the number again under the lock of the queue pair, or copies while
+ * this function waits for all runs. Senders of other processes copy into memory that they have
+ * mapped themselves. */
 void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn)
 {
     snic_devmem_t *devmem = snic->view->devmem;
@@ -193,7 +193,7 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     return PGAS_OK;
 }
 
-/* The device's and the queue pair's locks are held. */
+/* The locks of device and queue pair are held. */
 static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp,
                                   const pgasi_snic_qp_state_t *state)
 {
@@ -240,7 +240,7 @@ pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn,
     if (qp)
         pgasi_snic_notify(snic->view);
     if (peer && state->state == PGASI_SNIC_RTR)
-        pgasi_snic_notify(peer); /* it may have tried already */
+        pgasi_snic_notify(peer); /* the peer may have tried to send already */
     return status;
 }
 

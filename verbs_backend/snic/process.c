@@ -1,11 +1,11 @@
-/* The software NIC as a process of its own, one per node, user and name: it executes the queues of
- * all processes that have told it who they are, and goes on while they are stopped. Two threads:
- * one hears processes come and go on a socket (a process that ends closes its end), the other
- * executes, spins briefly, then sleeps on a futex in memory that all clients map.
+/* The software NIC as a process of its own, one per node, user and name. It executes the queues of
+ * all clients, also while they are stopped. It has two threads. One accepts clients on a socket and
+ * sees them end, because a process that ends closes its socket. The other executes: it spins
+ * briefly, then sleeps on a futex in memory that all clients map.
  *
- * A client passes its device memory along when it says who it is, and gets the wakeup page: both are verified
- * (snic_socket.c). Neither side waits for the other without a limit. A client that says nothing is
- * dropped. A process without room says so to each who comes. */
+ * A client passes its device memory when it joins, and receives the wakeup page. Both sides verify
+ * the descriptor (socket.c), and neither waits for the other without a limit. The process drops a
+ * client that sends nothing. A process without room tells each new client so. */
 #include "verbs_backend/snic/process.h"
 
 #include <errno.h>
@@ -25,21 +25,21 @@
 #define YIELDS      50
 #define BLOCKED_NS  1000000
 #define IDLE_NS     100000000
-#define SILENT_NS   UINT64_C(2000000000) /* a client may take so long to say who it is */
-#define PAUSE_NS    UINT64_C(100000000)  /* pause of the listener without descriptors */
+#define SILENT_NS   UINT64_C(2000000000) /* for a client to join */
+#define PAUSE_NS    UINT64_C(100000000)  /* pause of the listener when descriptors have run out */
 #define BACKLOG     64
 #define MS_NS       UINT64_C(1000000)
 
 typedef struct {
     struct snic_wakeup *wakeup;
     int wakeup_fd, listener;
-    int spare_fd; /* closed when descriptors run out, to answer new clients */
+    int spare_fd; /* closed when descriptors have run out, to answer new clients */
     uint64_t began_ns;
-    uint64_t closed_ns;   /* no client is accepted until then */
-    pthread_mutex_t lock; /* clients */
+    uint64_t closed_ns;   /* no client is accepted before this time */
+    pthread_mutex_t lock; /* guards clients */
     struct {
         int fd;
-        snic_view_t *view; /* NULL: it has not said who it is */
+        snic_view_t *view; /* NULL: the client has not joined yet */
         uint64_t came_ns;
     } clients[CLIENTS_MAX];
     int n_clients;
@@ -82,7 +82,7 @@ static void *execute(void *arg)
             continue;
         }
         __atomic_store_n(&wakeup->sleeping, 1, __ATOMIC_SEQ_CST);
-        /* who was looked at first may have got work by who came later */
+        /* a client that was run early may have got work from one that was run later */
         n = sweep(server, &work, &blocked);
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         if (!work && n == 0)
@@ -98,7 +98,7 @@ static void drop_client(server_t *server, int i)
     pthread_mutex_lock(&server->lock);
     close(server->clients[i].fd);
     if (view) {
-        /* peers' requests fail from now on */
+        /* requests of its peers fail from now on */
         __atomic_store_n(&view->gone, true, __ATOMIC_RELEASE);
         for (uint32_t q = 0; q < SNIC_QPS; q++) {
             if (view->peers[q])
@@ -126,8 +126,8 @@ static bool answer(const server_t *server, int socket, pgas_status_t status, int
     return pgasi_snic_send_message(socket, &text, sizeof text, fd);
 }
 
-/* The identity that the kernel gives must be that of the process that asks; its device memory comes along.
- * @return false: it is dropped */
+/* The kernel's pid of the client must be the one in its identity. The client passes its device
+ * memory. @return false: the client is dropped */
 static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int devmem_fd)
 {
     int socket = server->clients[i].fd;
@@ -142,7 +142,7 @@ static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int devmem_
            view;
 }
 
-/* A client says something, or has gone. @return false: it is dropped */
+/* A client has sent something, or has ended. @return false: it is dropped */
 static bool handle_client(server_t *server, int i)
 {
     snic_question_t question;
@@ -163,7 +163,7 @@ static bool handle_client(server_t *server, int i)
     return keep;
 }
 
-/* @param limit_ns of those who came before it and have not said who they are */
+/* @param limit_ns  drops clients that came before this time and have not joined */
 static bool drop_silent(server_t *server, uint64_t limit_ns)
 {
     bool some = false;
@@ -176,8 +176,8 @@ static bool drop_silent(server_t *server, uint64_t limit_ns)
     return some;
 }
 
-/* Says why there is no room. What the client has said is taken: the answer would be lost if the
- * socket were closed before. */
+/* Tells a client why there is no room. The client's message is read first, because closing the
+ * socket before would discard the answer. */
 static void refuse_client(const server_t *server, int socket, int want)
 {
     snic_question_t question;
@@ -190,9 +190,9 @@ static void refuse_client(const server_t *server, int socket, int want)
     close(socket);
 }
 
-/* Without descriptors those who come wait in the listener's queue, which stays readable: each is
- * told by way of the spare one. If that does not help either, the listener is not looked at for a
- * moment. */
+/* When descriptors have run out, new clients wait in the listener's queue, and the listener stays
+ * readable. Each of them is accepted with the spare descriptor and told. If that fails too, the
+ * listener pauses for a moment. */
 static void turn_away(server_t *server)
 {
     if (server->spare_fd >= 0)
@@ -233,8 +233,8 @@ static void accept_client(server_t *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Milliseconds until somebody is to be dropped, or the listener looked at again; or until nobody
- * has been there for so long. */
+/* Milliseconds until a client has to be dropped or the pause of the listener ends, or idle_ms if
+ * there is no client. */
 static int next_look(const server_t *server, uint64_t now_ns, int idle_ms)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -248,12 +248,12 @@ static int next_look(const server_t *server, uint64_t now_ns, int idle_ms)
     return next_ns > now_ns ? (int)((next_ns - now_ns) / MS_NS) + 1 : 0;
 }
 
-/* Until nobody has been there for a while. */
+/* Serves until there has been no client for a while. */
 static void serve(server_t *server, int idle_ms)
 {
     static struct pollfd wanted[CLIENTS_MAX + 1];
     for (;;) {
-        /* read once, so that the end of a pause does not count as the whole idle time */
+        /* Read once, so that the end of a pause does not count as the whole idle time. */
         uint64_t now_ns = pgasi_now_ns();
         int n = server->n_clients, wait_ms = next_look(server, now_ns, idle_ms);
         bool closed = server->closed_ns > now_ns, idle = n == 0 && !closed;
@@ -263,7 +263,7 @@ static void serve(server_t *server, int idle_ms)
         int got = poll(wanted, (nfds_t)n + 1, wait_ms);
         if ((got == 0 && idle) || (got < 0 && errno != EINTR))
             return;
-        /* backwards: the last takes the place of one that is dropped */
+        /* backwards, because the last client takes the place of one that is dropped */
         for (int i = n - 1; i >= 0 && got > 0; i--)
             if (wanted[i + 1].revents != 0 && !handle_client(server, i))
                 drop_client(server, i);

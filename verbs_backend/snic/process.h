@@ -8,7 +8,7 @@
 #define SNIC_WAKEUP_BYTES  4096
 #define SNIC_MESSAGE_MAGIC 0x6d43494eu
 
-/** Shared memory of the executing process; clients only ring in it. */
+/** The wakeup page: shared memory of the executing process, in which clients wake it. */
 struct snic_wakeup {
     uint32_t magic, version;
     uint32_t seq __attribute__((aligned(64))); /* futex */
@@ -22,11 +22,12 @@ typedef struct {
     pgasi_snic_id_t id;
 } snic_question_t;
 
-/** The process's answer. To SNIC_JOIN it passes the wakeup page. */
+/** The process's answer. As the answer to SNIC_JOIN it passes the wakeup page. */
 typedef struct {
     uint32_t magic;
     int32_t status;
-    enum { SNIC_NOTHING, SNIC_TOO_MANY, SNIC_NO_DESCRIPTORS } want; /* PGAS_ERR_LIMIT: of what */
+    /* for PGAS_ERR_LIMIT: what has run out */
+    enum { SNIC_NOTHING, SNIC_TOO_MANY, SNIC_NO_DESCRIPTORS } want;
     uint32_t pid, n_clients, n_clients_max;
     uint64_t up_ns;
 } snic_answer_t;

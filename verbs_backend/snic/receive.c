@@ -1,10 +1,10 @@
-/* The receive side: entries are taken from the receive queue of a queue pair or from a shared one, and
- * what SEND and WRITE with immediate data bring is delivered. */
+/* The receive side: takes entries from the receive queue of a queue pair or from a shared one, and
+ * delivers the data of SEND and of WRITE with immediate data. */
 #include "verbs_backend/snic/engine.h"
 
 #include <string.h>
 
-#define RNR_NS UINT64_C(10000000) /* a try for want of a receive entry */
+#define RNR_NS UINT64_C(10000000) /* one try, when no receive entry is free */
 
 static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, unsigned n_max,
                        snic_receive_t *receive)
@@ -23,8 +23,8 @@ static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, 
     }
 }
 
-/* A receive ring with entries of `stride` bytes; words are loaded once. @return NULL: they are
- * invalid */
+/* A receive ring with entries of `stride` bytes; the caller has loaded the words once. @return
+ * NULL: they are invalid */
 static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref,
                                          uint32_t log, uint32_t stride)
 {
@@ -66,7 +66,7 @@ static bool take_shared(snic_view_t *view, uint32_t srqn, snic_receive_t *receiv
     return there;
 }
 
-/* The queue pair's lock is held. @return false: there is no entry */
+/* The lock of the queue pair is held. @return false: there is no entry */
 static bool take_receive(snic_view_t *view, snic_qp_t *qp, snic_receive_t *receive)
 {
     receive->n = 0;
@@ -134,7 +134,8 @@ snic_outcome_t pgasi_snic_deliver(snic_job_t *job, const snic_piece_t *from, uns
     if (!take_receive(job->peer, peer, &receive)) {
         __atomic_store_n(&peer->wanted, 1, __ATOMIC_SEQ_CST);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        if (!take_receive(job->peer, peer, &receive)) /* posted while we said so */
+        /* an entry may have been posted before `wanted` was set */
+        if (!take_receive(job->peer, peer, &receive))
             return pgasi_snic_try_again(job, job->qp->rnr_retry, RNR_NS, PGASI_CQE_RNR_RETRY);
     }
     uint32_t there = PGASI_CQE_OK, here = PGASI_CQE_OK;

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-#define STEP_TRIES 64 /* what a try is in steps */
+#define STEP_TRIES 64 /* the length of a try, in steps */
 
 snic_view_t *pgasi_snic_look_up_peer(const snic_job_t *job)
 {
@@ -23,7 +23,7 @@ snic_outcome_t pgasi_snic_try_again(snic_job_t *job, uint32_t limit, uint64_t tr
     snic_qp_t *qp = job->qp;
     if (!snic_is_stepping(job->view) && !pgasi_snic_view_alive(job->peer))
         return snic_fail(job, PGASI_CQE_RETRY);
-    if (syndrome == PGASI_CQE_RNR_RETRY && limit == 7) /* without end */
+    if (syndrome == PGASI_CQE_RNR_RETRY && limit == 7) /* retries never end */
         return SNIC_BLOCKED;
     if (snic_is_stepping(job->view)) {
         if (qp->tries++ < (limit + 1) * STEP_TRIES)

@@ -1,12 +1,11 @@
-/* Who carries a device's work out: the caller, a thread, or one process per node; and how who
- * sleeps is woken.
+/* Runs devices, and wakes sleeping threads. The engine's mode says which thread executes a device:
  *
- *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a
- *          completion, for a receive entry, for a peer) is for a thread that sleeps until somebody
- *          else's work changes that, or a moment has passed.
- *  THREAD  a thread, which spins briefly before it sleeps.
- *  PROCESS one process per node, which looks at the devices of all (snic_process.c).
- *  STEP    nobody but pgasi_snic_step. */
+ *     CALLER  any thread that rings or polls, unless another thread is running the device. Entries
+ *             that wait (for a completion, a receive entry, a peer) are left to a thread of the
+ *             device. It sleeps until another thread's work changes that, or a moment has passed.
+ *     THREAD  a thread of the device, which spins briefly before it sleeps
+ *     PROCESS one process per node, which runs the devices of all clients (process.c)
+ *     STEP    only pgasi_snic_step */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -19,20 +18,21 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define ROUNDS     4 /* of one caller before it leaves the rest to the thread */
+#define ROUNDS     4 /* of one caller before it leaves the rest to the device's thread */
 #define SPINS      2000
 #define YIELDS     50
-#define BLOCKED_NS 1000000 /* between two looks at what waits for other processes */
+#define BLOCKED_NS 1000000 /* between two looks at entries that wait for other processes */
 #define IDLE_NS    100000000
 
-enum { AWAKE, LONG, SHORTLY }; /* how a device's thread sleeps */
+enum { AWAKE, LONG, SHORTLY }; /* how the thread of a device sleeps */
 
 static bool has_work(const snic_devmem_t *devmem)
 {
     return __atomic_load_n(&devmem->work, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* One round, unless another thread is at it: then it sees what we would have seen. */
+/* Runs one round, unless another thread is running the device. That thread sees what this one would
+ * have seen. */
 unsigned pgasi_snic_run_once(snic_view_t *view)
 {
     snic_devmem_t *devmem = view->devmem;
@@ -93,7 +93,7 @@ static void *sleeper(void *arg)
         bool blocked = __atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         __atomic_store_n(&devmem->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
-        /* what waits now has seen us awake */
+        /* peers that made entries wait have seen this thread awake */
         bool more = !blocked && __atomic_load_n(&devmem->blocked, __ATOMIC_SEQ_CST) != 0;
         if (!has_work(devmem) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
             syscall(SYS_futex, &devmem->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
@@ -106,7 +106,7 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
 {
     sigset_t all, old;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals go to threads of the program */
     pthread_mutex_lock(&snic->lock);
     if (!snic->has_thread && !snic->stop)
         __atomic_store_n(&snic->has_thread, pthread_create(&snic->thread, NULL, sleeper, snic) == 0,
@@ -117,7 +117,7 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
     return there ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* What is left waits for others: somebody must look again without being asked. */
+/* The remaining entries wait for others, so a thread must look again without being asked. */
 static void need_thread(pgasi_snic_t *snic, bool now)
 {
     snic_devmem_t *devmem = snic->view->devmem;
@@ -198,7 +198,7 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
         snic_unlock(&devmem->lock);
     }
     if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
-        /* nobody is woken for what we do ourselves */
+        /* stored first, so that no thread is woken for work that this one does */
         __atomic_store_n(&devmem->work, 1, __ATOMIC_SEQ_CST);
         pgasi_snic_run(snic);
     } else {
@@ -206,7 +206,7 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
     }
 }
 
-/* Whoever has found no receive entry may try again. */
+/* A sender that has found no receive entry may try again. */
 static void wake_sender(pgasi_snic_t *snic, uint32_t place)
 {
     snic_qp_t *qp = &snic->view->devmem->qps[place];
@@ -225,7 +225,7 @@ void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
     wake_sender(snic, place);
     if (PGAS_UNLIKELY(__atomic_load_n(&devmem->qps[place].state, __ATOMIC_ACQUIRE) ==
                       PGASI_SNIC_ERROR)) {
-        __atomic_store_n(&devmem->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
+        __atomic_store_n(&devmem->active[place], 1, __ATOMIC_RELEASE); /* so that it is flushed */
         pgasi_snic_notify(snic->view);
         pgasi_snic_run(snic);
     }
@@ -239,7 +239,7 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
     if (PGAS_LIKELY(__atomic_load_n(&srq->wanted, __ATOMIC_RELAXED) == 0))
         return;
     __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
+    pthread_mutex_lock(&snic->lock); /* keeps queue pairs open */
     for (uint32_t i = 0; i < snic_high(devmem); i++)
         if (devmem->qps[i].srqn == srqn)
             wake_sender(snic, i);

@@ -1,10 +1,11 @@
-/* The socket of the software NIC's process, and the exchange of memory between it and its clients.
+/* The socket of the software NIC's process, and the exchange of memory between the process and its
+ * clients.
  *
  * The socket is a file in a folder that belongs to this user alone, so no other user can take its
- * name. An abstract name could be taken by anybody. Messages carry at most one descriptor, by
- * SCM_RIGHTS: it has the rights that its sender has, no more. Memory that comes from another
- * process is taken only if it is a memfd of this user that can neither shrink nor grow, so that an
- * access within its size never faults. */
+ * name. An abstract name could be taken by any user. Messages carry at most one descriptor
+ * (SCM_RIGHTS), with the rights that its sender has. Memory from another process is accepted only
+ * if it is a memfd of this user that can neither shrink nor grow. So an access within its size
+ * never faults. */
 #include "verbs_backend/snic/inside.h"
 
 #include <dirent.h>
@@ -22,7 +23,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define PLACES  34 /* the last 32 are in P_tmpdir, where others can make folders of any name */
+#define PLACES  34 /* the last 32 are in P_tmpdir, where other users can make folders of any name */
 #define LOCK_MS 5000
 #define STEP_MS 2
 #define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -54,7 +55,8 @@ bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max)
 
 /* ---- the place ---- */
 
-/* In order: two folders in which others cannot make anything, then the one for all. */
+/* In order: two folders in which other users cannot create anything, then those in the folder for
+ * temporary files. */
 static void name_place(int i, char *path, size_t bytes)
 {
     unsigned uid = (unsigned)geteuid();
@@ -68,7 +70,7 @@ static void name_place(int i, char *path, size_t bytes)
         snprintf(path, bytes, P_tmpdir "/libpgas-%u.%d", uid, i - 2);
 }
 
-/* @return a descriptor of the folder; -1: it is missing, or somebody else may write there */
+/* @return a descriptor of the folder; -1: it is missing, or another user may write there */
 static int open_place(int i, bool make, char *path, size_t bytes)
 {
     struct stat folder;
@@ -85,8 +87,8 @@ static int open_place(int i, bool make, char *path, size_t bytes)
     return -1;
 }
 
-/* A folder that is there already comes first: all processes of the user then agree, also when a
- * place in front of it becomes free. */
+/* A folder that exists comes first. So all processes of the user agree, even if a place in front of
+ * it becomes free. */
 static int find_place(bool make, char *path, size_t bytes)
 {
     int fd = -1;
@@ -105,7 +107,8 @@ static void name_socket(const char *name, char *text, size_t bytes)
              (unsigned long long)pgasi_snic_machine(), SNIC_VERSION);
 }
 
-/* By the folder's descriptor: what was checked is what is used, and the name is short. */
+/* The address uses the folder's descriptor, so the checked folder is the one that is used, and the
+ * name is short. */
 static void make_address(int place, const char *file, struct sockaddr_un *address)
 {
     memset(address, 0, sizeof *address);
@@ -134,7 +137,7 @@ static int connect_in(int place, const char *file, int patience_ms)
     if (fd < 0)
         return -1;
     make_address(place, file, &address);
-    /* AGAIN: more wait already than its queue has room for */
+    /* EAGAIN: the queue of the socket is full */
     for (int ms = 0; ms <= patience_ms; ms += STEP_MS) {
         result = connect(fd, (struct sockaddr *)(void *)&address, sizeof address);
         if (result == 0 || errno != EAGAIN)
@@ -165,8 +168,8 @@ int pgasi_snic_connect(const char *name, bool make, int patience_ms)
     return fd;
 }
 
-/* A lock serialises making and removing sockets. Its last holder may have removed the folder, which
- * is then made again. */
+/* A lock serialises creating and removing sockets. Its last holder may have removed the folder,
+ * which is then created again. */
 static int lock_place(char *path, size_t bytes)
 {
     for (int ms = 0; ms < LOCK_MS; ms += STEP_MS) {
@@ -238,7 +241,7 @@ void pgasi_snic_unlisten(const char *name, int fd)
     if (place >= 0) {
         name_socket(name, file, sizeof file);
         unlinkat(place, file, 0);
-        rmdir(path); /* not if other sockets are there */
+        rmdir(path); /* fails if other sockets are there */
         close(place);
     }
     close(fd);
@@ -266,7 +269,8 @@ bool pgasi_snic_send_message(int socket, const void *message, size_t bytes, int 
     return sendmsg(socket, &whole, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* All descriptors that came: the first is kept if it is the only one. @return how many came */
+/* Takes all descriptors that have arrived, and keeps the first if it is the only one. @return how
+ * many have arrived */
 static int collect(struct msghdr *whole, int *fd_p)
 {
     int n = 0;

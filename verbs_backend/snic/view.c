@@ -1,8 +1,8 @@
-/* Views: the devices that this process looks at, its own ones and those of peers, and the memory of
- * their keys. Device memory of a peer is mapped through /proc/PID/fd, which needs no more than the
- * same user; memory that comes from a memfd likewise. What was opened so is verified as a passed
- * descriptor is (descriptor.c): peers exchange their addresses in ways that the NIC does not see, so
- * it cannot pass descriptors along. The process that executes gets device memories by its socket. */
+/* Views: the devices that this process looks at, its own and its peers', and the memory of their
+ * keys. The device memory of a peer is mapped through /proc/PID/fd, which needs only the same user.
+ * So is memory that comes from a memfd. What is opened in this way is verified like a passed
+ * descriptor (descriptor.c). Descriptors cannot be passed here, because the NIC does not see how
+ * peers exchange their addresses. The executing process receives device memory over its socket. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>
@@ -19,10 +19,10 @@
 #define ALIVE_NS UINT64_C(10000000)
 
 static struct {
-    pthread_mutex_t lock; /* of views */
+    pthread_mutex_t lock; /* guards views */
     snic_view_t *views;
     pthread_mutex_t old_lock;
-    snic_map_t *old_maps; /* given up while another thread might still have been copying */
+    snic_map_t *old_maps; /* given up while another thread could still copy */
 } peers = { PTHREAD_MUTEX_INITIALIZER, NULL, PTHREAD_MUTEX_INITIALIZER, NULL };
 
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
@@ -39,8 +39,8 @@ static void after_fork(void)
     pthread_mutex_unlock(&peers.lock);
 }
 
-/* The parent's devices are not ours: we neither run them nor reach their memory by the parent's
- * addresses. */
+/* The parent's devices do not belong to the child: the child does not run them, and does not use
+ * the parent's addresses to access their memory. */
 static void begin_child(void)
 {
     peers.views = NULL;
@@ -114,7 +114,7 @@ static void free_view(snic_view_t *view)
 {
     free_maps(view->kept);
     for (uint32_t i = 0; i < SNIC_MRS; i++)
-        free_maps(view->mrs[i]); /* one each */
+        free_maps(view->mrs[i]); /* one map each */
     for (uint32_t i = 0; i < SNIC_QPS; i++)
         free(view->shadows[i]);
     pgasi_snic_late_free(view);
@@ -131,7 +131,7 @@ static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
     return a->pid == b->pid && a->start_time == b->start_time && a->cookie == b->cookie;
 }
 
-/* Maps another process's device memory, and makes sure that it is the one that was meant. */
+/* Maps another process's device memory, and checks that it is the expected one. */
 static snic_view_t *map_devmem(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
     void *map = mmap(NULL, SNIC_DEVMEM_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
@@ -168,7 +168,7 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
         return NULL;
     int fd = pgasi_snic_open_verified(id->pid, id->devmem_fd, O_RDWR, S_IFREG, bytes, bytes);
     if (fd < 0 && errno == EBADF)
-        return NULL; /* its descriptor is used for something else now */
+        return NULL; /* the descriptor refers to something else now */
     if (fd < 0) {
         int error = errno;
         const char *cure = "";
@@ -188,7 +188,7 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
     return view;
 }
 
-/* @param fd of its device memory; -1: to be opened */
+/* @param fd  descriptor of its device memory; -1: it has to be opened */
 static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
     pthread_mutex_lock(&peers.lock);
@@ -205,7 +205,7 @@ static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *s
             view->next = peers.views;
             peers.views = view;
         } else if (*status_p == PGAS_OK) {
-            *status_p = PGAS_ERR_PEER; /* of our own process, and closed */
+            *status_p = PGAS_ERR_PEER; /* a closed device of this process */
         }
     }
     pthread_mutex_unlock(&peers.lock);
@@ -260,7 +260,7 @@ void pgasi_snic_view_put(snic_view_t *view)
         free_view(view);
 }
 
-/* Looked at every ten milliseconds at most. */
+/* The process is checked every ten milliseconds at most. */
 bool pgasi_snic_view_alive(snic_view_t *view)
 {
     if (!view->own && !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE)) {
@@ -274,7 +274,7 @@ bool pgasi_snic_view_alive(snic_view_t *view)
     return !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE);
 }
 
-/* The next device of this process behind one, which is let go, or the first. */
+/* The next device of this process behind a given one, which is released; NULL: the first one. */
 static snic_view_t *next_own(snic_view_t *view)
 {
     pthread_mutex_lock(&peers.lock);
@@ -322,8 +322,8 @@ static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t 
     }
 }
 
-/* Its descriptor may be closed and used again for something else, and its place too: what was
- * mapped counts if the key is still the same afterwards. */
+/* The descriptor may be closed and used again for something else, and so may the place. So the
+ * mapping is valid only if the key is still the same afterwards. */
 static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
 {
     const snic_mr_t *shared = &view->devmem->mrs[key >> 8];
@@ -355,8 +355,8 @@ static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
     return NULL;
 }
 
-/* For our own devices mr_open has written the map, and the table only says whether the key is
- * valid. */
+/* For devices of this process mr_open has written the map, and the table only says whether the key
+ * is valid. */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 {
     uint32_t place = key >> 8;
@@ -378,8 +378,11 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
     return same ? map : NULL;
 }
 
-/* A user keeps the address. @return PGAS_OK; PGAS_ERR_NOT_FOUND the memory is released;
- * PGAS_ERR_UNSUPPORTED it is private; PGAS_ERR_NO_MEMORY it cannot be mapped */
+/* Keeps a mapping because a user has its address.
+ * @return PGAS_OK
+ * PGAS_ERR_NOT_FOUND: the memory was released
+ * PGAS_ERR_UNSUPPORTED: the memory is private
+ * PGAS_ERR_NO_MEMORY: it cannot be mapped */
 static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
 {
     if (!pgasi_snic_view_map(view, key))
