@@ -24,6 +24,7 @@ typedef struct {
     const pid_t *host_pids;
     bool same_host_peers; /* some ranks of other (fake) nodes share my host */
     int host_ranks;       /* ranks of the job on my host */
+    int host_rank;        /* index of this rank among them */
     int host_cpus;        /* CPUs that those ranks may use together */
     /* processor time that this rank's cgroup grants, 100 is one CPU; 0: no quota */
     int quota_percent;

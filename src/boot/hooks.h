@@ -13,6 +13,7 @@
  *  | woken            | boot/wait.c: a wake-up has ended a sleep | any waiting  | init/init.c     |
  *  | rank_died        | boot/watch.c: a rank died, the job goes  | any, without | init/init.c,    |
  *  |                  | on (pgasi_watch_set_hook)                | locks        | by set_hook     |
+ *  | aborting         | boot/launch.c: this rank ends the job    | any          | boot/start.c    |
  *  | may_enter        | boot/coll.c: a collective begins         | its caller   | init/init.c     |
  *  | message_arrived  | the transport: an active message arrived | the one that | init/init.c     |
  *  |                  | (inside progress of context 0)           | progresses   |                 |
@@ -24,7 +25,8 @@
  *  | rma_by_owner     | mem/rma.c: the peer's memory is on this  | any          | object/owner.c  |
  *  |                  | node and not mapped                      |              |                 |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
- *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/   |
+ *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/,  |
+ *  |                  |                                          |              | mem/mem.c       |
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
  *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/start.c,   |
@@ -50,9 +52,10 @@ struct pgasi_segment_wire;
 struct pgasi_tp_am;
 struct pgasi_tp_ops;
 
-/** Layers above mem, from the bottom up. A hook with an entry for each of them is called in this
+/** Layers from the bottom up. A hook with an entry for each of them is called in this
  *  order, and thread_detaching in the reverse order. */
 typedef enum {
+    PGASI_LAYER_MEM,
     PGASI_LAYER_CALL,
     PGASI_LAYER_BULK,
     PGASI_LAYER_BCAST,
@@ -73,6 +76,8 @@ typedef struct {
     void (*woken)(void);
     /** Runs once for each dead rank, and calls pgasi_boot_peer_died. */
     void (*rank_died)(int rank);
+    /** Says so on this node and to other hosts. */
+    void (*aborting)(int exit_code);
     /** @return PGAS_OK if the calling thread may enter a collective */
     pgas_status_t (*may_enter)(void);
 

@@ -35,13 +35,19 @@ pgas_status_t pgasi_mpi_status(int rc, const char *what);
 pgas_status_t pgasi_mpi_agree(MPI_Comm comm, pgas_status_t mine);
 void pgasi_mpi_free_comm(MPI_Comm *comm);
 
+/* ---- job.c ---- */
+
+/** No rank has died. */
+pgas_status_t pgasi_job_start(void);
+void pgasi_job_stop(void);
+int pgasi_job_n_dead(void);
+
 /* ---- node.c ---- */
 
 /** Fills the node fields of pgasi_boot; *node_p is the communicator of the node's ranks,
  *  ascending. */
 pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p);
 void pgasi_node_stop(void);
-int pgasi_node_host_rank(void); /* index of this rank among those of its host */
 
 /* the kernel's greatest number of CPUs */
 #define PGASI_CPU_WORDS (8192 / (8 * sizeof(unsigned long)))
@@ -109,7 +115,7 @@ void pgasi_watch_unblock(void);
 /** Tells the ranks of other hosts that the job ends. Any thread; does not wait. */
 void pgasi_watch_abort(int exit_code);
 
-/* ---- team.c ---- */
+/* ---- team.c, team_make.c ---- */
 
 struct pgas_team {
     pgasi_board_t board; /* of the members on this node */
@@ -133,6 +139,12 @@ struct pgas_team {
     bool broken;
     pgas_team_t *next;
 };
+
+typedef struct {
+    pgas_team_t *world, *node;
+    pgas_team_t *made; /* by the program, newest first */
+} pgasi_teams_t;
+extern pgasi_teams_t pgasi_teams;
 
 pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node);
 void pgasi_team_stop(void);

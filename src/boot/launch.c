@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "boot/hooks.h"
 
 /* for MPI_Abort; then the process ends itself and the launcher takes note */
 #define ABORT_PATIENCE_S 5
@@ -283,9 +284,8 @@ _Noreturn void pgasi_boot_abort(int exit_code)
         sleep(ABORT_PATIENCE_S + 1);
         _exit(exit_code);
     }
-    if (pgasi_shm_first_to_report(PGASI_REPORT_END))
-        PGASI_ERROR("boot", "ending the job with exit code %d", exit_code);
-    pgasi_watch_abort(exit_code);
+    if (pgasi_hooks.aborting)
+        pgasi_hooks.aborting(exit_code);
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_PATIENCE_S);
     if (is_up) {

@@ -176,7 +176,7 @@ pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
     struct {
         double need;
         int rank;
-    } mine = { 0, pgasi_node_host_rank() }, most = mine;
+    } mine = { 0, pgasi_boot.host_rank }, most = mine;
     char why[WHY_BYTES] = "";
     bool lacks = lacks_files(why, &mine.need) || lacks_addresses(why, &mine.need) ||
                  lacks_threads(why, &mine.need);

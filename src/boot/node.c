@@ -25,16 +25,10 @@ typedef struct {
     uint64_t token;
 } card_t; /* what a rank shows to those of its host */
 
-static int host_rank;
 static pgasi_cpus_t own_cpus;
 static int *node_of, *node_members, *local_of;
 static int *host_members;
 static pid_t *node_pids, *host_pids;
-
-int pgasi_node_host_rank(void)
-{
-    return host_rank;
-}
 
 const pgasi_cpus_t *pgasi_node_cpus(void)
 {
@@ -92,12 +86,13 @@ static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned c
     unsigned char ok = 0;
     if (rc == MPI_SUCCESS) {
         ok = can_share_with(&cards[0]);
-        for (int i = 0; host_rank == 0 && i < n; i++)
+        for (int i = 0; pgasi_boot.host_rank == 0 && i < n; i++)
             good[i] = can_share_with(&cards[i]);
-        rc = MPI_Scatter(good, 1, MPI_BYTE, host_rank == 0 ? MPI_IN_PLACE : &good[host_rank], 1,
+        rc = MPI_Scatter(good, 1, MPI_BYTE,
+                         pgasi_boot.host_rank == 0 ? MPI_IN_PLACE : &good[pgasi_boot.host_rank], 1,
                          MPI_BYTE, 0, host);
     }
-    ok = ok && good[host_rank];
+    ok = ok && good[pgasi_boot.host_rank];
     if (rc == MPI_SUCCESS) /* behind this nobody opens files any more */
         rc = MPI_Allgather(&ok, 1, MPI_BYTE, good, 1, MPI_BYTE, host);
     if (mine.fd >= 0)
@@ -110,7 +105,7 @@ static void warn_about_loners(int n, const unsigned char *good)
     int n_alone = 0;
     for (int i = 0; i < n; i++)
         n_alone += !good[i];
-    if (n_alone > 0 && host_rank == 0)
+    if (n_alone > 0 && pgasi_boot.host_rank == 0)
         PGASI_WARN("node",
                    "%d of %d ranks of this host cannot open each other's memory through "
                    "/proc/PID/fd and become nodes of "
@@ -124,7 +119,7 @@ static void keep_pids(int n, const card_t *cards, const unsigned char *good)
 {
     for (int i = 0; i < n; i++) {
         host_members[i] = cards[i].rank;
-        host_pids[i] = good[i] && good[host_rank] ? cards[i].pid : 0;
+        host_pids[i] = good[i] && good[pgasi_boot.host_rank] ? cards[i].pid : 0;
     }
     pgasi_boot.host_members = host_members;
     pgasi_boot.host_pids = host_pids;
@@ -134,12 +129,12 @@ static void keep_pids(int n, const card_t *cards, const unsigned char *good)
 static int leader_of_block(int n, const unsigned char *good, int max_size)
 {
     int place = 0, leader = 0;
-    if (!good[host_rank] || max_size == 0) {
+    if (!good[pgasi_boot.host_rank] || max_size == 0) {
         for (leader = 0; leader < n && !good[leader]; leader++) {
         }
-        return good[host_rank] ? leader : host_rank;
+        return good[pgasi_boot.host_rank] ? leader : pgasi_boot.host_rank;
     }
-    for (int i = 0; i < host_rank; i++)
+    for (int i = 0; i < pgasi_boot.host_rank; i++)
         place += good[i];
     place -= place % max_size;
     for (leader = 0; place > 0 || !good[leader]; leader++)
@@ -244,7 +239,7 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
                          "MPI_Comm_split_type");
     if (status != PGAS_OK)
         return status;
-    MPI_Comm_rank(host, &host_rank);
+    MPI_Comm_rank(host, &pgasi_boot.host_rank);
     MPI_Comm_size(host, &pgasi_boot.host_ranks);
     node_of = calloc(n, sizeof *node_of);
     local_of = calloc(n, sizeof *local_of);

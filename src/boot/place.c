@@ -122,7 +122,7 @@ static void bind_to(hwloc_topology_t t, hwloc_bitmap_t allowed, hwloc_obj_type_t
         return;
     bool divide = hwloc_bitmap_weight(allowed) == pgasi_boot.host_cpus;
     hwloc_obj_t o = nth_object(t, type, allowed,
-                               pgasi_place_choose(n, divide, pgasi_node_host_rank(),
+                               pgasi_place_choose(n, divide, pgasi_boot.host_rank,
                                                   pgasi_boot.host_ranks, slot));
     hwloc_bitmap_and(allowed, allowed, o->cpuset);
     static int warned;

@@ -167,7 +167,7 @@ static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reas
 static void tell_no_huge_pages(size_t bytes, int reason)
 {
     bool asked = pgasi_param_origins[PGASI_PARAM_ID_HUGEPAGES] != PGASI_PARAM_FROM_DEFAULT;
-    if (pgasi_node_host_rank() != 0 || has_told_no_huge_pages)
+    if (pgasi_boot.host_rank != 0 || has_told_no_huge_pages)
         return;
     has_told_no_huge_pages = true;
     const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";

@@ -6,7 +6,6 @@
  * leave with the same status; versions are compared before anything whose layout may depend on
  * them. */
 #include "boot/internal.h"
-#include "boot/hooks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,11 +20,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "boot/hooks.h"
 #include "pgas/version.h"
 
 #define VERSION_BYTES 32
-
-pgasi_boot_t pgasi_boot = { .rank = -1 };
 
 static MPI_Comm world = MPI_COMM_NULL, node = MPI_COMM_NULL;
 
@@ -153,6 +151,14 @@ static void set_up_log(void)
 
 /* ---- start and stop ---- */
 
+/* The first rank of the node reports the end. Ranks of other hosts learn it. */
+static void announce_end(int exit_code)
+{
+    if (pgasi_shm_first_to_report(PGASI_REPORT_END))
+        PGASI_ERROR("boot", "ending the job with exit code %d", exit_code);
+    pgasi_watch_abort(exit_code);
+}
+
 static void on_fatal(void)
 {
     pgasi_boot_abort(134); /* what a shell shows for SIGABRT */
@@ -182,6 +188,7 @@ stop_shm:
 
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
 {
+    pgasi_hooks.aborting = announce_end;
     char why[PGASI_PARAM_WHY_BYTES];
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;

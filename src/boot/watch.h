@@ -1,6 +1,5 @@
-/** Interfaces shared by the files of the watch (watch.c, watch_start.c, procs.c, links.c, address.c,
- *  report.c). boot.h has the
- *  functions that other modules call.
+/** Interfaces shared by the files of the watch (watch.c, watch_start.c, procs.c, links.c,
+ *  address.c, report.c). boot.h has the functions that other modules call.
  *
  *  Everything in links.c runs under the lock of watch.c and never waits. */
 #ifndef PGASI_WATCH_H
@@ -98,8 +97,8 @@ typedef struct {
     pgasi_ring_cause_t cause;
 } pgasi_watch_news_t;
 
-/** What the watch of this rank knows: of watch.c and watch_start.c. Under the lock, unless a field is
- *  read and written by atomic operations. */
+/** What the watch of this rank knows: of watch.c and watch_start.c. Under the lock, unless a field
+ *  is read and written by atomic operations. */
 typedef struct {
     enum {
         PGASI_WATCH_OFF,

@@ -1,5 +1,5 @@
-/* Start and end of the watch: the hosts introduce themselves to each other, the service ring is closed
- * for the first time, and all ranks part at the end. */
+/* Start and end of the watch: the hosts introduce themselves to each other, the service ring is
+ * closed for the first time, and all ranks part at the end. */
 #include "boot/watch.h"
 
 #include <errno.h>

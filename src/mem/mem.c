@@ -1,12 +1,20 @@
-/* Start and stop of global memory: the heaps and their table, the allocator in the own heap, attached
- * memory and registered memory. */
+/* Start and stop of global memory: the heaps and their table, the allocator in the own heap,
+ * attached memory and registered memory. */
 #include "mem/segment.h"
 
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "mem/regmem.h"
+
+static pgas_status_t thread_leaves(void)
+{
+    pgasi_rings_leave();
+    return PGAS_OK;
+}
 
 pgas_status_t pgasi_mem_start(void)
 {
+    pgasi_hooks.thread_detaching[PGASI_LAYER_MEM] = thread_leaves;
     pgasi_attach_start();
     pgas_status_t status = pgasi_segments_start();
     if (status != PGAS_OK)

@@ -14,7 +14,6 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "mem/ctx.h"
-#include "mem/regmem.h"
 
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
@@ -184,7 +183,6 @@ pgas_status_t pgasi_thread_detach(void)
 {
     mark_program(pgasi_self.slot, false);
     pgas_status_t status = pgasi_hooks_thread_detaching();
-    pgasi_rings_leave();
     pgasi_slot_release(pgasi_self.slot);
     memset(&pgasi_self, 0, sizeof pgasi_self);
     return status;
