@@ -1,26 +1,31 @@
-/* The coherence protocol of one chunk, for spin: the table of state.c, row by row, and around it the engine that obeys it.
+/* The coherence protocol of one chunk, for spin: the table of state.c, row by row, and the engine
+ * that obeys it.
  *
- * Three nodes, 0 is the home, 1 and 2 have a cache of one line. Messages of a home to a cache and of a cache to the home
- * come in the order sent. Threads read, write and combine operands of two operators, for ever; each may be inside the chunk
- * (an access, or a pin) as long as it likes. Lines are evicted at any time. At some moment `quit` forbids new accesses: from
- * then on all that waits must come to its end, so that one request that is lost shows as a deadlock even though others could
- * have gone on for ever.
+ * There are three nodes. Node 0 is the home; nodes 1 and 2 have a cache of one line. Messages from
+ * the home to a cache arrive in the order sent, and so do messages from a cache to the home.
+ * Threads read, write and combine with two operators, for ever. Each thread may be inside the chunk
+ * (an access, or a pin) as long as it likes. Lines are evicted at any time. At some moment `quit`
+ * forbids new accesses. From then on all waiting accesses must end. So one lost request shows as a
+ * deadlock, even though other threads could have continued for ever.
  *
- * Elements are not values here. Of every copy we know how many of the operands applied so far it lacks, and whether anything
- * written has passed it by (STALE); so nothing need be bounded but the operands of a line (one: a second would only be
- * merged with it).
+ * Elements are not values here. For every copy the model knows how many of the operations applied
+ * so far it lacks, and whether it has missed a write (STALE). So only the contribution of a line is
+ * bounded: to one operation, because a second one would only be merged with it.
  *
- * Properties, all of them assertions of the actions and of init's end, but for the last one:
- *   one writer: what is opened at a node is not open, and nobody is inside, at any other node where that would matter;
- *   no lost write: who reads or writes has a copy that no write has passed by;
- *   no lost or doubled operand: who reads has a copy that lacks none, and operands are merged once; those of two operators
- *   never meet;
- *   contents may be copied when they are sent, when they arrive, or any time between: neither end changes until then, only
- *   lines that wait for data get any, and home's elements are touched by nobody while an owner writes them back;
- *   no deadlock; no event in a state that does not know it; no request left when all has come to rest;
+ * Properties. All but the last one are assertions in the actions and at the end of init:
+ *   one writer: when a node is opened, no other node is open, and no thread is inside there, in a
+ *   way that conflicts;
+ *   no lost write: a thread that reads or writes has a copy that has missed no write;
+ *   no lost or doubled operation: a thread that reads has a copy that lacks none. Each contribution
+ *   is merged once, and contributions of two operators never meet;
+ *   contents may be copied when they are sent, when they arrive, or any time between. Neither end
+ *   changes until then, contents arrive only at lines that wait for data, and no thread touches the
+ *   home's elements while an owner writes them back;
+ *   no deadlock, no event in a state that has no row for it, no request left at the end;
  *   every request is answered: the claim `answered`, under weak fairness.
  *
- * t/model runs these configurations, each exhaustively: one with all of it would have some hundred million states.
+ * t/model runs these configurations, each exhaustively. One with all options would have some
+ * hundred million states.
  *   config: short    KINDS=7
  *   config: all      KINDS=15
  *   config: coarse   KINDS=15 COARSE=1
@@ -30,9 +35,10 @@
  *   config: cache-2  KINDS=7 SECOND=4
  *   config: answer-0 KINDS=7 ANSWERED=0
  *   config: answer-1 KINDS=7 ANSWERED=1
- * KINDS: the sum of 1 (reads), 2 (writes), 4, 8 (operates with the one, the other operator). COARSE: the home knows only
- * whether anybody has it. AHEAD: lines are asked for ahead of use. ALSO_AT_HOME: threads of caches may have their access
- * carried out at home instead, where pins may keep it waiting. SECOND: a second thread at home (3) or at cache 1 (4).
+ * KINDS: the sum of 1 (reads), 2 (writes), 4 and 8 (operations with one and with the other
+ * operator). COARSE: the home knows only whether any cache has the chunk. AHEAD: lines are asked
+ * for ahead of use. ALSO_AT_HOME: the home may carry out accesses of caches' threads, and pins
+ * there may keep such an access waiting. SECOND: a second thread at home (3) or at cache 1 (4).
  * ANSWERED: the claim, for that thread. */
 
 mtype = { H_U, H_S, H_D, H_O, H_Uw, H_Uq, H_Sv, H_Su, H_Sx, H_Dr, H_Dl, H_Or, H_Om, H_Z, H_Y,
@@ -51,16 +57,16 @@ mtype = { FETCH_R, FETCH_W, FETCH_O, FETCH_O_OTHER, UPGRADE, OP_R, OP_W, OP_A, O
 #endif
 
 #define HOME 0
-#define THREADS 6 /* those that there may be; thread t is at node t % 3 */
+#define THREADS 6 /* at most; thread t is at node t % 3 */
 #define NODE(thread) ((thread) % 3)
 #define STALE 3
 
-/* Kinds of access; what is open to threads of a node; which of them have to leave. */
+/* Kinds of access. What is open to threads of a node. Which of them have to leave. */
 #define R 1
 #define W 2
 #define O 3 /* with operator 1; O + 1 with operator 2 */
 #define AT_HOME 8 /* added: the home carries it out */
-#define TO_ASK 16 /* added: has not yet asked */
+#define TO_ASK 16 /* added: it has not asked yet */
 #define OPERATOR(what) ((what) - W)
 #define SHUT 0
 #define READ 1
@@ -72,10 +78,10 @@ mtype = { FETCH_R, FETCH_W, FETCH_O, FETCH_O_OTHER, UPGRADE, OP_R, OP_W, OP_A, O
 mtype state[3] = C_I;
 byte open[3];
 byte leaving[3];
-byte operator[3];     /* of a chunk or line of operands */
+byte operator[3];     /* of a chunk or of a line with a contribution */
 byte lacks[3] = STALE;
-byte operands[3];     /* in the line */
-bit sent[3];          /* the line's contents are on their way home */
+byte contribution[3];     /* in the line's contribution */
+bit sent[3];          /* the line's contents are on their way to the home */
 byte inside[THREADS]; /* 0 or the kind of access */
 byte waits[THREADS];
 bool quit;
@@ -85,13 +91,13 @@ bit member[3]; /* sharers, operators */
 byte owner;
 byte pending;
 byte kept;
-byte held_up; /* the first request: by accesses of this kind or more */
+byte held_up; /* accesses of this kind and of greater ones keep the first request waiting */
 chan requests = [5] of { mtype, byte };
 
 chan up[3] = [3] of { mtype, byte };
 chan down[3] = [3] of { mtype };
 
-/* What a step is about: not part of the state. */
+/* What a step is about. These are not part of the state. */
 hidden mtype event;
 hidden byte me, who, from, kind, again, j;
 
@@ -114,10 +120,10 @@ inline access(node, what)
     :: what == R -> assert(lacks[node] == 0)
     :: what >= O && node != HOME && (state[node] == C_O || state[node] == C_Oq) ->
         assert(lacks[HOME] != STALE);
-        if :: operands[node] == 0 -> operands[node] = 1; lacks[HOME]++ :: else fi
-    :: else -> /* on the elements; operands at home also while others have some */
+        if :: contribution[node] == 0 -> contribution[node] = 1; lacks[HOME]++ :: else fi
+    :: else -> /* on the elements; at home operations change them also while caches have contributions */
         assert(lacks[node] == 0 || (node == HOME && what >= O && lacks[HOME] != STALE));
-        assert(what >= O || operands[1] + operands[2] + kept == 0);
+        assert(what >= O || contribution[1] + contribution[2] + kept == 0);
         for (j : 0 .. 2) { if :: j != node -> lacks[j] = STALE :: else fi }
     fi
 }
@@ -163,8 +169,8 @@ inline keep()
 {
     assert(sent[from] && operator[from] == operator[HOME]);
     sent[from] = 0;
-    kept = kept + operands[from];
-    operands[from] = 0
+    kept = kept + contribution[from];
+    contribution[from] = 0
 }
 
 inline merge()
@@ -237,7 +243,7 @@ inline let_in()
 
 inline free_line()
 {
-    assert(!sent[me] && operands[me] == 0);
+    assert(!sent[me] && contribution[me] == 0);
     lacks[me] = STALE;
     operator[me] = 0
 }
@@ -282,7 +288,7 @@ inline free_line()
 
 /* ---- the table: the same rows as in state.c, which t/unit/array_table checks ---- */
 
-/* With COVER each row says that it has been reached, once; t/model gathers that. */
+/* With COVER each row reports once that it has been reached. t/model gathers the reports. */
 #ifdef COVER
 c_decl { \#include <stdio.h>
          static char is_reached[1000]; }
@@ -425,7 +431,7 @@ inline look_at_first()
     fi
 }
 
-/* event, of thread or cache who. */
+/* event: of thread or cache `who`. */
 inline home_receives()
 {
     from = NODE(who);
@@ -468,7 +474,7 @@ inline home()
 #define HAS_HEARD(way) (duty == HEARS && len(way) > 0)
 #define MUST_BE_QUIET(node) (duty == IS_QUIET && HAVE_LEFT(node))
 
-/* whose: a cache, or a thread here. */
+/* whose: a cache, or a thread of the home. */
 proctype Home(byte duty, whose)
 {
 end: do
@@ -490,7 +496,8 @@ end: do
     od
 }
 
-/* whose: a thread; or the kind of access that is asked for ahead. A line that is in the way of what is wanted goes first. */
+/* whose: a thread, or the kind of access that is asked for ahead. A line with another use is
+ * evicted first. */
 #define NEEDS(what) (state[node] == C_I || (state[node] == C_S && (what) >= W) || \
                      (state[node] == C_O && !PERMITTED(node, what)))
 #define MAY_ASK_AHEAD (state[node] == C_I || (state[node] == C_S && whose == W))
@@ -516,8 +523,8 @@ end: do
     od
 }
 
-/* A thread that finds the chunk closed waits. One at home goes and asks, and may find it open by then; others may have their
- * access carried out at home. */
+/* A thread that finds the chunk closed waits. A thread at home asks first, and the chunk may be
+ * open by then. The home may carry out accesses of other nodes' threads instead. */
 #define MAY_BEGIN(bit) (!quit && (KINDS & bit) && inside[thread] == 0 && waits[thread] == 0)
 #define BEGIN(what, bit, request)                                                                                           \
     :: d_step { MAY_BEGIN(bit) && PERMITTED(node, what) -> inside[thread] = what }                                          \
@@ -547,7 +554,7 @@ inline all_has_come_to_rest()
     }
     if
     :: state[HOME] == H_D -> assert(lacks[owner] == 0)
-    :: else -> assert(lacks[HOME] == operands[1] + operands[2])
+    :: else -> assert(lacks[HOME] == contribution[1] + contribution[2])
     fi
 }
 
