@@ -178,10 +178,10 @@ static void give_back(pgasi_array_t *a)
 typedef struct {
     pgas_gptr_t block[PGASI_ARRAY_N_MEMORIES], slots;
     int64_t status;
-} told_t;
+} shared_t;
 
 /* Records where the memory of the other ranks is. */
-static void learn(pgasi_array_t *a, const told_t *all)
+static void learn(pgasi_array_t *a, const shared_t *all)
 {
     for (int r = 0; r < a->n_ranks; r++) {
         pgasi_array_peer_t *peer = &a->peer[r];
@@ -198,9 +198,9 @@ static void learn(pgasi_array_t *a, const told_t *all)
 
 static pgas_status_t exchange(pgasi_array_t *a, pgas_status_t mine)
 {
-    told_t *all = calloc((size_t)a->n_ranks, sizeof *all);
-    told_t me = { .slots = pgas_gptr_of(pgasi_array_slots_own()),
-                  .status = all ? mine : PGAS_ERR_NO_MEMORY };
+    shared_t *all = calloc((size_t)a->n_ranks, sizeof *all);
+    shared_t me = { .slots = pgas_gptr_of(pgasi_array_slots_own()),
+                    .status = all ? mine : PGAS_ERR_NO_MEMORY };
     memcpy(me.block, a->memory, sizeof me.block);
     if (!all)
         return PGAS_ERR_NO_MEMORY;
@@ -428,9 +428,9 @@ pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts,
     if (part < 0 || part >= n_parts || !first_p || !n_p)
         return PGAS_ERR_INVALID;
     uint32_t shift = pgasi_array_of_const(array)->map.shift;
-    uint64_t cell = first >> shift, n_blocks = n ? ((first + n - 1) >> shift) - cell + 1 : 0;
-    uint64_t low = cell + n_blocks * (uint64_t)part / (uint64_t)n_parts;
-    uint64_t high = cell + n_blocks * ((uint64_t)part + 1) / (uint64_t)n_parts;
+    uint64_t block = first >> shift, n_blocks = n ? ((first + n - 1) >> shift) - block + 1 : 0;
+    uint64_t low = block + n_blocks * (uint64_t)part / (uint64_t)n_parts;
+    uint64_t high = block + n_blocks * ((uint64_t)part + 1) / (uint64_t)n_parts;
     uint64_t begin = PGASI_MIN(PGASI_MAX(low << shift, first), first + n);
     uint64_t end = PGASI_MAX(PGASI_MIN(high << shift, first + n), begin);
     *first_p = begin;

@@ -23,8 +23,8 @@ static pgasi_array_contribution_t *new_contribution(pgasi_array_t *a, uint64_t i
         c = malloc(sizeof *c + a->stride);
     }
     if (!c)
-        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].grants[index].now.chunk,
-                           dir->state, 0);
+        pgasi_array_broken(a, "no memory for contributions of",
+                           a->peer[a->rank].grants[index].now.chunk, dir->state, 0);
     *c = (pgasi_array_contribution_t){
         .next = dir->contributions, .op = op, .source = source, .values = c->room
     };

@@ -40,7 +40,7 @@ typedef struct pgasi_array_access {
     struct pgasi_array_access *next; /* in a queue for a cache line */
     pgas_status_t status;
     uint32_t done;
-    uint32_t token;  /* names it at the rank that waits, if the home carries it out */
+    uint32_t token;  /* of an access of another rank: names it there */
     uint32_t n_pins; /* pins of the waiting thread, while it waits */
     const struct pgasi_array_own_pin *pins;
 } pgasi_array_access_t;
@@ -76,7 +76,7 @@ static inline bool pgasi_array_is_done(const pgasi_array_access_t *x)
 
 /* ---- queues of accesses that wait; serving ---- */
 
-/** Zero is empty. */
+/** All zero is an empty queue. */
 typedef struct {
     pgasi_array_access_t *first, *last;
 } pgasi_array_queue_t;
@@ -91,7 +91,8 @@ void pgasi_array_queue_remove(pgasi_array_queue_t *queue, const pgasi_array_acce
 
 /** Forgets the accesses of an earlier job. */
 void pgasi_array_tokens_start(void);
-/** Takes a token that names the access until its reply comes. PGAS_ERR_NO_MEMORY. */
+/** Takes a token that names the access until its reply arrives.
+ *  @return PGAS_ERR_NO_MEMORY: there are no more tokens. */
 pgas_status_t pgasi_array_token_open(pgasi_array_access_t *x, uint32_t *token_p);
 /** Ends a token. @return its access; NULL: no thread waits for it any more. */
 pgasi_array_access_t *pgasi_array_token_close(uint32_t token);

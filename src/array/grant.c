@@ -56,7 +56,7 @@ static void touch(pgasi_array_grant_t *grant)
         __atomic_store_n(&grant->touched, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- who may have mapping entries; lock held ---- */
+/* ---- mapping entries of threads; lock held ---- */
 
 static bool may_publish(const pgasi_array_site_t *site, bool by_thread)
 {
@@ -180,9 +180,9 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
     const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
-    bool operands = site->grant->now.permits == PGASI_ARRAY_OPERATES && !site->at_home;
-    size_t bytes = operands ? def->operand_bytes : elem;
-    pgasi_array_change_fn_t fn = operands || !def->merge ? def->combine : def->merge;
+    bool contributes = site->grant->now.permits == PGASI_ARRAY_OPERATES && !site->at_home;
+    size_t bytes = contributes ? def->operand_bytes : elem;
+    pgasi_array_change_fn_t fn = contributes || !def->merge ? def->combine : def->merge;
     pgasi_array_change_word(site->data + x->k * bytes, bytes, fn, x->in,
                             x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
     return PGAS_OK;

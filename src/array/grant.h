@@ -1,8 +1,8 @@
 /** Access grants: what the threads of one site may do with a chunk at the moment.
  *
  *  A site is either the node of the chunk's home, whose ranks share one grant in shared memory, or
- *  another rank with a cache line of the chunk. Any thread uses a grant, under the grant's lock,
- *  without the protocol. The protocol opens grants and closes them. */
+ *  another rank with a cache line of the chunk. Any thread may use a grant, under its lock, without the
+ *  protocol. The protocol opens grants and closes them. */
 #ifndef PGASI_ARRAY_GRANT_H
 #define PGASI_ARRAY_GRANT_H
 
@@ -38,8 +38,7 @@ typedef struct {
     uint32_t owner;    /* node rank * 4096 + slot + 1; 0: no thread */
     uint16_t heat;     /* recalls that cost a barrier */
     uint16_t budget;   /* accesses until the chunk is no longer guarded */
-    uint64_t
-        readers; /* a bit for each node rank that has READ entries; from 63 on they share one */
+    uint64_t readers;  /* a bit for each node rank with READ entries; from 63 on they share one */
     uint64_t chunk;
 } pgasi_array_grant_state_t;
 
@@ -50,7 +49,7 @@ typedef struct pgasi_array_grant {
     uint32_t touched;
     uint32_t pins_read, pins_write; /* write: operate, too */
     pgasi_array_grant_state_t now;
-    uint64_t unused[2];
+    uint64_t unused[2]; /* fills 64 bytes */
 } pgasi_array_grant_t;
 
 static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)

@@ -199,15 +199,15 @@ static bool look_is_due(void)
     return left > 0 || ++n_unlooked % LOOK_EVERY == 0;
 }
 
-static void tell_stray(const pgasi_array_lock_request_t *r)
+static void warn_stray(const pgasi_array_lock_request_t *r)
 {
-    static bool told;
-    if (!told)
+    static bool warned;
+    if (!warned)
         PGASI_WARN(
             "array",
             "thread %d of rank %d gives back a lock of element %llu that it does not have: ignored",
             pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
-    told = true;
+    warned = true;
 }
 
 /* Serving. @return the answer, or PGAS_INPROGRESS: the answer follows, or there is none. */
@@ -218,7 +218,7 @@ static pgas_status_t carry_out(int op, const pgasi_array_lock_request_t *r)
     if (op != RELEASE)
         return pgasi_array_lock_want(&locks.queue, r, op == TRY);
     if (!pgasi_array_lock_release(&locks.queue, r->array, r->index, r->who))
-        tell_stray(r);
+        warn_stray(r);
     return PGAS_INPROGRESS;
 }
 
@@ -413,7 +413,7 @@ pgas_status_t pgasi_array_locks_start(void)
         locks.wait = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *locks.wait);
     if (!locks.wait)
         return PGAS_ERR_NO_MEMORY;
-    locks.queue.tell = answer;
+    locks.queue.report = answer;
     pgasi_array_lock_clear(&locks.queue);
     pthread_mutex_lock(&held.lock);
     free(held.at);

@@ -93,7 +93,7 @@ static void report(const pgasi_array_lock_queue_t *q, const entry_t *e, const pg
                                            .number = w->number,
                                            .who = w->thread,
                                            .writes = w->writes };
-    q->tell(&request, status);
+    q->report(&request, status);
 }
 
 /* Grants the lock to requests at the front of the queue. */

@@ -1,4 +1,4 @@
-/* Where elements are. Pure arithmetic, but for a binary search among the offsets. */
+/* Where elements are. Pure arithmetic, and a binary search among the offsets. */
 #include "array/map.h"
 
 #include "base/checks.h"

@@ -212,13 +212,13 @@ void pgasi_array_op_combine_run(const pgas_array_op_def_t *def, void *to, const 
         call_each(def->combine, to, def->operand_bytes, from, def->operand_bytes, n);
 }
 
-void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems, const void *operands,
-                              uint64_t n)
+void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems,
+                              const void *contributions, uint64_t n)
 {
     if (def->merge)
-        call_each(def->merge, elems, def->elem_bytes, operands, def->operand_bytes, n);
+        call_each(def->merge, elems, def->elem_bytes, contributions, def->operand_bytes, n);
     else
-        pgasi_array_op_combine_run(def, elems, operands, n);
+        pgasi_array_op_combine_run(def, elems, contributions, n);
 }
 
 void pgasi_array_op_fill_identity(const pgas_array_op_def_t *def, void *to, uint64_t n)

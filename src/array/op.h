@@ -17,8 +17,8 @@ const pgas_array_op_def_t *pgasi_array_op_find(pgas_array_op_t op);
 void pgasi_array_op_combine_run(const pgas_array_op_def_t *def, void *to, const void *from,
                                 uint64_t n);
 /** Merges contribution k into element k, for n of them. */
-void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems, const void *operands,
-                              uint64_t n);
+void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems,
+                              const void *contributions, uint64_t n);
 /** Sets n contributions to the identity. */
 void pgasi_array_op_fill_identity(const pgas_array_op_def_t *def, void *to, uint64_t n);
 

@@ -90,8 +90,8 @@ pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_l
 }
 
 /* Reports the end of a pin to the side that may wait for it. Serving. */
-static void tell_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                          pgasi_array_grant_t *grant)
+static void report_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                            pgasi_array_grant_t *grant)
 {
     if (loc->home == a->rank)
         pgasi_array_home_unpinned(a, loc->index);
@@ -109,7 +109,7 @@ void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
     if (!recall && !__atomic_load_n(&a->want_line.first, __ATOMIC_RELAXED))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
-    tell_unpinned(a, loc, grant);
+    report_unpinned(a, loc, grant);
     pgasi_array_cache_keep_free(a);
     pgasi_array_poll();
     pgasi_serve_end(before);

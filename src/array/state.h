@@ -100,7 +100,7 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
     X(DROP)           /* the source is no sharer, operator or owner any more */                    \
     X(JOIN)           /* the source is a sharer */                                                 \
     X(GIVE_ALL)       /* GIVE is sent to all sharers or operators, each an answer to wait for */   \
-    X(GIVE_OTHERS)    /* the same, but for the requester */                                        \
+    X(GIVE_OTHERS)    /* the same, except the requester  */                                        \
     X(GIVE_OWNER)     /* GIVE is sent to the owner, an answer to wait for */                       \
     X(LEND_OWNER)     /* LEND is sent to the owner, an answer to wait for */                       \
     X(SET_OP)         /* the request's operator becomes the chunk's */                             \

@@ -39,7 +39,7 @@ typedef struct {
     };
     uint16_t run; /* lines of this chunk and of the next ones follow the message */
 } pgasi_array_message_t;
-#define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* what n of an access holds */
+#define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* the greatest n of an access */
 
 pgas_status_t pgasi_array_send_start(void);
 void pgasi_array_receive_start(void);
@@ -59,7 +59,8 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_a
                                const void *data, size_t bytes);
 void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
                                    const void *data, size_t bytes);
-/** An access that the home carries out. PGAS_ERR_NO_MEMORY. */
+/** An access that the home carries out.
+ *  @return PGAS_ERR_NO_MEMORY: there is no token for it. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
 /** Its reply. */
 void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x,

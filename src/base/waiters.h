@@ -15,7 +15,7 @@ typedef struct pgasi_waiter {
     bool writes;     /* it wants the lock for itself */
 } pgasi_waiter_t;
 
-/** Zero is empty. */
+/** All zero is an empty list. */
 typedef struct {
     pgasi_waiter_t *first, *last;
 } pgasi_waiters_t;

@@ -211,7 +211,7 @@ int main(void)
     plan(16);
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, tap_seed(815));
-    q.tell = hear;
+    q.report = hear;
     as_the_model_says(&rng);
     deaths_keep_nobody_waiting();
     many_elements();
