@@ -1,5 +1,4 @@
-/* What the library says about itself: pgas_info_print, pgas_stats_print, and the account of
- * memory. */
+/* What the library says about itself: pgas_info_print and pgas_stats_print. */
 #include "config.h"
 
 #include "pgas/info.h"
@@ -11,158 +10,22 @@
 #include "base/fold.h"
 #include "base/log.h"
 #include "base/param.h"
-#include "boot/board.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "init/account.h"
-#include "bcast/bcast.h"
 #include "call/handler.h"
-#include "msg/recv_queue.h"
-#include "msg/send_queue.h"
-#include "bulk/bulk.h"
 #include "call/progress.h"
-#include "msg/channel_memory.h"
 #include "call/sync.h"
 #include "call/task.h"
+#include "init/account.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
+#include "msg/channel_memory.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
 #include "pgas/call.h"
 #include "pgas/regmem.h"
 #include "pgas/version.h"
-
-/* ---- the account ---- */
-
-/* One line of the account: how many of what size, in words and numbers. */
-typedef struct {
-    const char *what, *formula;
-    uint64_t bytes;
-} item_t;
-
-#define N_ITEMS 17
-
-static uint64_t segment_table_bytes(uint64_t node)
-{
-    uint64_t entry = sizeof(pgas_segtab_entry_t),
-             heap_slots = PGASI_DIV_UP(pgasi_param.heap_size, PGASI_SLOT_BYTES);
-    uint64_t heap = PGASI_ALIGN_UP((1 + heap_slots) * entry, 4096);
-    return PGASI_SLOTS_PER_RANK * entry + (node - 1) * heap + 4096;
-}
-
-static uint64_t team_bytes(uint64_t n, uint64_t node)
-{
-    uint64_t boards = node > 1 ? 2 * pgasi_board_bytes(1) : 0;
-    return boards + (n > node ? 3 * (PGASI_TEAM_CHUNK + n * sizeof(uint64_t)) : 0);
-}
-
-static void account(item_t items[N_ITEMS])
-{
-    uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size,
-             far = n - node;
-    uint64_t ctxs = PGASI_CTX_FIRST_OWN + (uint64_t)pgasi_param.ctxs;
-    pgasi_tp_attr_t attr;
-    pgasi_recvq_size_t recvq;
-    memset(&attr, 0, sizeof attr);
-    if (pgasi_tp)
-        pgasi_tp->ops->query(pgasi_tp, &attr);
-    memset(&recvq, 0, sizeof recvq);
-    (void)pgasi_recvq_size_here(&recvq); /* too large: refused where it is made */
-    uint64_t tables = n * sizeof(pgasi_ctx_peer_t) + pgasi_sendq_table_bytes(n);
-    uint64_t region = pgasi_chanmem.bytes;
-    item_t all[N_ITEMS] = {
-        { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
-        { "channels into this rank",
-          "64 KiB + ranks of node x contexts x endpoints x 64 B + chunks within PGAS_CHUNK_MEMORY",
-          recvq.bytes },
-        { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
-          region },
-        { "transport contexts", "contexts x bytes of a context (0 on one node)",
-          far ? ctxs * attr.ctx_bytes : 0 },
-        { "endpoints and keys", "contexts x far ranks x bytes of an endpoint",
-          ctxs * far * attr.peer_bytes },
-        { "receive buffers", "what the transport reserves for messages (0 on one node)",
-          far ? attr.receive_bytes : 0 },
-        { "tables of contexts", "contexts x ranks x bytes of a peer", ctxs * tables },
-        { "send buffers", "contexts x 64 x the largest batch",
-          ctxs * pgasi_sendq_pool_bytes(recvq.chunk_bytes) },
-        { "queued calls of handlers", "contexts x PGAS_BACKLOG_LIMIT",
-          ctxs * pgasi_param.backlog_limit },
-        { "messages for threads",
-          "endpoints x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
-          far ? (1 + (uint64_t)pgasi_param.ctxs) * pgasi_param.far_queue : 0 },
-        { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)",
-          pgasi_sync_table_bytes(n) },
-        { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled",
-          2 * (uint64_t)pgasi_param.buffer_limit },
-        { "open pulls", "256 x what is noted of a call's buffers", pgasi_offers_table_bytes() },
-        { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
-        { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
-        { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages",
-          segment_table_bytes(node) },
-        { "collectives",
-          "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much "
-          "again",
-          team_bytes(n, node) },
-    };
-    memcpy(items, all, sizeof all);
-}
-
-uint64_t pgasi_account_worst(void)
-{
-    item_t items[N_ITEMS];
-    uint64_t sum = 0;
-    account(items);
-    for (int i = 0; i < N_ITEMS; i++)
-        sum += items[i].bytes;
-    return sum;
-}
-
-pgas_status_t pgasi_account_check(void)
-{
-    uint64_t worst = pgasi_account_worst() + pgasi_param.heap_size;
-    bool too_much = pgasi_param.memory_limit && worst > pgasi_param.memory_limit;
-    if (too_much && pgasi_boot.rank == 0)
-        PGASI_ERROR("memory",
-                    "this configuration may need %" PRIu64
-                    " bytes on a rank, PGAS_MEMORY_LIMIT=%zu: lower "
-                    "PGAS_HEAP_SIZE, PGAS_BUFFER_LIMIT, PGAS_BACKLOG_LIMIT, PGAS_LANES or "
-                    "PGAS_CHUNK_MEMORY",
-                    worst, pgasi_param.memory_limit);
-    return pgasi_boot_agree(too_much ? PGAS_ERR_LIMIT : PGAS_OK);
-}
-
-void pgasi_account_print(FILE *out)
-{
-    item_t items[N_ITEMS];
-    account(items);
-    fprintf(out, "bytes per rank at most, %d rank%s on %d node%s (untouched parts cost nothing):\n",
-            pgasi_boot.n_ranks, pgasi_boot.n_ranks == 1 ? "" : "s", pgasi_boot.n_nodes,
-            pgasi_boot.n_nodes == 1 ? "" : "s");
-    for (int i = 0; i < N_ITEMS; i++)
-        fprintf(out, "  %-26s %14" PRIu64 "  %s\n", items[i].what, items[i].bytes,
-                items[i].formula);
-    fprintf(out, "  %-26s %14" PRIu64 "\n", "sum", pgasi_account_worst());
-    fprintf(out, "  %-26s %14zu  PGAS_HEAP_SIZE, yours\n", "symmetric heap", pgasi_param.heap_size);
-}
-
-static void print_registered(FILE *out)
-{
-    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
-    int n = 0;
-    if (pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n) != PGAS_OK)
-        return;
-    fprintf(out, "memory of this rank that peers reach, %s:\n",
-            pgasi_tp ? "pinned for the transport" : "none of it pinned");
-    fprintf(out, "  %-31s %14s %14s %14s\n", "owner", "bytes now", "at most", "limit");
-    for (int i = 0; i < n; i++) {
-        const pgas_reg_owner_t *o = &owners[i];
-        fprintf(out, "  %-31s %14" PRIu64 " %14" PRIu64 " ", o->name, o->bytes, o->high_bytes);
-        if (o->max_bytes)
-            fprintf(out, "%14" PRIu64 "\n", o->max_bytes);
-        else
-            fprintf(out, "%14s\n", "-");
-    }
-}
 
 /* ---- pgas_info ---- */
 
@@ -209,6 +72,25 @@ static void print_progress_rule(FILE *out)
               : "another thread of its rank inside the library");
     fprintf(out, "  any blocking function of the library progresses; so does pgas_progress()\n");
 #undef RULE
+}
+
+static void print_registered(FILE *out)
+{
+    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    int n = 0;
+    if (pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n) != PGAS_OK)
+        return;
+    fprintf(out, "memory of this rank that peers reach, %s:\n",
+            pgasi_tp ? "pinned for the transport" : "none of it pinned");
+    fprintf(out, "  %-31s %14s %14s %14s\n", "owner", "bytes now", "at most", "limit");
+    for (int i = 0; i < n; i++) {
+        const pgas_reg_owner_t *o = &owners[i];
+        fprintf(out, "  %-31s %14" PRIu64 " %14" PRIu64 " ", o->name, o->bytes, o->high_bytes);
+        if (o->max_bytes)
+            fprintf(out, "%14" PRIu64 "\n", o->max_bytes);
+        else
+            fprintf(out, "%14s\n", "-");
+    }
 }
 
 /* clang's __VERSION__ begins with its name */

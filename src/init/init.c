@@ -6,28 +6,26 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "bcast/bcast.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "init/account.h"
+#include "bulk/bulk.h"
 #include "call/agg.h"
 #include "call/call.h"
 #include "call/consumer.h"
-#include "bcast/bcast.h"
-#include "object/delegate.h"
 #include "call/handler.h"
-#include "msg/recv_queue.h"
-#include "object/lock.h"
-#include "msg/send_queue.h"
-#include "object/owner.h"
-#include "bulk/bulk.h"
 #include "call/progress.h"
-#include "msg/channel_memory.h"
 #include "call/route.h"
 #include "call/sync.h"
 #include "call/task.h"
+#include "init/account.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
+#include "msg/channel_memory.h"
+#include "msg/recv_queue.h"
+#include "msg/send_queue.h"
+#include "object/start.h"
 #include "pgas/pgas.h"
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,10 +78,8 @@ static pgas_status_t call_start(void)
     if (status == PGAS_OK)
         status = pgasi_bcast_start();
     if (status == PGAS_OK)
-        status = pgasi_locks_start();
+        status = pgasi_object_start();
     pgasi_sync_set_handlers();
-    pgasi_delegate_start();
-    pgasi_owner_start();
     pgasi_handlers_start();
     pgasi_agg_start();
     pgasi_hooks.message_arrived = pgasi_far_arrived;
@@ -98,8 +94,7 @@ static void call_stop(void)
 {
     pgasi_bulk_stop();
     pgasi_route_stop();
-    pgasi_delegate_stop();
-    pgasi_locks_stop();
+    pgasi_object_stop();
     pgasi_bcast_stop();
     pgasi_far_stop();
     pgasi_sync_stop();
@@ -185,7 +180,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         goto stop_ctxs;
     status = pgasi_mem_start();
     if (status != PGAS_OK)
-        goto stop_inboxes;
+        goto stop_recvqs;
     status = pgasi_chanmem_start();
     if (status == PGAS_OK)
         status = pgasi_handlers_agree();
@@ -201,7 +196,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     pgasi_handlers_stop();
     pgasi_chanmem_stop();
     pgasi_mem_stop();
-stop_inboxes:
+stop_recvqs:
     pgasi_recvqs_stop();
 stop_ctxs:
     pgasi_ctxs_stop();
@@ -231,7 +226,7 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 
 /* Threads may be gone or busy for long, and slots never had one: what is for them ends with the
  * job. */
-static void stand_in_for_threads(void)
+static void serve_for_threads(void)
 {
     for (int slot = 0; slot < pgasi_param.ctxs; slot++) {
         int ep = pgasi_ep_of_slot(slot);
@@ -246,7 +241,7 @@ static void stand_in_for_threads(void)
 static pgas_status_t stop_all(void)
 {
     pgasi_call_forget();
-    stand_in_for_threads();
+    serve_for_threads();
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
     if (status == PGAS_ERR_PEER)

@@ -6,7 +6,6 @@
 #include "pgas/delegate.h"
 
 void pgasi_delegate_start(void);
-void pgasi_delegate_stop(void);
 
 /** Calls that carried requests, requests in them, and requests that were laid down for whoever
  *  sends next. */

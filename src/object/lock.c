@@ -35,26 +35,37 @@ typedef struct {
     uint32_t unused;
 } message_t;
 
-/* ---- the owner ---- */
-
 typedef struct {
     bool held, broken;
     pgas_thread_t holder;
     pgasi_waiters_t waiters;
 } lock_t;
 
-static pgasi_named_t locks = PGASI_NAMED_INIT;
-static uint32_t n_waiting;
+/* A request of a thread of this rank. */
+typedef struct {
+    PGASI_ALIGNED(64) int32_t state; /* PGAS_INPROGRESS, or the answer */
+    uint32_t number;
+    int owner;
+    bool broken;
+} wait_t;
+
+static struct {
+    pgasi_named_t locks; /* of this rank */
+    uint32_t n_waiting;  /* requests in their queues; atomic */
+    wait_t *waits;       /* [PGAS_THREADS_MAX] by slot */
+} state = { .locks = PGASI_NAMED_INIT };
+
+/* ---- the owner ---- */
 
 /* The lock of the table is held. */
 static void count_waiting(int64_t change)
 {
-    __atomic_store_n(&n_waiting, (uint32_t)(n_waiting + change), __ATOMIC_RELEASE);
+    __atomic_store_n(&state.n_waiting, (uint32_t)(state.n_waiting + change), __ATOMIC_RELEASE);
 }
 
 uint32_t pgasi_locks_waiting(void)
 {
-    return __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&state.n_waiting, __ATOMIC_ACQUIRE);
 }
 
 /* In a handler: never waits. */
@@ -97,7 +108,7 @@ static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t who)
 
 static void on_request(const message_t *m, pgas_thread_t who)
 {
-    lock_t *l = pgasi_named_find(&locks, m->lock);
+    lock_t *l = pgasi_named_find(&state.locks, m->lock);
     pgas_status_t status = want(l, m, who);
     if (status == PGAS_OK) {
         grant(l, m->lock, who, m->number);
@@ -115,7 +126,7 @@ static void on_request(const message_t *m, pgas_thread_t who)
 
 static void on_release(const message_t *m, pgas_thread_t who)
 {
-    lock_t *l = pgasi_named_find(&locks, m->lock);
+    lock_t *l = pgasi_named_find(&state.locks, m->lock);
     if (l && l->held && l->holder == who) {
         pass_on(l, m->lock);
         return;
@@ -137,18 +148,9 @@ static void on_cancel(lock_t *l, const message_t *m, pgas_thread_t who)
 
 /* ---- who waits ---- */
 
-typedef struct {
-    PGASI_ALIGNED(64) int32_t state; /* PGAS_INPROGRESS, or the answer */
-    uint32_t number;
-    int owner;
-    bool broken;
-} wait_t;
-
-static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
-
 static void on_answer(const message_t *m, int rank)
 {
-    wait_t *w = &waits[m->slot];
+    wait_t *w = &state.waits[m->slot];
     if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number ||
         w->owner != rank)
         return;
@@ -173,8 +175,8 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
         on_answer(&m, rank);
         return;
     }
-    pthread_mutex_lock(&locks.lock);
-    lock_t *l = m.op == CANCEL ? pgasi_named_find(&locks, m.lock) : NULL;
+    pthread_mutex_lock(&state.locks.lock);
+    lock_t *l = m.op == CANCEL ? pgasi_named_find(&state.locks, m.lock) : NULL;
     if (pgasi_boot_is_dead(rank))
         ; /* nobody there to have it */
     else if (m.op == RELEASE)
@@ -183,7 +185,7 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
         on_request(&m, who);
     else if (l)
         on_cancel(l, &m, who);
-    pthread_mutex_unlock(&locks.lock);
+    pthread_mutex_unlock(&state.locks.lock);
 }
 
 static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
@@ -226,7 +228,7 @@ static pgas_status_t acquire(pgas_lock_t lock, uint8_t op, int64_t timeout_us, b
     if (status != PGAS_OK)
         return status;
     uint64_t limit = pgasi_wait_limit(timeout_us);
-    wait_t *mine = &waits[pgasi_self.slot];
+    wait_t *mine = &state.waits[pgasi_self.slot];
     mine->number++;
     mine->owner = pgasi_named_rank(lock);
     __atomic_store_n(&mine->state, PGAS_INPROGRESS, __ATOMIC_RELEASE);
@@ -257,9 +259,9 @@ pgas_status_t pgas_lock_create(pgas_lock_t *lock_p)
     lock_t *l = calloc(1, sizeof *l);
     if (!l)
         return PGAS_ERR_NO_MEMORY;
-    pthread_mutex_lock(&locks.lock);
-    status = pgasi_named_add(&locks, pgasi_boot.rank, l, lock_p);
-    pthread_mutex_unlock(&locks.lock);
+    pthread_mutex_lock(&state.locks.lock);
+    status = pgasi_named_add(&state.locks, pgasi_boot.rank, l, lock_p);
+    pthread_mutex_unlock(&state.locks.lock);
     if (status != PGAS_OK)
         free(l);
     return status;
@@ -272,14 +274,17 @@ pgas_status_t pgas_lock_destroy(pgas_lock_t lock)
         return status;
     if (lock && pgasi_named_rank(lock) != pgasi_boot.rank)
         return PGAS_ERR_RANGE;
-    pthread_mutex_lock(&locks.lock);
-    lock_t *l = pgasi_named_find(&locks, lock);
-    status = !l ? PGAS_ERR_NOT_FOUND : l->held ? PGAS_ERR_BUSY : PGAS_OK;
+    pthread_mutex_lock(&state.locks.lock);
+    lock_t *l = pgasi_named_find(&state.locks, lock);
+    if (!l)
+        status = PGAS_ERR_NOT_FOUND;
+    else if (l->held)
+        status = PGAS_ERR_BUSY;
     if (status == PGAS_OK) {
-        pgasi_named_remove(&locks, lock);
+        pgasi_named_remove(&state.locks, lock);
         free(l);
     }
-    pthread_mutex_unlock(&locks.lock);
+    pthread_mutex_unlock(&state.locks.lock);
     return status;
 }
 
@@ -305,18 +310,18 @@ pgas_status_t pgas_lock_release(pgas_lock_t lock)
 static void forget_dead(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
-    pthread_mutex_lock(&locks.lock);
-    for (uint32_t i = 0; i < locks.n; i++) {
-        lock_t *l = locks.entry[i].thing;
+    pthread_mutex_lock(&state.locks.lock);
+    for (uint32_t i = 0; i < state.locks.n; i++) {
+        lock_t *l = state.locks.entry[i].thing;
         if (!l)
             continue;
         count_waiting(-(int64_t)pgasi_waiters_remove_rank(&l->waiters, rank));
         if (l->held && pgas_thread_rank(l->holder) == rank) {
             l->broken = true;
-            pass_on(l, pgasi_named_name(&locks, pgasi_boot.rank, i));
+            pass_on(l, pgasi_named_name(&state.locks, pgasi_boot.rank, i));
         }
     }
-    pthread_mutex_unlock(&locks.lock);
+    pthread_mutex_unlock(&state.locks.lock);
     pgasi_serve_end(before);
 }
 
@@ -329,16 +334,16 @@ static void release_lock(void *thing)
 
 pgas_status_t pgasi_locks_start(void)
 {
-    waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
+    state.waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *state.waits);
     pgasi_hooks.death_settled[PGASI_LAYER_OBJECT] = forget_dead;
     pgasi_handler_set_internal(PGASI_DESC_LOCK, on_lock);
-    return waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return state.waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 void pgasi_locks_stop(void)
 {
-    pgasi_named_clear(&locks, release_lock);
-    n_waiting = 0;
-    pgasi_lazy_free(waits, PGAS_THREADS_MAX * sizeof *waits);
-    waits = NULL;
+    pgasi_named_clear(&state.locks, release_lock);
+    state.n_waiting = 0;
+    pgasi_lazy_free(state.waits, PGAS_THREADS_MAX * sizeof *state.waits);
+    state.waits = NULL;
 }

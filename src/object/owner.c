@@ -151,7 +151,6 @@ void pgasi_owner_start(void)
 {
     pgasi_handler_set_internal(PGASI_DESC_SEGMENT, on_segment);
     pgasi_handler_set_internal(PGASI_DESC_RMA, on_rma);
-    pgasi_alloc_on_start();
     pgasi_hooks.segment_ask = ask_segment;
     pgasi_hooks.rma_by_owner = by_service;
 }
