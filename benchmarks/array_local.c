@@ -1,15 +1,16 @@
-/* Time of an access to an element of the array that is held where it is used: on one node one's own
- * elements, between nodes those of the next rank, in the cache. Next to it a plain array, and
- * chunks that count the threads inside, as the DArray paper has them. Sizes are bytes of the
- * elements that are used.
+/* Time of an access to an element of the array for which the rank has access already: on one node
+ * an element of this rank, between nodes an element of the next rank, in the cache. The references
+ * are a plain array, and chunks that count the threads inside, as in the DArray paper. Sizes are
+ * bytes of the elements that are used.
  *
- * get, set, apply: in the order of an index list, the same one on all sides, drawn before the clock
- * runs, with nothing known to the compiler. pinned-*: chunk after chunk is pinned and gone through
- * by the loop that goes through the plain array, which has vectors. span-*: the same with one pin,
- * that is held for all of a round.
+ * get, set, apply: in the order of an index list. All sides use the same list, drawn before the
+ * clock runs, and the compiler knows nothing about it. pinned-*: the loop pins one chunk after the
+ * other and uses the vector loop of the plain array. span-*: the same with one pin for the whole
+ * round.
  *
- * What is read is checked in every round, what was written when the case ends: operation number k
- * goes to entry k of the list, and set writes k. */
+ * Each round checks the values that were read. The end of a case checks the values that were
+ * written: operation number k writes or adds to the element of entry k of the list, and set writes
+ * k. */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref_array.h"
 
@@ -28,10 +29,10 @@ static uint64_t chunk_elems = WORK_CHUNK;
 static struct {
     int arg;
     size_t bytes;
-    uint64_t n, first; /* elements used: first .. first + n - 1 of the array */
+    uint64_t n, first; /* the elements used: first .. first + n - 1 of the array */
     uint64_t n_list;
     uint64_t *index, *here; /* of the array; of the plain one, where they begin with 0 */
-    uint64_t *sums;         /* of what the first k entries of the list hold at the begin */
+    uint64_t *sums;         /* sum of the first values of the first k entries of the list */
     uint64_t n_done[N_SIDES];
     pgas_array_t *array;
     uint64_t *native;
@@ -178,7 +179,7 @@ WALK(apply, APPLY)
 
 typedef uint64_t (*piece_fn_t)(uint64_t at, uint64_t n, uint64_t number);
 
-/* Goes through the list, again and again, and on where the last round has ended. */
+/* Goes through the list again and again, from where the last round has ended. */
 static uint64_t advance(piece_fn_t piece, uint64_t iters, uint64_t *n_done_p)
 {
     uint64_t sum = 0, done = *n_done_p;
@@ -203,7 +204,7 @@ static void check_sum(uint64_t sum, uint64_t from, uint64_t to)
                   (unsigned long long)(sum_until(to) - sum_until(from)));
 }
 
-/* What the elements hold after all of our operations, in the plain array. */
+/* Computes in the plain array what the elements must be after all of our operations. */
 static void replay(uint64_t *want)
 {
     uint64_t done = now.n_done[OURS],
@@ -270,7 +271,7 @@ static void make_lists(void)
     }
 }
 
-/* Twice as many lines as are used, so that none is evicted between the watermarks. */
+/* Twice as many cache lines as are used, so that none is evicted between the watermarks. */
 static void open_case(const bench_run_t *run)
 {
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
@@ -309,7 +310,7 @@ static double timed(const bench_run_t *run, int side, piece_fn_t piece)
     return ns;
 }
 
-/* One pin over all of a round; the elements are those of the chunk in which the part begins. */
+/* One pin for the whole round; the elements are those of the chunk in which the part begins. */
 static double timed_span(const bench_run_t *run, int what)
 {
     pgas_array_pin_t pin;

@@ -1,14 +1,14 @@
 /* Uniformly random accesses to a distributed array, all ranks over all elements: read, write,
- * operate, and a mix of seven writes in ten. Next to them a plain array of the same size that each
- * rank has to itself, an uncached get, put or fetch-and-add for each access, as in BCL, and a lock
- * for each, as in GAM. Which elements is drawn before the clock runs.
+ * operate, and a mix of seven writes in ten. The references are a plain array of the same size on
+ * each rank, an uncached get, put or fetch-and-add for each access, as in BCL, and a lock for each
+ * access, as in GAM. The elements are drawn before the clock runs.
  *
- * beyond: between nodes rank 0 alone reads elements of rank 1, fifty times as many as its cache
- * takes, next to raw gets of 8 bytes each.
+ * beyond: between nodes rank 0 alone reads elements of rank 1. These are fifty times as many as its
+ * cache has room for. The reference is a raw get of 8 bytes for each element.
  *
- * Values that are read are checked in every round, what has been written or applied when the case
- * ends. The mix counts on PGAS_ARRAY_ACCESS as well: guarded is the same with a chunk's lock for
- * every access (benchmarks/ratios runs both). */
+ * Each round checks the values that were read. The end of a case checks the values that were
+ * written or applied. The mix depends on PGAS_ARRAY_ACCESS too: with guarded every access takes the
+ * chunk's lock (benchmarks/ratios runs both). */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
@@ -97,7 +97,7 @@ static ref_aligned uint64_t operate_some(const uint64_t *index, uint64_t n)
     return 0;
 }
 
-/* What is read was there at the begin or is some rank's. */
+/* The value read is the first value or was written by some rank. */
 static uint64_t mix_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[OURS];
@@ -225,7 +225,7 @@ static void open_case(const bench_run_t *run)
     n = now.n;
     if (run->arg == BEYOND_READ)
         opts.cache_bytes = BEYOND_LINES * WORK_CHUNK * sizeof(uint64_t);
-    if (run->arg == MIX) /* all of it, between the watermarks */
+    if (run->arg == MIX) /* the whole array, between the watermarks */
         opts.cache_bytes = 4 * now.n * sizeof(uint64_t);
     now.array[OURS] = work_create(now.n, &opts);
     if (run->arg == BEYOND_READ)

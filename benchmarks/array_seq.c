@@ -1,19 +1,20 @@
 /* Sequential walks through a distributed array: every thread of every rank reads, writes or
- * operates on all elements in turn, each beginning elsewhere, and goes on in the next round where
- * it has ended. With --paper every thread goes once through an array of some hundred million
+ * operates on all elements in turn. Each thread begins elsewhere, and continues in the next round
+ * where it has ended. With --paper every thread walks once through an array of some hundred million
  * elements a node, as in the DArray paper.
  *
- * read, write, operate: element by element. pinned-*: chunk by chunk, by plain pointers; writers
- * and operators of one node then share the array between them, for what is done through a pin is
- * theirs to order. threads-*: with --threads of them a rank. Next to them a private array of the
- * same size, an uncached get, put or fetch-and-add for each element, as in BCL, and a lock for
- * each, as in GAM.
+ * read, write, operate: element by element. pinned-*: chunk by chunk, by plain pointers. Writers
+ * and operators of one node then divide the array among them, because the program has to order
+ * accesses through pins. threads-*: with --threads threads of each rank. The references are a
+ * private array of the same size, an uncached get, put or fetch-and-add for each element, as in
+ * BCL, and a lock for each element, as in GAM.
  *
  * cold-*: between nodes rank 0 alone walks through the elements of rank 1, many times its cache,
- * chunk by chunk pinned, with prefetch; in chunks a millisecond, next to raw transfers of a chunk
- * each, 64 at a time. each-cold-*: element by element.
+ * and pins chunk by chunk with prefetch. The figure is chunks a millisecond; the references are raw
+ * transfers of a chunk, 64 at a time. each-cold-*: element by element.
  *
- * What is read is checked in every round, what was written or applied when the case ends. */
+ * Each round checks the values that were read. The end of a case checks the values that were
+ * written or applied. */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
@@ -23,8 +24,8 @@
 #include <string.h>
 
 #define ROUND_MS    10
-#define COLD_BYTES  BENCH_WINDOW_BYTES /* of rank 1: as much as the raw transfers go through */
-#define COLD_LINES  256                /* of the cache meanwhile */
+#define COLD_BYTES  BENCH_WINDOW_BYTES /* of rank 1: as much memory as the raw transfers use */
+#define COLD_LINES  256                /* chunks of the cache meanwhile */
 #define PAPER_ELEMS UINT64_C(100000000)
 
 enum { READ, WRITE, OPERATE, PINNED = 4, THREADS = 8, COLD = 16 };
@@ -58,7 +59,7 @@ static int threads_of(const bench_run_t *run)
     return run->arg & THREADS ? run->team : 1;
 }
 
-/* ---- n elements from first on, of the given pass; returns the sum of what was read ---- */
+/* ---- n elements from first on, in the given pass; each returns the sum of the values read ---- */
 
 static uint64_t read_ours(uint64_t first, uint64_t n, uint64_t pass)
 {
@@ -209,7 +210,7 @@ static void check_sum(uint64_t first, uint64_t n, uint64_t sum)
                   (unsigned long long)work_value_sum(first, n));
 }
 
-/* In pieces that end where the array does, or the pass. */
+/* In pieces that end at the end of the array or of the pass. */
 static void walk_on(walker_t *w, uint64_t iters, piece_fn_t piece)
 {
     for (uint64_t left = iters, m; left > 0; left -= m) {
@@ -256,7 +257,7 @@ static void place_walkers(const bench_run_t *run)
     }
 }
 
-/* How often a walker has come by element i. */
+/* The number of visits of a walker at element i. */
 static uint64_t visits(const walker_t *w, uint64_t i)
 {
     if (i - w->lo >= w->n)
@@ -264,7 +265,7 @@ static uint64_t visits(const walker_t *w, uint64_t i)
     return w->walked / w->n + ((i - w->lo + w->n - w->start) % w->n < w->walked % w->n);
 }
 
-/* Adds count; what was written is what some walker has written last. */
+/* Additions add up. A written element has the value of the last write of some walker. */
 static void check_element(const walker_t *walker, int n_walkers, uint64_t i, uint64_t is)
 {
     uint64_t more = is - work_value(i), all = 0;
@@ -329,7 +330,8 @@ static uint64_t elements_of(const bench_run_t *run)
     return (run->paper ? PAPER_ELEMS : UINT64_C(1) << 20) * (uint64_t)pgas_n_nodes();
 }
 
-/* The only round of --paper is not to be one of first touches: of memory that others map, too. */
+/* The only round of --paper must not be the first touch of memory, including memory that other
+ * ranks map. */
 static void touch_all(void)
 {
     uint64_t sum = read_pinned(0, now.n, 0);
@@ -373,7 +375,7 @@ static piece_fn_t piece_of(int side)
     }
 }
 
-static int side_now; /* of the loop that runs; threads find it here */
+static int side_now; /* the loop that runs, for its threads */
 
 static double walk_one(const bench_run_t *run)
 {
@@ -442,7 +444,7 @@ static double cold(const bench_run_t *run)
     return ns;
 }
 
-/* Every thread through all elements. */
+/* Every thread goes through all elements. */
 static uint64_t paper_iters(const bench_case_t *c, const bench_run_t *run)
 {
     bench_run_t of_case = *run;

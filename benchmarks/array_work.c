@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD  4096 /* bytes in front of a plain array: its block */
+#define HEAD  4096 /* bytes before a plain array, for its block */
 #define PIECE 4096 /* elements that are looked at together */
 #define KEPT  5    /* rounds of which figures are kept */
 
@@ -107,7 +107,7 @@ uint64_t *work_draw_uniform(uint64_t n, uint64_t first, uint64_t n_elems, uint64
     return list;
 }
 
-/* By the exact distribution: how probable ranks 0 .. r together are, for each r. */
+/* The exact distribution: for each r the probability of ranks 0 .. r together. */
 static double *accumulate(uint64_t n_elems, double skew)
 {
     double *below = bench_table(n_elems * sizeof *below), sum = 0;
@@ -146,7 +146,7 @@ uint64_t *work_draw_zipf(uint64_t n, uint64_t n_elems, double skew, uint64_t see
 
 /* ---- checks ---- */
 
-/* How often each element has been named by this rank. */
+/* Counts how often this rank has used each element. */
 static uint64_t *count_own(const pgas_array_t *array, const work_done_t *done)
 {
     uint64_t *count = bench_table(pgas_array_n_elems(array) * sizeof *count);
@@ -181,7 +181,7 @@ void work_check_adds(pgas_array_t *array, const work_done_t *done)
     free(mine);
 }
 
-/* Whether any rank, or the one that the value names, has written. */
+/* @return whether any rank, or the rank that the value names, has written */
 static void check_set(uint64_t i, uint64_t is, uint64_t writers)
 {
     uint64_t more = is - work_value(i);
@@ -217,7 +217,7 @@ enum { HITS, FETCHED, AT_HOME, GUARDED, RECALLS, MESSAGES, NOTES, N_FIGURES = NO
 enum { D_MISSES, D_FETCHES, D_REMOTE, D_GUARDED, D_RECALLS, D_MESSAGES, D_ACCESSES, N_DELTAS };
 
 static struct {
-    uint64_t iters, n; /* of the rounds kept: the longest there were */
+    uint64_t iters, n; /* length of the rounds kept: the longest so far */
     double value[N_FIGURES][KEPT];
     struct {
         const char *name, *unit;

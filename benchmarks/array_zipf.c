@@ -1,15 +1,15 @@
 /* Adds to elements of a distributed array that are drawn by Zipf's law with skew 0.99, all ranks
  * over all elements: by pgas_array_apply, and by sections (lock for writing, get, set, unlock),
- * which is what one does without operators. Next to them a plain array of the same size that each
- * rank has to itself, chunks that count the threads inside, and an uncached fetch-and-add each, as
- * in BCL. As many elements with any number of ranks, so that what many gain can be seen
- * (benchmarks/ratios); which elements is drawn before the clock runs.
+ * which a program without operators would use. The references are a plain array of the same size on
+ * each rank, chunks that count the threads inside, and an uncached fetch-and-add for each access,
+ * as in BCL. The number of elements does not depend on the number of ranks, so that
+ * benchmarks/ratios can show the gain of many ranks. The elements are drawn before the clock runs.
  *
- * *-latency: the median of single operations, the clock's own time in it, and the 99th percentile
- * as a figure. lock: between nodes rank 0 alone locks and unlocks elements of rank 1 that nobody
- * else wants, next to two round trips of raw messages.
+ * *-latency: the median of single operations, which includes the time of reading the clock; the
+ * 99th percentile is a further figure. lock: between nodes rank 0 alone locks and unlocks elements
+ * of rank 1 that no other rank locks; the reference is two round trips of raw messages.
  *
- * When a case ends each element is checked against what all ranks have added. */
+ * The end of a case checks each element against the additions of all ranks. */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_MS 30 /* so long that what the last loop has left in the caches does not count */
+#define ROUND_MS 30 /* so long that data of the last loop in the caches does not matter */
 #define SKEW     0.99
 #define N_ELEMS  (UINT64_C(1) << 20)
 #define N_LIST   (UINT64_C(1) << 18)
@@ -160,7 +160,7 @@ static double timed(const bench_run_t *run, int side, bool watched)
     return ns;
 }
 
-/* A case begins: figures of others are forgotten. */
+/* Begins a case: drops the figures of the last one. */
 static void begin_case(const bench_run_t *run, int number)
 {
     static int last = -1;
@@ -204,7 +204,7 @@ static double locks(const bench_run_t *run)
 
 /* ---- latency ---- */
 
-/* From one look at the clock to the next. */
+/* From one reading of the clock to the next. */
 static double latency(const bench_run_t *run, int side)
 {
     static double sample[SAMPLES];

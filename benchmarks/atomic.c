@@ -18,7 +18,7 @@ static void teardown(void)
     bench_check(pgas_free(words), "pgas_free");
 }
 
-/* One operation; those that do not fetch are completed by a flush between nodes. */
+/* One operation. Between nodes a flush completes operations that do not fetch. */
 static inline __attribute__((always_inline)) int atomic_once(pgas_gptr_t word, int amo,
                                                              uint64_t value, int flush_rank)
 {

@@ -1,5 +1,5 @@
-/* Latency of a barrier, and what waiting in one costs: all ranks but the last wait for it while it
- * sleeps. */
+/* Latency of a barrier, and the processor time of waiting in one: all ranks but the last wait for
+ * the last, which sleeps. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 

@@ -1,10 +1,10 @@
 /* The run of a benchmark: cases x sizes x interleaved rounds.
  *
  * The harness grows the number of iterations of a loop until a round takes half a millisecond. This
- * also warms caches, endpoints and branch predictors. All ranks agree on the number, because each of
- * them counts messages. A round is shorter than a time slice on purpose: on a shared machine a round
- * is either disturbed or not, and the median drops the disturbed rounds. Ranks are bound to cores
- * after pgas_init, so that the library's service threads may run anywhere. */
+ * also warms caches, endpoints and branch predictors. All ranks agree on the number, because each
+ * of them counts messages. A round is shorter than a time slice on purpose: on a shared machine a
+ * round is either disturbed or not, and the median drops the disturbed rounds. Ranks are bound to
+ * cores after pgas_init, so that the library's service threads may run anywhere. */
 #include "benchmarks/bench.h"
 #include "benchmarks/options.h"
 #include "benchmarks/print.h"
@@ -319,8 +319,8 @@ static const char *provider_in(const char *line)
     return strstr(line, "provider mlx5") ? "mlx5" : "verbs";
 }
 
-/* pgas_info_print names what the library uses between nodes: "ucx", or "verbs" and the provider that
- * opened the device. */
+/* pgas_info_print names what the library uses between nodes: "ucx", or "verbs" and the provider
+ * that opened the device. */
 static const char *path_between_nodes(const bench_run_t *run)
 {
     char *text = NULL, *line;

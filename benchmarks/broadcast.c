@@ -1,7 +1,8 @@
-/* Broadcast of a call: from the root's call until it knows that the handler has run on every rank.
+/* Broadcast of a call: from the root's call until the root knows that the handler has run on every
+ * rank.
  *
- * The reference is MPI_Bcast and a reduction of one byte, which tells the root that all have it.
- * The other ranks wait in a barrier of ours. */
+ * The reference is MPI_Bcast and a reduction of one byte, by which the root knows that all ranks
+ * have the data. The other ranks wait in the library's barrier. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 #include "pgas/broadcast.h"
@@ -15,7 +16,7 @@ static pgas_handler_t take;
 static volatile uint64_t n_taken;
 static char args_block[ARGS_MAX];
 
-/* Looks at the first word. */
+/* Uses the first word. */
 static void run_take(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     uint64_t word;

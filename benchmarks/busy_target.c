@@ -1,7 +1,7 @@
-/* Latency of operations on a rank that computes for a second without calling the library, next to
- * the same with the rank waiting in a barrier ("limit"). Operations come one by one with pauses, so
- * that the thread that serves them at the target sleeps when they arrive. The figure is the median
- * of a round. */
+/* Latency of operations on a rank that computes for a second without calling the library. The
+ * reference ("limit") is the same with the rank waiting in a barrier. There are pauses between
+ * operations, so that the thread that serves them at the target sleeps when they arrive. The figure
+ * is the median of a round. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 

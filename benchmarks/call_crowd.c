@@ -1,6 +1,6 @@
-/* Round trip of a call between two ranks that serve others as well: every other rank has called
- * both, so that they look at as many channels, and a transport is polled if one of them is off the
- * node. The others wait, asleep but for moments.
+/* Round trip of a call between two ranks that serve other ranks as well. Every other rank has
+ * called both, so that they poll as many channels; they also poll the transport if one of the
+ * others is on another node. The others wait, and sleep most of the time.
  *
  * Eight peers with channels, and a transport: mpirun -n 10 with PGAS_NODE_MAXSIZE=9. */
 #include "benchmarks/bench.h"
@@ -8,7 +8,7 @@
 
 static pgas_handler_t step;
 static volatile uint64_t n_steps;
-static uint64_t n_known; /* round trips so far, the same at both ends */
+static uint64_t n_known; /* round trips so far, equal at both ends */
 
 static void run_step(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {

@@ -1,9 +1,8 @@
-/* Round trip of each way to call: the answer is a call of the handler's rank, a reply, or a
- * completion. */
+/* Round trip of each way to call. The answer is a call by the handler, a reply, or a completion. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
-/* Calls with buffers come with their header. */
+/* Calls with buffers have a header of their own. */
 #include "pgas/buffer.h"
 
 #include <stdlib.h>
@@ -39,7 +38,7 @@ static void run_echo(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)pgas_reply(args, bytes < sizeof(uint64_t) ? bytes : sizeof(uint64_t));
 }
 
-/* Gives back all that came. */
+/* Replies with all bytes that came. */
 static void run_mirror(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)source;
@@ -96,13 +95,13 @@ static inline int to_thread(int rank, pgas_handler_t handler, size_t bytes)
     return pgas_call_to(pgas_thread_make(rank, 0), handler, args_block, bytes, NULL);
 }
 
-/* Both ranks wait by pgas_progress, as a program does that has nothing else to do. */
+/* Both ranks wait by pgas_progress, as a program that has nothing else to do. */
 static inline __attribute__((always_inline)) double there_and_back(const bench_run_t *run,
                                                                    one_call_fn_t one_call)
 {
     uint64_t pings = n_pings, pongs = n_pongs, begin;
     int bad = 0;
-    /* nobody calls before the other has looked at the counters */
+    /* no rank calls before the other has read the counters */
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     begin = bench_now();
     for (uint64_t i = 1; i <= run->iters; i++) {
@@ -158,7 +157,7 @@ static double call_return(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* The same with as much back as went. */
+/* The same with a reply as large as the arguments. */
 static double call_mirror(const bench_run_t *run)
 {
     uint64_t begin = bench_now();
@@ -173,7 +172,7 @@ static double call_mirror(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* Waits for the completion that arg tells, of calls to a slot of the peer. */
+/* Calls a slot of the peer, and waits for the completion that arg names. */
 static double await_completion(const bench_run_t *run, int slot)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -209,7 +208,7 @@ static double call_service(const bench_run_t *run)
     return await_completion(run, PGAS_SLOT_SERVICE);
 }
 
-/* One buffer, which arg says how to bring, until the handler has run on all of it. */
+/* One buffer, in the mode that arg names, until the handler has run on all of it. */
 static double call_buffer(const bench_run_t *run)
 {
     pgas_buffer_t buffer = { .mode = (pgas_buffer_mode_t)run->arg,
@@ -261,8 +260,8 @@ static double call_executed(const bench_run_t *run)
     return elapsed;
 }
 
-/* Whether calls to such a slot are there; one is made, to the caller's own rank, that counts
- * nowhere. */
+/* @return whether calls to such a slot are offered; it makes one such call to the caller's own rank
+ * */
 static pgas_status_t try_slot(const bench_run_t *run, int slot)
 {
     return pgas_call_to(pgas_thread_make(run->rank, slot), echo, args_block, 1, NULL);

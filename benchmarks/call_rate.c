@@ -1,6 +1,6 @@
-/* Calls one way, until the last has run: each published at once (send), or gathered by the
- * aggregator (trad), run one by one or by a batch handler (trad-batch), or published at once and
- * gathered only while the channel is full (ovfl). */
+/* Calls one way, until the last has run: each sent at once (send); gathered by the aggregator and
+ * run one by one (trad) or by a batch handler (trad-batch); or sent at once, and gathered only
+ * while the channel is full (ovfl). */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -11,7 +11,7 @@ static volatile uint64_t n_items, n_done;
 static pgas_agg_t *agg, *overflow;
 static char args_block[16384];
 
-/* Looks at the first word, as the receivers of the references do. */
+/* Uses the first word, as the receivers of the references do. */
 static void run_add_item(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     uint64_t item = 0;
@@ -122,7 +122,7 @@ static double one_way(const bench_run_t *run, style_t style, pgas_handler_t hand
 {
     uint64_t items = n_items, dones = n_done, begin;
     int bad = 0;
-    /* nobody calls before the other has looked at the counters */
+    /* no rank calls before the other has read the counters */
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     begin = bench_now();
     if (run->active) {

@@ -1,5 +1,5 @@
-/* Latency of the collectives: OSU's osu_allreduce and its kin, the average over ranks. Float sums
- * as there. */
+/* Latency of the collectives as in OSU's osu_allreduce and the like: the average over ranks, and
+ * sums of floats. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 

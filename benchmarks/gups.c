@@ -1,7 +1,7 @@
-/* Random updates: every rank xors random words of all ranks' tables, 64 MiB each. HPCC's
- * RandomAccess without its look-ahead: updates go out one by one. The xor over all tables must be
- * that of all updates (but for the variant that, like HPCC's, may lose some). Rate per rank; a
- * thousand of these M/s are one GUPS. */
+/* Random updates: every rank xors random words of all ranks' tables, 64 MiB each. This is HPCC's
+ * RandomAccess without its look-ahead: updates are sent one by one. The xor of all tables must be
+ * that of all updates, except in the variant that may lose some, as HPCC's may. The figure is the
+ * rate per rank; a thousand of these M/s are one GUPS. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -69,7 +69,7 @@ static int xor_call(int rank, uint64_t index, uint64_t value)
     return pgas_agg_call(agg, rank, xor_word, &update, sizeof update);
 }
 
-/* The xor over all tables, which become 0. */
+/* The xor of all tables, which become 0. */
 static uint64_t collect(void)
 {
     uint64_t mine = 0, all = 0;

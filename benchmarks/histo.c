@@ -1,10 +1,10 @@
 /* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo
  * of bale.
  *
- * The handler has a batch form, which fetches counters ahead; the plain cases do without. Counters
- * lie block by block, `arg` on each rank; an update is one call with 8 bytes. A round ends when all
- * calls of all ranks have run, and the counters must then add up to the updates. Rate per rank,
- * items of 8 bytes. */
+ * The handler has a batch form, which fetches counters ahead; the plain cases have none. Counters
+ * are distributed block by block, `arg` on each rank; an update is one call with 8 bytes. A round
+ * ends when all calls of all ranks have run. Then the sum of the counters must be the number of
+ * updates. The figure is items of 8 bytes, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define COUNTERS_MAX    1000000
-#define UPDATES         (1 << 20) /* drawn; longer rounds start again */
+#define UPDATES         (1 << 20) /* updates drawn; longer rounds use them again */
 #define BENCH_RANK_BITS 20
 #define AHEAD           32 /* updates whose counters are on their way from memory */
 
@@ -76,7 +76,7 @@ static void teardown(void)
     free(update);
 }
 
-/* The counters of all ranks together, and back to 0. */
+/* The sum of the counters of all ranks, which become 0. */
 static uint64_t collect(void)
 {
     uint64_t sum = 0, total = 0;
@@ -87,7 +87,7 @@ static uint64_t collect(void)
     return total;
 }
 
-/* What was drawn for a table of this length serves all rounds. */
+/* All rounds with tables of this length use the same draws. */
 static void draw(const bench_run_t *run)
 {
     static int drawn_for;

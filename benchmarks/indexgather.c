@@ -1,10 +1,10 @@
-/* Index gather: every rank reads random elements of all ranks' tables by aggregated calls, answered
- * by aggregated calls from the handlers. The kernel ig of bale.
+/* Index gather: every rank reads random elements of all ranks' tables by aggregated calls, and
+ * handlers answer by aggregated calls. The kernel ig of bale.
  *
- * A request carries the index at the owner and the place at the reader, an answer the place and the
- * value. Handlers have an aggregator of their own, and batch forms, which fetch elements ahead; the
- * plain cases do without. A round ends when all answers have come, and every value is checked. Rate
- * per rank, elements read. */
+ * A request carries the index at the owner and the index at the reader; an answer carries the index
+ * at the reader and the value. Handlers have an aggregator of their own, and batch forms, which
+ * fetch elements ahead; the plain cases have none. A round ends when all answers have come, and
+ * every value is checked. The figure is elements read, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TABLE_MAX 1000000
-#define READS     (1 << 20) /* drawn; longer rounds read them again */
+#define READS     (1 << 20) /* reads drawn; longer rounds use them again */
 #define AHEAD     16        /* requests whose elements are on their way from memory */
 
 typedef struct {
@@ -109,7 +109,7 @@ static void prepare(void)
                 "pgas_handler_register");
 }
 
-/* What stands in the table: a number that rank and index give. */
+/* The element, computed from rank and index. */
 static uint64_t element(uint64_t rank, uint64_t index)
 {
     return (rank << 32) + index * 3 + 1;
@@ -138,7 +138,7 @@ static void teardown(void)
     free(want);
 }
 
-/* What was drawn for a table of this length serves all rounds. */
+/* All rounds with tables of this length use the same draws. */
 static void draw(const bench_run_t *run)
 {
     static int drawn_for;
@@ -148,7 +148,7 @@ static void draw(const bench_run_t *run)
     drawn_for = run->arg;
 }
 
-/* The values of the last n reads. */
+/* Checks the values of the last n reads. */
 static void check_reads(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -160,7 +160,7 @@ static void check_reads(uint64_t n)
     memset(got, 0, n * sizeof *got);
 }
 
-/* Reads in parts of what was drawn; the time of the checks does not count. */
+/* Reads the elements drawn, part by part. The time of the checks does not count. */
 static double loop(const bench_run_t *run, pgas_handler_t handler)
 {
     double elapsed = 0;

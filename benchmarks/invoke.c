@@ -1,11 +1,11 @@
-/* Invocation, as the table of Seriema's paper: calls of 8, 64 and 256 bytes one way, until the last
- * has run, next to max-raw, the bare ring or transport with no call and no copy.
+/* Invocation, as in the table of Seriema's paper: calls of 8, 64 and 256 bytes one way, until the
+ * last has run, beside max-raw, the bare ring or transport without a call or a copy.
  *
  * Columns are ways to call: send (as a message), write (through the thread's own channel, one by
- * one), trad (gathered, published late), batch (the same, a handler that takes whole runs), ovfl
- * (at once, gathered only while the peer is full); threads-*: several pairs of threads on the same
- * cores. The handler adds the first word of each call to a sum, as the readers of the references
- * do; the last call of a round brings the sum that must have come. */
+ * one), trad (gathered, sent late), batch (the same with a batch handler), ovfl (at once, and
+ * gathered only while the peer is full); threads-*: several pairs of threads on the same cores. The
+ * handler adds the first word of each call to a sum, as the readers of the references do. The last
+ * call of a round carries the sum that must have arrived. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -15,9 +15,9 @@
 
 enum { SEND, WRITE, TRAD, BATCH, OVFL };
 
-/* What one thread knows of its rounds; a line of its own for what handlers write. */
+/* The state of one thread's rounds. Fields that handlers write have a cache line of their own. */
 typedef struct {
-    _Alignas(128) uint64_t sum;     /* of the items of this round that ran here */
+    _Alignas(128) uint64_t sum;     /* sum of the items of this round that ran here */
     uint64_t n_ended, n_answered;   /* rounds whose last call ran here; whose answer came back */
     _Alignas(128) uint64_t n_begun; /* rounds, at both ends */
     char args[256];
@@ -33,8 +33,8 @@ static state_t *state_of(pgas_thread_t source)
     return &state[pgas_thread_slot(source) % BENCH_TEAM_MAX];
 }
 
-/* Handlers within a line of code each: where a loop over them falls across two, it is slower by a
- * tenth, by chance. */
+/* Each handler is within one cache line of code: a loop over a handler that is across two lines is
+ * slower by a tenth. */
 #define IN_LINE __attribute__((aligned(64)))
 
 static IN_LINE void run_add_item(const void *args, size_t bytes, pgas_thread_t source,
@@ -98,7 +98,7 @@ static void prepare(void)
                 "pgas_handler_register");
 }
 
-/* The aggregator of the calling thread for a way; NULL for those that need none. */
+/* The calling thread's aggregator for a way; NULL: the way needs none. */
 static pgas_agg_t *make_agg(int way)
 {
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
@@ -123,7 +123,7 @@ static void teardown(void)
 
 /* ---- one pair of threads ---- */
 
-/* Tries again what found the limit of what may wait. */
+/* Tries again while the limit of waiting calls is reached. */
 static __attribute__((noinline, cold)) int invoke_again(pgas_agg_t *agg, int peer, const void *args,
                                                         size_t bytes)
 {
@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg
     case OVFL: {
         int status = pgas_agg_call(agg, peer, add_item, args, bytes);
         if (__builtin_expect(status == PGAS_ERR_AGAIN, 0)) {
-            uint64_t word = 0; /* a copy leaves what args points to in a register */
+            uint64_t word = 0; /* a copy keeps the arguments in a register */
             if (bytes == sizeof word)
                 memcpy(&word, args, sizeof word);
             status = invoke_again(agg, peer, bytes == sizeof word ? &word : args, bytes);
@@ -201,7 +201,7 @@ static void await_round(const uint64_t *count, uint64_t number)
         pgas_progress();
 }
 
-/* The last call goes the way of the others, so that it stays behind them. */
+/* The last call is sent in the same way as the others, so that it runs after them. */
 static int send_round(const bench_run_t *run, state_t *mine)
 {
     uint64_t sum = run->iters * (run->iters - 1) / 2; /* as the sum itself, modulo 2^64 */
@@ -358,7 +358,7 @@ static void keep(const bench_case_t *c, size_t bytes, const char *against, doubl
     }
 }
 
-/* What a table shows of case k at size s. */
+/* The figure of case k at size s in the table. */
 typedef double (*figure_fn_t)(size_t k, size_t s);
 static double mbs(size_t k, size_t s)
 {
@@ -411,7 +411,7 @@ static void print_table(const char *title, figure_fn_t figure)
     }
 }
 
-/* The share of channels that ever had more than they began with, from the text of every rank. */
+/* The share of channels that have taken further chunks, from the text of every rank. */
 static void print_share(const char *all, int n_ranks, size_t stride)
 {
     unsigned long long n, grown, n_all = 0, n_grown = 0;
@@ -427,7 +427,7 @@ static void print_share(const char *all, int n_ranks, size_t stride)
                100 * (double)n_grown / (double)n_all);
 }
 
-/* How channels were used is in what the library counts. */
+/* The library counts the use of channels. */
 static void print_stats(const bench_run_t *run)
 {
     enum { TEXT = 4096 };

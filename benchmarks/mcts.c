@@ -1,14 +1,15 @@
-/* Monte-Carlo tree search of Hex from the empty board, as the third figure of Seriema's paper, with
- * children placed at random, by hash or near, gathered or overflowing calls, one or sixteen
- * playouts a rollout. A round is a search of a fixed number of rollouts with a new tree, all ranks
- * together. The rate is that of visits of the root, one a rollout, so that it can be compared. The
- * paper counts visits of all nodes, and adds completions, the rollouts reported: figures nodes and
- * steps (it also counts each as often as it has playouts, sixteen times).
+/* Monte-Carlo tree search of Hex from the empty board, as in the third figure of Seriema's paper:
+ * children placed at random, by hash or near; gathered or overflowing calls; one or sixteen
+ * playouts a rollout. A round is a search of a fixed number of rollouts with a new tree, on all
+ * ranks together. The rate counts visits of the root, one for each rollout, so that it can be
+ * compared. The paper counts visits of all nodes and adds completions, which are rollouts reported:
+ * these are the figures nodes and steps. (The paper also counts each rollout as often as it has
+ * playouts, sixteen times.)
  *
- * Next to it the bare playouts of such a rollout on one thread of each rank, and a plain lock-free
- * tree in shared memory (ref_tree.c), one in each rank with as many threads as ours has there; in
- * the cases threads-* the same search with one thread a rank. One rank goes through the same code
- * as many; what many gain is in benchmarks/ratios. */
+ * The references are the bare playouts of such a rollout on one thread of each rank, and a plain
+ * lock-free tree in shared memory (ref_tree.c), one in each rank with as many threads as the
+ * library has there. In the cases threads-* the reference is the same search with one thread a
+ * rank. One rank runs the same code as many ranks; benchmarks/ratios has the gain of many. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref_tree.h"
 
@@ -62,7 +63,7 @@ static int threads_of(const bench_run_t *run)
 
 enum { NODES, STEPS, REMOTE, DEFERRED, COMBINED, SHARED, IMBALANCE, N_FIGURES };
 static struct {
-    uint64_t iters, n; /* of the rounds kept: the longest there were */
+    uint64_t iters, n; /* length of the rounds kept: the longest so far */
     double value[N_FIGURES][KEPT];
 } kept;
 
@@ -137,7 +138,7 @@ static void open_case(const bench_run_t *run)
     now.arg = run->arg;
 }
 
-/* The thread of main is bound to a core; those that it starts are to find others, if there are
+/* The main thread is bound to a core. The threads that it starts move to other cores, if there are
  * any. */
 static void other_cores(cpu_set_t *bound, cpu_set_t *others)
 {
@@ -238,7 +239,7 @@ static double games(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* GB/s, so that games can be told from one machine to the next. */
+/* Copies in GB/s, so that the rates of games on two machines can be compared. */
 static double copy(const bench_run_t *run)
 {
     static char *table;
@@ -266,7 +267,7 @@ static const char *number(const char *text, long min, long max, long *value_p, c
     return NULL;
 }
 
-/* The number of a word of a list that ends with NULL. */
+/* The index of a word in a list that ends with NULL. */
 static const char *word(const char *text, const char *const *words, int *value_p, const char *wrong)
 {
     for (int i = 0; words[i]; i++) {

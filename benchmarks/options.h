@@ -1,5 +1,5 @@
-/** The running program and what the user asks of it: set once by bench_main, read by the rest of the
- *  harness. Programs do not include this file. */
+/** The running program and what the user asks of it: set once by bench_main, read by the rest of
+ *  the harness. Programs do not include this file. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
@@ -43,8 +43,8 @@ void bench_choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p);
 /** The smallest of the program's sizes that is at least `bytes`; SIZE_MAX: there is none. */
 size_t bench_size_from(size_t bytes);
 
-/** Binds the calling thread to a core of its own, if the machine has enough cores for the ranks that
- *  work. Collective. */
+/** Binds the calling thread to a core of its own, if the machine has enough cores for the ranks
+ *  that work. Collective. */
 void bench_take_core(int rank, int n_ranks);
 
 /** Sorts the values. */

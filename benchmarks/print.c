@@ -85,7 +85,7 @@ void print_row(const print_head_t *head, const print_row_t *row)
     fflush(stdout);
 }
 
-/* In JSON each is an object of its own, without references. */
+/* In JSON each figure is an object of its own, without references. */
 void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -11,7 +11,7 @@ typedef struct {
     double median, min, max;
 } print_stat_t;
 
-/** What is the same in all rows of a case. Side 0 is ours. */
+/** The parts that are the same in all rows of a case. Side 0 is ours. */
 typedef struct {
     const char *bench, *label, *size_label, *doc, *unit;
     char path[64]; /* the case's name */

@@ -1,4 +1,5 @@
-/* The sides of a comparison by number: which loops need what opened, and where their ranks wait. */
+/* The sides of a comparison: opens each before its first loop, and has the barrier in which its
+ * ranks wait. */
 #include "benchmarks/ref.h"
 
 static bool nothing_open(void)

@@ -1,25 +1,25 @@
 /** Reference loops: the limit of the machine (plain memory), raw UCX, and MPI. All have the type of
  *  bench_loop_fn_t.
  *
- *  They are plain, fixed and honest: what a careful programmer writes by hand for just this
- *  purpose, without checks that the purpose does not need. Never make one slower to look better. */
+ *  They are plain and fixed: a careful programmer would write them by hand for just this purpose,
+ *  without checks that the purpose does not need. Never make one slower in order to look better. */
 #ifndef BENCH_REF_H
 #define BENCH_REF_H
 
 #include "benchmarks/bench.h"
 
 /** ---- processes (ref_mpi.c) ---- */
-/* starts MPI at the level a library needs, not more: locks cost */
+/* starts MPI at the thread level that the library needs; a higher level would cost locks */
 void ref_mpi_begin(int *argc_p, char ***argv_p);
 void ref_mpi_end(void);
 void ref_mpi_abort(int status) __attribute__((noreturn));
 int ref_mpi_rank(void);
 
-/** ---- a side of the comparison: opened before its first loop, collective; false if it cannot be
- *  had here ---- */
+/** ---- a side of the comparison: opened before its first loop, collective; false if it cannot run
+ *  here ---- */
 bool ref_open(bench_kind_t kind);
 void ref_close_all(void);
-/** All ranks meet, each progressing what this side's loops need from it. */
+/** All ranks meet. While they wait they make the progress that this side's loops need. */
 void ref_meet(bench_kind_t kind);
 
 bool ref_memory_open(void);
@@ -31,7 +31,7 @@ bool ref_mpi_open(void);
 void ref_mpi_close(void);
 void ref_mpi_meet(void);
 
-/** Words for the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or
+/** The name of the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or
  *  "ucx-net". */
 const char *ref_ucx_path(int peer);
 
@@ -43,23 +43,23 @@ double ref_store(const bench_run_t *run);
 double ref_load(const bench_run_t *run);
 double ref_atomic(const bench_run_t *run);     /* arg: bench_amo_t; own word at the peer */
 double ref_atomic_hot(const bench_run_t *run); /* all ranks on one word */
-/* slot by slot through the window; arg 1: always the same slot */
+/* one slot after the other of the window; arg 1: always the same slot */
 double ref_memcpy_put(const bench_run_t *run);
 double ref_memcpy_get(const bench_run_t *run);
-double ref_flags(const bench_run_t *run);       /* ping-pong over two lines, round trip */
+double ref_flags(const bench_run_t *run);       /* ping-pong over two cache lines, round trip */
 double ref_ring_slots(const bench_run_t *run);  /* one way, every message published */
 double ref_ring_packed(const bench_run_t *run); /* one way, back to back, published every 4 KiB */
 double ref_team_slots(const bench_run_t *run);  /* the same, a ring for each of run->team threads */
 double ref_team_packed(const bench_run_t *run);
 double ref_ring_both(const bench_run_t *run); /* the same in both directions at once */
-/* random updates in 64 MiB of private memory, every rank its own */
+/* random updates in 64 MiB of private memory of each rank */
 double ref_random_xor(const bench_run_t *run);
 
 /** ---- raw UCX, over memory that UCX allocated ---- */
 double ref_ucx_put(const bench_run_t *run); /* each flushed */
 double ref_ucx_get(const bench_run_t *run);
 double ref_ucx_put_window(const bench_run_t *run); /* 64, then a flush */
-/* the bytes of all operations, in transfers of 4 KiB */
+/* as many bytes as all operations have, in transfers of 4 KiB */
 double ref_ucx_put_blocks(const bench_run_t *run);
 /* one way, one put a message, read at the target */
 double ref_ucx_ring_slots(const bench_run_t *run);
@@ -81,8 +81,8 @@ double ref_mpi_isend(const bench_run_t *run);    /* one way, 64 outstanding */
 /* one way, packed by hand into 4 KiB, 16 outstanding */
 double ref_mpi_batches(const bench_run_t *run);
 double ref_mpi_collective(const bench_run_t *run);  /* arg: bench_coll_t */
-double ref_mpi_bcast_known(const bench_run_t *run); /* from rank 0 to all, which it then knows */
-/* median latency towards a rank that computes */
+double ref_mpi_bcast_known(const bench_run_t *run); /* from rank 0 to all, until it knows */
+/* median latency of operations on a rank that computes */
 double ref_mpi_busy_atomic(const bench_run_t *run);
 
 /** Operations that tables name by number. */

@@ -1,10 +1,10 @@
 /* References of the array benchmarks, see ref_array.h.
  *
- * The counted chunks are written from the DArray paper's description (Ding, Han, Chen; ICPP 2023),
- * of which no code was published: a chunk has a count of the threads that are inside and a state; a
- * thread adds itself, looks whether the state allows what it wants, accesses the element, and takes
- * itself off again. A thread that wants the chunk changes the state and waits until the count is
- * 0. Both changes of the count are locked instructions. */
+ * The counted chunks follow the description in the DArray paper (Ding, Han, Chen; ICPP 2023), of
+ * which no code was published. A chunk has a state, and a count of the threads that are inside. A
+ * thread increments the count, checks that the state allows its access, accesses the element, and
+ * decrements the count. A thread that wants the chunk changes the state and waits until the count
+ * is 0. Both changes of the count are locked instructions. */
 #include "benchmarks/ref_array.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ with_vectors void ref_span_add(uint64_t *span, uint64_t n, uint64_t value)
 
 /* ---- counted ---- */
 
-enum { NOTHING, READ, OPERATE, ALL }; /* what a chunk's state allows */
+enum { NOTHING, READ, OPERATE, ALL }; /* accesses that a chunk's state allows */
 
 typedef struct {
     _Alignas(64) uint64_t n_inside;
@@ -140,7 +140,7 @@ void ref_counted_destroy(ref_counted_t *array)
     free(array);
 }
 
-/* The chunk of element i, counted in. */
+/* The chunk of element i, with the count incremented. */
 static always_inline chunk_t *enter(ref_counted_t *array, uint64_t i, int what)
 {
     chunk_t *chunk;

@@ -1,18 +1,18 @@
-/** References of the array benchmarks: a plain C array, and the counting of references that the
- *  DArray paper describes.
+/** References of the array benchmarks: a plain C array, and the reference counting that the DArray
+ *  paper describes.
  *
  *  Loops over an index list read each index from memory, and the compiler may assume nothing about
- *  it, so that no loop, ours neither, becomes one of vectors. Loops over a span are compiled for
+ *  it, so that no loop becomes a vector loop, ours neither. Loops over a span are compiled for
  *  vectors, and serve plain arrays and pins alike. */
 #ifndef BENCH_REF_ARRAY_H
 #define BENCH_REF_ARRAY_H
 
 #include "benchmarks/bench.h"
 
-/** The compiler does not know what is in the variable. */
+/** Hides the variable's value from the compiler. */
 #define ref_opaque(variable) __asm__ volatile("" : "+r"(variable))
 
-/** Short loops take half as long again where they happen to lie across two lines of code. */
+/** Short loops that are across two cache lines of code take half as long again. */
 #define ref_aligned __attribute__((aligned(64)))
 
 /** ---- n elements of a plain array, by an index list ---- */
@@ -32,13 +32,13 @@ uint64_t ref_span_sum(const uint64_t *span, uint64_t n);
 void ref_span_fill(uint64_t *span, uint64_t n, uint64_t value);
 void ref_span_add(uint64_t *span, uint64_t n, uint64_t value);
 
-/** ---- chunks that count their users: each access counts itself in, looks at the state, and counts
- *  itself out ---- */
+/** ---- chunks that count the threads inside: each access increments the count, checks the state,
+ *  and decrements the count ---- */
 typedef struct ref_counted ref_counted_t;
-/** n elements, all 0, in chunks of a power of two, in the state in which everything is allowed. */
+/** n elements, all 0, in chunks of a power of two, in the state that allows every access. */
 ref_counted_t *ref_counted_create(uint64_t n, uint64_t chunk_elems);
 void ref_counted_destroy(ref_counted_t *array);
-/** As above. Without a chunk to use the job ends: nobody takes one away here. */
+/** As above. The job ends if a chunk cannot be used: no thread takes chunks away here. */
 uint64_t ref_counted_get(ref_counted_t *array, const uint64_t *index, uint64_t n);
 void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value);
 void ref_counted_add(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value);

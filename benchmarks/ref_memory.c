@@ -1,17 +1,17 @@
 /* The limit of the machine: plain loads, stores, atomics, copies, flags and rings between
  * processes.
  *
- * All ranks of a host map one region of each (MPI's shared window is the plainest way to get one)
- * and reach it through an array of pointers with the size of each region, which is what a program
- * without a library would have. Rings: one producer, one consumer, a counter of messages written
- * and one of messages read, each on lines of its own; the ring lives in the receiver's region. */
+ * All ranks of a host map the shared window of each rank (an MPI shared window) and reach it
+ * through an array of pointers and sizes, as a program without a library would. A ring has one
+ * producer and one consumer, a counter of written and one of read messages on cache lines of their
+ * own; it is in the receiver's window. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE          128 /* two cache lines: processors fetch pairs */
+#define LINE          128 /* two cache lines: processors prefetch pairs */
 #define RING_BYTES    (64u << 10)
 #define PUBLISH_BYTES 4096u
 
@@ -23,12 +23,12 @@ typedef struct {
     _Alignas(LINE) char data[RING_BYTES];
 } ring_t;
 
-/* What one rank owns: where peers store. */
+/* The window of a rank: peers store there. */
 typedef struct {
     _Alignas(LINE) uint64_t flag;
     char payload[LINE - sizeof(uint64_t)];
     _Alignas(LINE) uint64_t word; /* for atomics */
-    _Alignas(LINE) uint64_t hot;  /* rank 0's: for all ranks */
+    _Alignas(LINE) uint64_t hot;  /* of rank 0: for all ranks */
     _Alignas(LINE) char flag_data[16384];
     ring_t in[BENCH_TEAM_MAX]; /* from the peer, one for each thread */
     _Alignas(4096) char window[BENCH_WINDOW_BYTES];
@@ -46,7 +46,7 @@ static MPI_Comm host = MPI_COMM_NULL;
 static MPI_Win window = MPI_WIN_NULL;
 static char *private_base;
 static uint64_t *random_table;
-static uint64_t flag_count; /* round trips so far, the same at both ends */
+static uint64_t flag_count; /* round trips so far, equal on both ranks */
 
 bool ref_memory_open(void)
 {
@@ -94,8 +94,8 @@ void ref_memory_close(void)
 
 /* ---- loads and stores ---- */
 
-/* The address of bytes bytes at an offset of a rank's window, or NULL: what any checked access
- * costs. */
+/* The address of `bytes` bytes at an offset of a rank's window, or NULL: any checked access has
+ * this cost. */
 static inline void *checked(int rank, size_t offset, size_t bytes)
 {
     if (__builtin_expect(rank >= n_at || offset + bytes > at_rank[rank].bytes, 0))
@@ -278,7 +278,7 @@ double ref_atomic_hot(const bench_run_t *run)
 
 /* ---- flags ---- */
 
-/* Two lines: the payload, then the flag that shows it. */
+/* Two cache lines: the payload, then the flag that publishes it. */
 static inline void raise_flag(region_t *there, const bench_run_t *run, uint64_t value)
 {
     memcpy(there->flag_data, private_base, run->bytes);
@@ -314,9 +314,8 @@ double ref_flags(const bench_run_t *run)
 
 /* ---- rings ---- */
 
-/* One end of a ring as its loop sees it. The loops keep it in registers: whatever else they would
- * store waits in the same store buffer as the messages, behind lines that come from another
- * core. */
+/* One end of a ring, for its loop. The loops keep it in registers: further stores would wait in the
+ * same store buffer as the messages, behind cache lines that come from another core. */
 typedef struct {
     ring_t *ring;
     uint64_t n;     /* messages written or read by this end */
@@ -331,7 +330,7 @@ static ring_t *ring_of(const bench_run_t *run, int rank)
     return &at_rank[rank].region->in[run->thread];
 }
 
-/* Between two runs both ends have met and all was read. */
+/* Between two runs both ends have met and the reader has read all messages. */
 static void reset_ring(ring_t *ring)
 {
     __atomic_store_n(&ring->written, 0, __ATOMIC_RELAXED);
@@ -372,8 +371,8 @@ static always_inline void write_burst(ring_end_t *end, uint64_t burst, size_t by
     __atomic_store_n(&end->ring->written, end->n, __ATOMIC_RELEASE);
 }
 
-/* Reads what has been published, looks at the first word of each message, frees the room; false if
- * there was nothing. */
+/* Reads the published messages, uses the first word of each, and frees their room. @return false:
+ * there were none */
 static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t bytes)
 {
     uint64_t last = __atomic_load_n(&end->ring->written, __ATOMIC_ACQUIRE), item = 0;
@@ -431,7 +430,7 @@ static double one_way(const bench_run_t *run, size_t publish_bytes)
     return run->active ? elapsed : 0;
 }
 
-/* One message a slot: behind each message stands its number, which says that it is there. */
+/* One message a slot. Its number follows the message and publishes it. */
 static always_inline size_t slot_bytes(size_t bytes)
 {
     return ((bytes + 7) & ~(size_t)7) + sizeof(uint64_t);
@@ -533,7 +532,8 @@ static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uin
     bench_use(sum);
 }
 
-/* Without peers neighbours exchange; an odd rank at the end fills and empties its own ring. */
+/* Without peers, neighbours exchange messages. The last of an odd number of ranks fills and empties
+ * its own ring. */
 static int neighbour(const bench_run_t *run)
 {
     int other = run->peer >= 0 ? run->peer : run->rank ^ 1;

@@ -1,5 +1,6 @@
-/* MPI as users write it: one window under lock_all with a flush where completion is asked for, send
- * and receive with requests, blocking collectives. Also starts and ends MPI for all benchmarks. */
+/* MPI as users write it: one window under lock_all with a flush where an operation must be
+ * complete, send and receive with requests, blocking collectives. This file also starts and ends
+ * MPI for all benchmarks. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>
@@ -20,7 +21,7 @@ static char *window_base, *private_base, *coll_src, *coll_dst;
 
 /* ---- processes ---- */
 
-/* SERIALIZED is what the library asks for; MULTIPLE would make MPI's own loops take locks. */
+/* The library needs SERIALIZED. With MULTIPLE MPI's own loops would take locks. */
 void ref_mpi_begin(int *argc_p, char ***argv_p)
 {
     int given, up;
@@ -170,8 +171,8 @@ double ref_mpi_get_window(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* Fetching, complete when it returns. Compare-and-swap is left out: Open MPI 4.1 crashes in it on
- * such a window. */
+/* Fetching operations, complete on return. There is no compare-and-swap: Open MPI 4.1 crashes in it
+ * on such a window. */
 double ref_mpi_atomic(const bench_run_t *run)
 {
     MPI_Op op = MPI_SUM;
@@ -208,7 +209,7 @@ double ref_mpi_pingpong(const bench_run_t *run)
     return run->active ? bench_since(begin) : 0;
 }
 
-/* The receiver says that it has everything. */
+/* The receiver reports that it has all messages. */
 static void finish_one_way(const bench_run_t *run)
 {
     char nothing = 0;
@@ -240,7 +241,7 @@ double ref_mpi_isend(const bench_run_t *run)
     return run->active ? bench_since(begin) : 0;
 }
 
-/* Items are packed by the sender, one by one, and summed by the receiver. */
+/* The sender packs items one by one, and the receiver adds them up. */
 static inline __attribute__((always_inline)) void pack_items(char *batch, uint64_t first,
                                                              uint64_t n, size_t bytes)
 {
@@ -377,8 +378,8 @@ double ref_mpi_collective(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* From the root's call until it knows that all have it: MPI_Bcast by itself may end before anybody
- * has looked. */
+/* From the root's call until the root knows that all ranks have the data: MPI_Bcast alone may end
+ * before any rank has read them. */
 double ref_mpi_bcast_known(const bench_run_t *run)
 {
     uint64_t begin = bench_now();

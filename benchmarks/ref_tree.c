@@ -1,11 +1,12 @@
 /* Lock-free UCT in shared memory (Enzenberger and Mueller, "A lock-free multithreaded Monte-Carlo
  * tree search", 2009), see ref_tree.h.
  *
- * The children of a node are one array, made with the node's second visit in the arena of the
- * thread that comes first, in random order; a compare-and-swap publishes it. Children that nobody
- * has tried are given out by a counter; after that the best by UCB1 is taken. A visit counts on the
- * way down and wins on the way up, so what is under way counts as lost. All counts are relaxed
- * atomics. States are not kept: each rollout plays its moves from the root. */
+ * The children of a node are one array, in random order. The first thread that visits the node a
+ * second time makes it in its arena, and publishes it by a compare-and-swap. A counter hands out
+ * children that no thread has tried; after that a thread takes the best by UCB1. A rollout
+ * increments visits on the way down and wins on the way up, so a rollout that is under way counts
+ * as lost. All counts are relaxed atomics. Nodes keep no states: each rollout plays its moves from
+ * the root. */
 #include "benchmarks/ref_tree.h"
 
 #include <math.h>
@@ -17,14 +18,14 @@
 
 #define EXPLORATION 1.0f
 #define MOVES_MAX   (PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX)
-#define ALIGNMENT   64 /* of arrays of children: a line */
-#define GRAB        16 /* rollouts that a thread takes at a time */
+#define ALIGNMENT   64 /* alignment of arrays of children: a cache line */
+#define GRAB        16 /* rollouts that a thread takes at once */
 
 typedef struct node {
     struct node *children; /* NULL: none yet */
-    uint32_t visits;       /* rollouts that came through, those under way too */
-    uint32_t wins;         /* playouts won by who moved here */
-    uint32_t n_tried;      /* children that were given out, and attempts to get one */
+    uint32_t visits;       /* rollouts through this node, including those under way */
+    uint32_t wins;         /* playouts won by the player that has moved here */
+    uint32_t n_tried;      /* children handed out, and attempts to get one */
     uint16_t n_children;
     uint16_t move;
 } node_t;
@@ -57,7 +58,7 @@ static size_t array_bytes(uint32_t n)
     return (n * sizeof(node_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* One child for each move, in random order. NULL: the arena is full. */
+/* Makes one child for each move, in random order. @return NULL: the arena is full */
 static node_t *make_children(worker_t *worker, const pgas_hex_t *hex, uint32_t *n_p)
 {
     const pgas_mcts_spec_t *spec = worker->tree->spec;
@@ -76,7 +77,7 @@ static node_t *make_children(worker_t *worker, const pgas_hex_t *hex, uint32_t *
     return children;
 }
 
-/* The children of a node, made if nobody has. NULL: no room. */
+/* The children of a node; makes them if no thread has. @return NULL: no room */
 static node_t *children_of(worker_t *worker, node_t *node, const pgas_hex_t *hex)
 {
     node_t *children = __atomic_load_n(&node->children, __ATOMIC_ACQUIRE), *made;
@@ -86,7 +87,7 @@ static node_t *children_of(worker_t *worker, node_t *node, const pgas_hex_t *hex
     made = make_children(worker, hex, &n);
     if (!made)
         return NULL;
-    /* the same from everybody */
+    /* every thread computes the same */
     __atomic_store_n(&node->n_children, (uint16_t)n, __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(&node->children, &children, made, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
@@ -101,7 +102,7 @@ static node_t *best_child(const node_t *node, node_t *children, uint32_t n, floa
     node_t *best = children;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t visits = LOAD(children[i].visits);
-        float inverse = 1 / (float)(visits + (visits == 0)); /* 0: just given out */
+        float inverse = 1 / (float)(visits + (visits == 0)); /* 0: just handed out */
         float value = (float)LOAD(children[i].wins) * per_playout * inverse +
                       EXPLORATION * sqrtf(log_visits * inverse);
         if (value > best_value) {
@@ -196,8 +197,8 @@ void ref_tree_clear(ref_tree_t *tree)
         tree->workers[i].used = 0;
 }
 
-/* Memory that nobody has touched costs nothing. Of huge pages where the system gives them, as the
- * library's nodes are. */
+/* Untouched memory costs nothing. It has huge pages where the system gives them, as the library's
+ * nodes have. */
 static char *map_arena(size_t bytes)
 {
     char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -1,9 +1,10 @@
-/** Reference searches of Hex: what a careful programmer writes for one process with shared memory,
- *  without a library.
+/** Reference searches of Hex, as a careful programmer writes them for one process with shared
+ *  memory, without a library.
  *
- *  The tree is textbook lock-free UCT with virtual loss: UCB1 with C = 1, a new node a rollout,
- *  taken at random from the moves not yet tried. Moves and playouts are those of pgas/hex.h, so
- *  that only the search differs. Plain, fixed and never tuned downwards. */
+ *  The tree is textbook lock-free UCT with virtual loss: UCB1 with C = 1, and one new node a
+ *  rollout, taken at random from the moves not yet tried. Moves and playouts are those of
+ *  pgas/hex.h, so that only the search differs. The reference is plain and fixed, and never tuned
+ *  downwards. */
 #ifndef BENCH_REF_TREE_H
 #define BENCH_REF_TREE_H
 

@@ -1,9 +1,9 @@
-/* Raw UCX: one worker, memory that UCX allocated itself (so that shared memory is mapped at the
- * peer), the plain non-blocking calls in the order in which the UCP examples use them.
+/* Raw UCX: one worker, memory that UCX has allocated itself (so that shared memory is mapped at the
+ * peer), and the plain non-blocking calls in the order in which the UCP examples use them.
  *
  * The configuration is read with the library's own prefix, so that PGAS_UCX_TLS chooses the
- * transports of both. While ranks wait for each other they progress their worker: transports
- * without remote memory access need that. */
+ * transports of both. Ranks make progress of their worker while they wait for each other, because
+ * transports without remote memory access need it. */
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
 
@@ -295,8 +295,8 @@ static double windows(const bench_run_t *run, bool put)
     return bench_since(begin);
 }
 
-/* As windows, but with as much of the peer's memory as there is, not what is still in its caches;
- * the memory here is the same again and again. */
+/* As windows, but over all of the peer's memory, so that it is not in the peer's caches. The local
+ * memory is the same again and again. */
 static double walk(const bench_run_t *run, bool put)
 {
     static uint64_t next;
@@ -332,7 +332,7 @@ double ref_ucx_put_walk(const bench_run_t *run)
     return walk(run, true);
 }
 
-/* Rank 0 towards rank 1, where ranks have no peers. */
+/* Rank 0 works with rank 1 where ranks have no peers. */
 static bench_run_t first_pair(const bench_run_t *run)
 {
     bench_run_t pair = *run;
@@ -367,22 +367,22 @@ double ref_ucx_get_window(const bench_run_t *run)
 
 /* ---- rings over puts ---- */
 
-/* As the rings of ref_memory.c, in the receiver's window, filled by puts from one buffer and read
- * there: what arrives is looked at, for on shared memory a put that nobody reads moves nothing
- * between processors. A slot has one message, or as many as 4 KiB take, and behind them its number,
- * which shows it. Messages are not built, only numbers. How far the reader is stands in the
+/* As the rings of ref_memory.c, in the receiver's window, filled by puts from one buffer. The
+ * receiver reads the messages: on shared memory a put that no thread reads moves no data between
+ * processors. A slot has one message, or as many as fit into 4 KiB, and then its number, which
+ * publishes it. The sender builds no messages, only numbers. The reader's position is in the
  * writer's window. */
 #define RING_BYTES (256u << 10) /* as the window of puts */
 #define READ_PLACE (2 * RING_BYTES)
 
-/* What both ends make of a run. */
+/* The parameters of a run, the same at both ends. */
 typedef struct {
     int peer;
     size_t bytes, step;             /* of a message, of a slot */
-    uint64_t per_slot, room, iters; /* messages of a slot, slots of the ring, slots of the run */
+    uint64_t per_slot, room, iters; /* messages in a slot, slots of the ring, slots of the run */
 } put_ring_t;
 
-/* The source stays as it is until the other end has answered. */
+/* The source is not changed until the other end has answered. */
 static void put(int peer, const void *from, size_t place, size_t bytes)
 {
     ucs_status_ptr_t request =
@@ -416,7 +416,7 @@ static void put_slots(const put_ring_t *r)
 
 static void read_slots(const put_ring_t *r)
 {
-    /* each is sent from a place that is not used again before the writer has come round */
+    /* each is sent from memory that is not used again before the writer has gone round the ring */
     static uint64_t told[64];
     uint64_t slot = 0, sum = 0, turn = 0;
     for (uint64_t i = 0; i < r->iters; i++) {
@@ -434,7 +434,7 @@ static void read_slots(const put_ring_t *r)
     bench_use(sum);
 }
 
-/* After a meeting; at the end nothing is under way to this end, so it clears its own window. */
+/* Called after a meeting. No put to this end is under way then, so it clears its own window. */
 static double ring_over_puts(const bench_run_t *run, uint64_t per_slot)
 {
     size_t step = ((per_slot * run->bytes + 7) & ~(size_t)7) + sizeof(uint64_t);

@@ -1,5 +1,5 @@
-/* See rma.h. The loops are those of ref_memory.c, ref_ucx.c and ref_mpi.c with the library's
- * operations in them. */
+/* See rma.h. The loops are those of ref_memory.c, ref_ucx.c and ref_mpi.c, with the library's
+ * operations. */
 #include "benchmarks/rma.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static char *private_base;
 
 void rma_setup(void)
 {
-    /* At a page border, as the memory of the references. */
+    /* At a page boundary, as the memory of the references. */
     bench_check(pgas_alloc(BENCH_WINDOW_BYTES + BENCH_PAGE_BYTES, &block), "pgas_alloc");
     window =
         pgas_gptr_add(block, (int64_t)(-(uintptr_t)pgas_gptr_local(block, 1) % BENCH_PAGE_BYTES));
@@ -24,7 +24,7 @@ void rma_teardown(void)
     free(private_base);
 }
 
-/* An operation that is complete on return on one node, and needs a flush between nodes. */
+/* The operation is complete on return on one node, and needs a flush between nodes. */
 static inline pgas_status_t complete(const bench_run_t *run)
 {
     return run->far ? pgas_flush(run->peer) : PGAS_OK;
@@ -137,7 +137,7 @@ static int load_bulk(const bench_run_t *run, pgas_gptr_t there)
 
 typedef int (*loop_fn_t)(const bench_run_t *run, pgas_gptr_t there);
 
-/* One kind of loop by size: 1, 2, 4, 8 bytes, any other. */
+/* One kind of loop for each size: 1, 2, 4, 8 bytes, any other. */
 typedef struct {
     loop_fn_t by_size[5];
 } loops_t;
@@ -250,8 +250,7 @@ static int get_window(const bench_run_t *run, pgas_gptr_t there)
     return bad | wait_all(req, run->iters % BENCH_WINDOW_OPS);
 }
 
-/* pgas_put returns at local completion, like the puts of raw UCX and MPI that this is compared
- * with. */
+/* pgas_put returns at local completion, as do the puts of raw UCX and MPI in the references. */
 static int put_stream(const bench_run_t *run, pgas_gptr_t there)
 {
     bench_run_t part = *run;

@@ -14,8 +14,8 @@ void rma_teardown(void);
     .min_bytes = 1, .max_bytes = (LARGEST), BENCH_CASES(cases), .setup = rma_setup, \
     .teardown = rma_teardown
 
-/** Complete at the peer each: 1, 2, 4 and 8 bytes by the typed operations, larger ones by pgas_put
- *  and pgas_get. */
+/** Each operation is complete at the peer before the next: 1, 2, 4 and 8 bytes by the typed
+ *  operations, other sizes by pgas_put and pgas_get. */
 double rma_put(const bench_run_t *run);
 double rma_get(const bench_run_t *run);
 /** All sizes by pgas_put and pgas_get. */
@@ -24,10 +24,10 @@ double rma_get_bulk(const bench_run_t *run);
 /** Relaxed stores and loads through an address that pgas_gptr_local gave once. */
 double rma_store(const bench_run_t *run);
 double rma_load(const bench_run_t *run);
-/** 64 non-blocking ones, then completion of all; arg 1: always to the same place. */
+/** 64 non-blocking operations, then completion of all; arg 1: always on the same memory. */
 double rma_put_window(const bench_run_t *run);
 double rma_get_window(const bench_run_t *run);
-/** Typed puts where there is a type, a flush after 64. */
+/** Puts, typed where there is a type, with a flush after 64. */
 double rma_put_stream(const bench_run_t *run);
 
 #endif

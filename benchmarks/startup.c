@@ -1,5 +1,5 @@
-/* Time of pgas_init and pgas_finalize with MPI up, and memory: what a rank really uses after init
- * (its proportional share of all mappings, untouched heap not counted) next to the worst case that
+/* Time of pgas_init and pgas_finalize while MPI is up, and memory: the memory of a rank after init
+ * (its proportional share of all mappings, without untouched heap) beside the worst case that
  * pgas_info prints. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
@@ -10,7 +10,7 @@
 
 static double bytes_before, bytes_after;
 
-/* Proportional set size; 0 if the system does not tell. */
+/* Proportional set size; 0: the system does not report it. */
 static double used_bytes(void)
 {
     char line[256];
@@ -62,8 +62,7 @@ static double measured_kib(const bench_run_t *run)
     return (bytes_after - bytes_before) / 1024;
 }
 
-/* The sum below "bytes per rank" in what pgas_info prints, which leaves out the heap; 0 if there is
- * none. */
+/* The sum below "bytes per rank" in the output of pgas_info, without the heap; 0: there is none. */
 static double formula_kib(const bench_run_t *run)
 {
     char *text = NULL, *at;

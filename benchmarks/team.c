@@ -1,8 +1,8 @@
 /* Several threads of a rank in one loop: see bench_team.
  *
- * Helpers sleep between loops, so that they take no time from loops of one thread; inside they
- * start together, each at its own pace behind a gate that yields (there may be fewer cores than
- * threads). */
+ * Helper threads sleep between loops, so that they take no time from loops of one thread. In a loop
+ * all start together behind a gate that yields, because there may be fewer cores than threads. Then
+ * each runs at its own pace. */
 #include "benchmarks/bench.h"
 
 #include <pthread.h>
@@ -17,9 +17,9 @@ static int n_helpers = 1;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* What helpers are to do; written with the mutex held. */
+/* The loop that helpers run; written with the mutex held. */
 static struct {
-    uint64_t number; /* of the loop; helpers wait for the next */
+    uint64_t number; /* number of the loop; helpers wait for the next */
     const bench_run_t *run;
     bench_loop_fn_t loop;
     int n;
@@ -74,7 +74,7 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* One after the other, so that each has the slot of its number. */
+/* Threads start one after the other, so that each has the slot of its number. */
 static void start_helpers(int n)
 {
     pthread_mutex_lock(&mutex);

@@ -1,12 +1,12 @@
-/* Latency of single requests through queue pairs of our own control. write and send go forth and
- * back between two queue pairs, and half of that is the figure; read and fadd are answered by the
- * other side, and all of it is. One thread plays both sides. The references do the same in memory,
- * without a queue. */
+/* Latency of single requests through queue pairs of the program's own. write and send go forth and
+ * back between two queue pairs, and the figure is half of that time. The other side answers read
+ * and fadd, and the figure is the whole time. One thread drives both sides. The references do the
+ * same in memory, without a queue. */
 #include "benchmarks/verbs_work.h"
 
 #include <string.h>
 
-#define SIGNALED_EACH 32u /* of requests that nobody waits for */
+#define SIGNALED_EACH 32u /* for requests whose completion the loop does not wait for */
 
 static verbs_pair_t pair, answered;
 static uint64_t n_posted[2]; /* forth and back, ever */
@@ -30,8 +30,8 @@ static void teardown(void)
 
 /* ---- forth and back ---- */
 
-/** One of the two: what it sends is in the first half of its memory, what it receives in the
- *  second. */
+/** One of the two sides. It sends from the first half of its memory and receives into the second.
+ *  */
 typedef struct {
     pgas_verbs_qp_t *qp;
     pgas_verbs_cq_t *cq, *recv_cq;
@@ -44,7 +44,7 @@ static inline end_t end_of(int which)
                       : (end_t){ pair.peer, pair.back_cq, pair.recv_cq, &verbs_target };
 }
 
-/* The last word of a message tells which it is: memory is written in rising order. */
+/* The last word of a message is its number: memory is written in rising order. */
 static inline uint64_t *flag_of(const end_t *end, bool received, size_t bytes)
 {
     return (uint64_t *)(void *)((char *)end->memory->addr + (received ? VERBS_BYTES_MAX : 0) +
@@ -108,7 +108,7 @@ static inline void copy_over(int from, size_t bytes)
         continue;
 }
 
-/* Completions are taken in time for the queue never to be full, outside of what is waited for. */
+/* Takes completions outside of the measured time, so that the queue is never full. */
 #define FORTH_AND_BACK(NAME, OVER)                  \
     static double NAME(const bench_run_t *run)      \
     {                                               \

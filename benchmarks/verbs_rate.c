@@ -1,7 +1,7 @@
-/* How fast messages go through one queue pair of our own control, and what selective signaling
- * costs: a transmitter that signals by itself (auto) against a loop that counts by hand (manual),
- * one that signals everything (signaled), and a queue that was written once and is run again and
- * again (limit). Sends, as in the first figure of Seriema's paper, and writes. */
+/* Rate of messages through one queue pair of the program's own, and the cost of selective
+ * signaling. auto: a transmitter chooses the requests that are signaled. manual: the loop counts by
+ * hand. signaled: every request is signaled. limit: a queue that was written once and runs again
+ * and again. Sends, as in the first figure of Seriema's paper, and writes. */
 #include "benchmarks/verbs_work.h"
 
 static double timed(void (*post)(pgas_verbs_op_t op, size_t bytes, uint64_t n),
@@ -43,7 +43,8 @@ static pgas_status_t probe_chains(const bench_run_t *run)
     return verbs_has_chains() ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
 }
 
-/* Of our loop. References may have run beside it, each way counts for itself. */
+/* The completions of our loop. Each way has a count of its own, because references may have run
+ * meanwhile. */
 static int count_completions(const bench_case_t *c, bench_figure_t *figure)
 {
     verbs_way_t way = VERBS_LIMIT;

@@ -1,5 +1,5 @@
-/* The loops of pgas_verbs_rate, and what they share with pgas_verbs_latency. manual is what
- * infinity's users write, and a little better: infinity rings the doorbell for each request. */
+/* The loops of pgas_verbs_rate, and the parts that pgas_verbs_latency uses too. manual is what
+ * users of infinity write, and a little better: infinity rings the doorbell for each request. */
 #include "benchmarks/verbs_work.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ static bool is_software(void)
     return strcmp(info.provider, "snic") == 0;
 }
 
-/* The provider that opened it: a name may ask for another one than the device's own. */
+/* The provider that has opened the device: a name may ask for another one than the device's own. */
 const char *verbs_path(void)
 {
     return dev_opts.device && strncmp(dev_opts.device, "verbs:", 6) == 0 ? "verbs" : info.provider;
@@ -194,7 +194,7 @@ static struct {
     uint64_t n_messages, n_completions;
 } counts[VERBS_WAYS];
 
-/* A request of which only the places change. */
+/* A request in which only the addresses change. */
 typedef struct {
     pgas_verbs_request_t request;
     pgas_verbs_span_t span;
@@ -228,7 +228,7 @@ bool verbs_arrived(pgas_verbs_op_t op, size_t bytes)
     return memcmp(from + last_at, to + (op == PGAS_VERBS_SEND ? 0 : last_at), bytes) == 0;
 }
 
-/* The receiver's share of the work, the same for all. */
+/* The receiver's part, the same for all loops. */
 static inline void receive_some(verbs_pair_t *pair, message_t *m, uint64_t i)
 {
     if (m->takes_receives && i % VERBS_SERVED == VERBS_SERVED - 1)
@@ -241,8 +241,7 @@ static void receive_rest(verbs_pair_t *pair, message_t *m, uint64_t n)
         m->n_served += (uint64_t)verbs_serve(pair);
 }
 
-/* A look at both sides, after which something may have moved. @return completions of the sending
- * one */
+/* Polls both sides. @return completions of the sending side */
 static int look(verbs_pair_t *pair, message_t *m, uint32_t *spins)
 {
     int n = verbs_poll(pair);
@@ -300,7 +299,7 @@ static void open_auto(void)
     bench_check(pgas_verbs_tx_open(pair_auto.qp, &opts, &tx), "pgas_verbs_tx_open");
 }
 
-/* There is no room, or what was posted is waited for. */
+/* Waits for room, or for the posted requests. */
 static void move_auto(message_t *m, uint32_t *spins)
 {
     if (pgas_verbs_tx_poll(tx) > 0)
@@ -414,7 +413,7 @@ static struct {
     pgas_verbs_op_t op;
     size_t bytes;
     uint32_t n_blocks, blocks_each; /* of the ring, of an entry */
-    uint32_t position;              /* up to which the queue may run */
+    uint32_t position;              /* position up to which the queue may run */
     uint32_t n_enables;
 } limit;
 
@@ -426,7 +425,7 @@ static void close_limit(void)
     verbs_pair_close(&pair_limit);
 }
 
-/* The whole ring, so that it begins again where it ends; one entry of VERBS_INTERVAL is
+/* Writes the whole ring, so that it begins again after its end; one entry of VERBS_INTERVAL is
  * signaled. */
 static void fill_ring(pgas_verbs_op_t op, size_t bytes)
 {
@@ -478,8 +477,8 @@ static void enable(uint32_t n_messages)
     bench_check(pgas_verbs_qp_post(limit.master.qp, &request, 1, NULL), "pgas_verbs_qp_post");
 }
 
-/* ENABLEs are complete when they have been executed: with one signaled of VERBS_INTERVAL, and few
- * messages under way, their queue is never full. */
+/* An ENABLE is complete when it has been executed. One of VERBS_INTERVAL is signaled, and few
+ * messages are under way, so their queue is never full. */
 void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n)
 {
     uint64_t enabled = 0, done = 0;

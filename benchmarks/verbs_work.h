@@ -1,6 +1,6 @@
 /** Queue pairs of one process that are connected with each other, for the benchmarks of
- *  pgas/verbs.h: which device, how it is opened, and the loops that post. On the software NIC both
- *  sides are memory; on a card the data goes through the card and back. */
+ *  pgas/verbs.h: the choice of the device, opening it, and the loops that post. On the software NIC
+ *  both sides are memory. On a card the data goes through the card and back. */
 #ifndef BENCH_VERBS_WORK_H
 #define BENCH_VERBS_WORK_H
 
@@ -9,13 +9,13 @@
 
 #define VERBS_BYTES_MAX 65536u
 #define VERBS_DEPTH     256u /* requests under way */
-#define VERBS_INTERVAL  32u  /* one of so many is signaled */
+#define VERBS_INTERVAL  32u  /* one of this many is signaled */
 #define VERBS_BATCH     16u  /* requests per doorbell */
-#define VERBS_INLINE    60u  /* bytes up to which they are copied while posting */
+#define VERBS_INLINE    60u  /* messages of up to this many bytes are copied while posting */
 #define VERBS_RECEIVES  512u
 #define VERBS_SERVED    64u /* receive buffers that are given back together */
 
-/** --device, --engine; what is added stands before the last entry. */
+/** --device and --engine. Programs add options before the last entry. */
 extern const bench_option_t verbs_options[];
 
 /** The device that the options name, and memory. */
@@ -25,13 +25,13 @@ const char *verbs_path(void);  /* "snic", "mlx5" or "verbs" */
 const char *verbs_about(void); /* "Device: snic, engine caller" */
 bool verbs_has_chains(void);
 
-/** Memory of both sides, all rights; twice the greatest size. */
+/** Memory of both sides with all rights, twice the greatest size. */
 extern pgas_verbs_dev_t *verbs_dev;
 extern pgas_verbs_mem_t verbs_source, verbs_target;
 
 /** Two queue pairs. The first one sends. */
 typedef struct {
-    pgas_verbs_cq_t *cq, *recv_cq; /* of what is sent by the first, of what the second receives */
+    pgas_verbs_cq_t *cq, *recv_cq;           /* of the first's sends, of the second's receives */
     pgas_verbs_cq_t *back_cq, *back_recv_cq; /* the same in the other direction */
     pgas_verbs_qp_t *qp, *peer;
 } verbs_pair_t;
@@ -43,15 +43,15 @@ void verbs_pair_close(verbs_pair_t *pair);
 
 /** Gives n receive buffers of the greatest size, n up to VERBS_SERVED. */
 void verbs_receive(pgas_verbs_qp_t *qp, uint32_t n);
-/** Polls for completions, up to 16, all of which must be good; without waiting. @return how many */
+/** Polls for up to 16 completions without waiting. All must be good. @return how many */
 int verbs_poll_good(pgas_verbs_cq_t *cq);
-/** Takes what has arrived at the receiving side and gives the buffers back; without waiting.
- *  @return how many */
+/** Takes the messages that have arrived at the receiving side and gives the buffers back, without
+ *  waiting. @return how many */
 int verbs_serve(verbs_pair_t *pair);
 /** The same for what the first one has sent. */
 int verbs_poll(verbs_pair_t *pair);
 
-/** Where message i lies, on both sides: they walk through the memory. */
+/** Offset of message i, on both sides: messages walk through the memory. */
 static inline size_t verbs_walk(uint64_t i, size_t bytes)
 {
     return (size_t)(i * bytes) & (VERBS_BYTES_MAX - 1);
@@ -69,10 +69,10 @@ void verbs_post_auto(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_manual(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_signaled(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n);
-/** Whether the last message of the last loop is there. */
+/** @return whether the last message of the last loop has arrived */
 bool verbs_arrived(pgas_verbs_op_t op, size_t bytes);
-/** Completions of the sending side that a loop has polled for VERBS_INTERVAL messages, since this
- *  was asked last. */
+/** Completions of the sending side per VERBS_INTERVAL messages that a loop has polled since the
+ *  last call. */
 typedef enum { VERBS_AUTO, VERBS_MANUAL, VERBS_SIGNALED, VERBS_LIMIT, VERBS_WAYS } verbs_way_t;
 double verbs_completions(verbs_way_t way);
 /** Close what the loops have opened. */

@@ -1,5 +1,5 @@
-/* Random calls of a queue. Sender and receiver draw from generators with the same seed, so the receiver
- * knows what must come next. */
+/* Random calls of a queue. Sender and receiver draw from generators with the same seed, so the
+ * receiver knows what must come next. */
 #ifndef T_SPMD_MESSAGE_H
 #define T_SPMD_MESSAGE_H
 
