@@ -10,8 +10,8 @@
  *   np:     1
  *   log:    is gone
  *   log:    but the rank is alive
- *   log:    who is not of this job|somebody who is not of this job
- *   log:    did not say who he is
+ *   log:    from a process that does not belong to this job
+ *   log:    that sent no greeting in time
  *   log:    has no buffers
  *   log:    opening a completion queue
  *   log:    no interface of that name

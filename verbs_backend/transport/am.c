@@ -1,12 +1,12 @@
-/* Sending active messages: SENDs into the receive buffers of the peer's context 0, small ones
- * inside of the queue entry. What is larger than a receive buffer goes in pieces, one behind the
- * other on the same queue pair, and is put together there. Order per context and peer is that of
- * the queue pair. */
+/* Sends active messages, by SENDs into the receive buffers of the peer's context 0. Small messages
+ * are inside of the queue entry. A message that is larger than a receive buffer is sent in pieces,
+ * one after the other on the same queue pair; the receiver assembles them. The queue pair keeps
+ * messages of a context to a peer in order. */
 #include "verbs_backend/transport/inside.h"
 
 #define PREFIX sizeof(pgasi_verbs_prefix_t)
 
-/* Writes the next message of a pending operation. @return its bytes; *data_p is how many of them are data */
+/* Writes the next piece of a message. @return its bytes */
 static size_t pack(const pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending, char *to,
                    uint64_t data_bytes)
 {

@@ -1,7 +1,7 @@
-/* Atomics. The card does additions and compare-and-swaps of 8 bytes where it does them atomically
- * with the CPUs, and where the owner's memory is such that it can (memory that the transport
- * allocated). All others are questions to the owner's context 0, which are answered in the order of
- * asking, by a write into a slot of ours. */
+/* Atomics. The card does additions and compare-and-swaps of 8 bytes, if it does them atomically
+ * with the CPUs and the transport has allocated the owner's memory. All others are requests to the
+ * owner's context 0. The owner replies in the order of the requests, by a write into a slot of the
+ * requesting context. */
 #include "verbs_backend/transport/inside.h"
 
 #include "base/hash.h"
@@ -64,7 +64,7 @@ pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pend
     return PGAS_INPROGRESS;
 }
 
-/* They come in the order of asking, so only the oldest is looked for. */
+/* Replies arrive in the order of the requests, so only the oldest one is looked for. */
 int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
@@ -81,7 +81,7 @@ int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep)
             !is_there &&
             check == pgasi_verbs_amo_reply_check(result, (uint32_t)pending->number, true);
         if (!is_there && !is_refused)
-            break; /* half of it */
+            break; /* a half of the reply */
         pgasi_verbs_queue_take(&ep->requested);
         ep->n_replied++;
         n++;

@@ -1,7 +1,8 @@
-/* Registered memory of a context: buffers that unregistered data passes through, and slots for the
- * results of atomics. Buffers come back by the number of the request that used them last, in bulk
- * (pending.c): no event per buffer. Two sizes, in one allocation that is made with the context's first
- * endpoint, for context 0 with the context: what has been taken on can be carried out. */
+/* Registered memory of a context: bounce buffers for unregistered data, and slots for results of
+ * atomics. A buffer becomes free when the request that used it last is done. Requests that are done
+ * free their buffers in bulk (pending.c), without an event for each. Buffers have two sizes. One
+ * allocation holds them; the first endpoint makes it, for context 0 the context. So every accepted
+ * operation finds buffers. */
 #include "verbs_backend/transport/inside.h"
 
 #include <stdlib.h>

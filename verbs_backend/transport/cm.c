@@ -1,14 +1,11 @@
-/* How ranks come to talk: a TCP connection between two ranks when the first context of either dials
- * the other, over which all contexts of both exchange the addresses of queue pairs. It stays open
- * as a sign of life: a queue pair learns late, or never, that the process behind it is gone, a
- * socket at once. A rank that leaves says so first. Any other end of a connection proves nothing
- * (lost.c).
+/* Connects ranks. The first context that needs a peer opens a TCP connection between the two ranks.
+ * All contexts of both exchange the addresses of their queue pairs over it. It stays open, because
+ * a socket shows the end of a process at once, and a queue pair late or never. A rank that
+ * finalizes says so first. Any other end of a connection proves nothing (lost.c).
  *
- * Everything here is under one lock, which no transfer takes, and never blocks. Any context may
- * read and write; what needs the receive queue (making the other end of a queue pair, closing it)
- * is a job for context 0.
- *
- * Records have one size. Who connects must know the secret of the other's address. */
+ * One lock guards all of it. No transfer takes the lock, and nothing blocks. The thread of any
+ * context may read and write. What needs the receive queue (opening and closing the other end of a
+ * queue pair) is a job for context 0. */
 #include "verbs_backend/transport/cm.h"
 
 #include <errno.h>
@@ -80,7 +77,8 @@ static void do_job(pgasi_verbs_ctx_t *ctx, const pgasi_cm_job_t *job)
     if (connection)
         pgasi_cm_send_record(ctx->tp->cm, connection, ctx->tp, &record);
     pthread_mutex_unlock(&ctx->tp->cm->lock);
-    if (!connection && record.status == PGAS_OK) /* the peer asks again on another one */
+    /* the peer repeats its request on another connection */
+    if (!connection && record.status == PGAS_OK)
         pgasi_verbs_dismiss(ctx, job->peer, record.inbound);
 }
 

@@ -1,5 +1,5 @@
-/** The connection manager: what its files share. cm.c serves contexts, cm_socket.c has the TCP
- *  connections, cm_listen.c the listeners, hosts.c the addresses. All of it is under cm->lock. */
+/** The connection manager: what its files share. cm.c serves contexts, cm_socket.c manages TCP
+ *  connections, cm_listen.c the listeners, hosts.c the addresses. cm->lock guards all of it. */
 #ifndef PGASI_VERBS_CM_H
 #define PGASI_VERBS_CM_H
 
@@ -9,7 +9,7 @@
 #include "verbs_backend/transport/inside.h"
 
 #define PGASI_CM_STRANGER_NS \
-    UINT64_C(30000000000) /* who connects may take so long to say who he is */
+    UINT64_C(30000000000) /* how long a connecting process may take to send HELLO */
 
 enum {
     PGASI_CM_HELLO = 1,
@@ -23,13 +23,13 @@ enum {
 typedef struct {
     uint32_t magic;
     uint16_t kind;
-    int16_t status;      /* ANSWER */
-    uint32_t rank, ctx;  /* of the sender; context: DIAL */
-    uint64_t secret;     /* PGASI_CM_HELLO: the receiver's */
-    uint64_t ticket;     /* DIAL, ANSWER */
-    uint64_t slots_addr; /* DIAL */
+    int16_t status;      /* CONNECT_REPLY */
+    uint32_t rank, ctx;  /* of the sender; ctx: CONNECT_REQUEST */
+    uint64_t secret;     /* HELLO: the receiver's */
+    uint64_t ticket;     /* CONNECT_REQUEST, CONNECT_REPLY */
+    uint64_t slots_addr; /* CONNECT_REQUEST */
     uint32_t slots_rkey;
-    uint32_t inbound; /* ANSWER, BYE */
+    uint32_t inbound; /* CONNECT_REPLY, DISCONNECT */
     pgas_verbs_address_t address;
 } pgasi_cm_record_t;
 
@@ -37,7 +37,7 @@ typedef struct connection {
     struct connection *next;
     uint64_t id;
     int fd, peer;
-    /* PGASI_CM_GREETED: hello was sent; PGASI_CM_UNKNOWN: none has come yet */
+    /* GREETED: HELLO was sent; UNKNOWN: no HELLO has arrived yet */
     enum {
         PGASI_CM_CONNECTING,
         PGASI_CM_GREETED,
@@ -45,31 +45,31 @@ typedef struct connection {
         PGASI_CM_OPEN,
         PGASI_CM_CLOSED
     } state;
-    bool left;  /* the peer has said that it goes */
-    bool again; /* in place of one that was lost */
-    int host;   /* of the peer's addresses, that is tried next */
+    bool left;  /* the peer has sent LEAVE */
+    bool again; /* it replaces a lost connection */
+    int host;   /* place of the peer's address that is tried next */
     uint64_t limit_ns;
     size_t in_bytes, out_bytes, out_room;
     char in[sizeof(pgasi_cm_record_t)];
     char *out;
 } pgasi_cm_connection_t;
 
-/** For context 0. */
+/** A job for context 0. */
 typedef struct job {
     struct job *next;
     uint64_t connection; /* id */
     int peer;
-    pgasi_cm_record_t record; /* kind 0: the peer is gone */
+    pgasi_cm_record_t record; /* kind 0: the peer has died */
 } pgasi_cm_job_t;
 
 struct pgasi_verbs_cm {
     pthread_mutex_t lock;
     int epoll_fd;
     int n_listeners, listeners[PGASI_VERBS_HOSTS_MAX];
-    int spare_fd; /* given up when descriptors have run out, to tell who connects */
+    int spare_fd; /* given up when descriptors have run out, to turn connecting processes away */
     int timer_fd; /* ends a pause of the listeners */
     pgasi_cm_connection_t *connections;
-    pgasi_cm_connection_t **of_peer; /* n_ranks, touched where used */
+    pgasi_cm_connection_t **of_peer; /* n_ranks pointers; pages are touched on first use */
     pgasi_verbs_connect_t *requests;
     uint64_t n_tickets, n_connections;
     bool leaving;
@@ -85,9 +85,9 @@ static inline bool pgasi_cm_is_full(int error)
 }
 
 /* hosts.c */
-/** The addresses of the named interface, or of loopback for a job on one host, or of all interfaces.
- * A machine without addresses can still connect to itself. A missing named interface is an
- * error. */
+/** Finds the addresses of the named interface, or of loopback for a job on one host, or of all
+ *  interfaces. A machine without addresses can still connect to itself. A missing named interface
+ *  is an error. */
 pgas_status_t pgasi_cm_find_hosts(pgasi_verbs_tp_t *tp);
 bool pgasi_cm_is_loopback(const uint8_t host[16]);
 /** @return bytes of *to_p */
@@ -100,10 +100,10 @@ void pgasi_cm_set_options(int fd);
 pgasi_cm_connection_t *pgasi_cm_add_connection(pgasi_verbs_cm_t *cm, int fd, int peer);
 void pgasi_cm_send_record(const pgasi_verbs_cm_t *cm, pgasi_cm_connection_t *connection,
                           const pgasi_verbs_tp_t *tp, pgasi_cm_record_t *record);
-/** Closes the socket; the rest is freed by sweep. */
+/** Closes the socket; sweep frees the rest. */
 void pgasi_cm_close_connection(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection);
 void pgasi_cm_sweep(pgasi_verbs_cm_t *cm);
-/** @param again  in place of a connection that was lost */
+/** @param again  it replaces a lost connection */
 void pgasi_cm_begin_connect(pgasi_verbs_tp_t *tp, int peer, bool again);
 void pgasi_cm_check_limits(pgasi_verbs_tp_t *tp);
 void pgasi_cm_on_event(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection, uint32_t events);
@@ -111,18 +111,18 @@ void pgasi_cm_on_event(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection, 
 /* cm_listen.c */
 void pgasi_cm_on_own_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event);
 void pgasi_cm_close_descriptors(const pgasi_verbs_cm_t *cm);
-/** @return whether it listens somewhere, and all that needs it is there; errno */
+/** Opens the listeners and all other descriptors. @return false: errno says why */
 bool pgasi_cm_open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_cm_t *cm);
 
 /* cm.c */
 void pgasi_cm_add_job(pgasi_verbs_cm_t *cm, uint64_t connection, int peer,
                       const pgasi_cm_record_t *record);
-/** Takes it out of the list. Its context may go on from here on. */
+/** Takes the request out of the list. Its context may go on from here. */
 void pgasi_cm_complete_request(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request,
                                pgas_status_t status);
 void pgasi_cm_complete_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status);
 void pgasi_cm_send_requests(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection);
-/** Dials that were sent on a lost connection are sent again on the next one. */
+/** Requests that were sent on a lost connection are sent again on the next one. */
 void pgasi_cm_take_back_requests(const pgasi_verbs_tp_t *tp, int peer);
 
 #endif

@@ -1,5 +1,6 @@
-/* The listeners of a rank. They stay responsive when descriptors have run out: connections that cannot
- * be accepted are turned away with a spare descriptor, or the listeners pause for a moment. */
+/* The listeners of a rank. They stay responsive when descriptors have run out: connections that
+ * cannot be accepted are turned away by means of a spare descriptor, or the listeners pause for a
+ * moment. */
 #include "verbs_backend/transport/cm.h"
 
 #include <arpa/inet.h>
@@ -13,10 +14,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define RUSH_NS  UINT64_C(1000000000) /* the same when descriptors have run out */
-#define PAUSE_NS 50000000             /* pause of the listeners when descriptors stay out */
+#define RUSH_NS  UINT64_C(1000000000) /* time for HELLO when descriptors have run out */
+#define PAUSE_NS 50000000             /* pause of the listeners when no descriptor can be freed */
 
-/* Hangs up on those who have not said who they are for so long. @return whether there were some */
+/* Closes connections that have sent no HELLO for so long. @return whether there were any */
 static bool drop_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
 {
     uint64_t now = pgasi_now_ns();
@@ -24,7 +25,7 @@ static bool drop_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
     for (pgasi_cm_connection_t *at = tp->cm->connections; at != NULL; at = at->next) {
         if (at->state == PGASI_CM_UNKNOWN && now > at->limit_ns - PGASI_CM_STRANGER_NS + ns) {
             pgasi_warn_once(&tp->cm->warned_stranger, "verbs",
-                            "hung up on somebody who did not say who he is");
+                            "closed a connection that sent no greeting in time");
             pgasi_cm_close_connection(tp, at);
             some = true;
         }
@@ -40,8 +41,8 @@ static bool has_strangers(const pgasi_verbs_cm_t *cm)
     return at;
 }
 
-/* No descriptors are left, and none will soon be: who connects hears that at once, instead of
- * waiting. @return whether somebody did */
+/* No descriptor is left and none can be freed: a connecting process is accepted with the spare
+ * descriptor and closed, so that it need not wait. @return whether there was one */
 static bool turn_away(pgasi_verbs_cm_t *cm, int listener)
 {
     if (cm->spare_fd < 0)
@@ -51,7 +52,7 @@ static bool turn_away(pgasi_verbs_cm_t *cm, int listener)
     if (fd >= 0) {
         close(fd);
         pgasi_warn_once(&cm->warned_full, "verbs",
-                        "no descriptors are left to let other ranks connect; see ulimit -n");
+                        "no descriptors are left for connections of other ranks; see ulimit -n");
     }
     cm->spare_fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     return fd >= 0;
@@ -125,7 +126,7 @@ void pgasi_cm_on_own_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event
 
 /* ---- opening and closing ---- */
 
-/* @return a socket that listens at this address alone, at a port of the system's choice; -1 */
+/* @return a socket that listens at this address alone, at a port that the system chooses; -1 */
 static int listen_at(const uint8_t host[16], uint16_t *port_p)
 {
     struct sockaddr_storage bound;
@@ -146,8 +147,8 @@ static int listen_at(const uint8_t host[16], uint16_t *port_p)
     return fd;
 }
 
-/* Listens at each of our addresses, and drops those that cannot be bound (interfaces that come or
- * go). */
+/* Listens at each address of this host. It drops addresses that cannot be bound, because interfaces
+ * come and go. */
 static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_cm_t *cm)
 {
     pgasi_verbs_tp_address_t *address = &tp->address;
@@ -168,7 +169,7 @@ void pgasi_cm_close_descriptors(const pgasi_verbs_cm_t *cm)
         close(cm->listeners[i]);
     if (cm->epoll_fd >= 0)
         close(cm->epoll_fd);
-    if (cm->spare_fd >= 0) /* else it could not be had again */
+    if (cm->spare_fd >= 0) /* opened last: otherwise it could not be reopened */
         close(cm->spare_fd);
     if (cm->timer_fd >= 0)
         close(cm->timer_fd);

@@ -1,5 +1,5 @@
-/* Connections between two ranks: a TCP connection is opened, greeted and closed here, and records of
- * one size are sent and read. The connecting rank must send the secret of the other's address. */
+/* TCP connections between ranks: they are opened, greeted and closed here. Records have one size.
+ * The connecting rank must send the secret of the other rank's address. */
 #include "verbs_backend/transport/cm.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define RECORD_MAGIC 0x31775056u
 #define CONNECT_NS   UINT64_C(5000000000) /* for one address of a peer */
-#define KEEPALIVE_S  10 /* a host that vanished is noticed after three times that */
+#define KEEPALIVE_S  10                   /* a vanished host is noticed after three times that */
 
 void pgasi_cm_watch(const pgasi_verbs_cm_t *cm, pgasi_cm_connection_t *connection, int how)
 {
@@ -47,14 +47,14 @@ pgasi_cm_connection_t *pgasi_cm_add_connection(pgasi_verbs_cm_t *cm, int fd, int
     return connection;
 }
 
-/* What can be written now. */
+/* Writes as much as is possible without waiting. */
 static void write_out(const pgasi_verbs_cm_t *cm, pgasi_cm_connection_t *connection)
 {
     while (connection->out_bytes > 0) {
         ssize_t n = send(connection->fd, connection->out, connection->out_bytes,
                          MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n <= 0)
-            break; /* full, or broken, which reading finds out */
+            break; /* the socket is full; or broken, which the next read finds out */
         connection->out_bytes -= (size_t)n;
         memmove(connection->out, connection->out + n, connection->out_bytes);
     }
@@ -70,7 +70,7 @@ void pgasi_cm_send_record(const pgasi_verbs_cm_t *cm, pgasi_cm_connection_t *con
         size_t room = 2 * connection->out_room + 4 * sizeof *record;
         char *out = realloc(connection->out, room);
         if (!out)
-            return; /* the connection stays silent: no more can be done */
+            return; /* without memory the connection stays silent */
         connection->out = out;
         connection->out_room = room;
     }
@@ -85,8 +85,8 @@ void pgasi_cm_close_connection(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *conn
     const pgasi_cm_connection_t *chosen =
         connection->peer >= 0 ? cm->of_peer[connection->peer] : NULL;
     bool mine = chosen == connection, was_open = connection->state == PGASI_CM_OPEN;
-    /* A dead peer loses all of its connections. The end of another connection, such as a repeated
-     * hello, proves nothing. */
+    /* A dead peer loses all of its connections. The end of another connection, such as one with a
+     * repeated HELLO, proves nothing. */
     bool died =
         was_open && !connection->left && (mine || !chosen || chosen->state != PGASI_CM_OPEN);
     cm->n_connecting -=
@@ -124,7 +124,7 @@ void pgasi_cm_sweep(pgasi_verbs_cm_t *cm)
 
 /* ---- connecting ---- */
 
-/* Tries the next of the peer's addresses; none is left: the peer cannot be reached. */
+/* Tries the next address of the peer. After the last one the peer cannot be reached. */
 static void try_next(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection)
 {
     pgasi_verbs_tp_address_t address;
@@ -171,7 +171,7 @@ void pgasi_cm_begin_connect(pgasi_verbs_tp_t *tp, int peer, bool again)
     connection->state = PGASI_CM_CONNECTING;
     tp->cm->of_peer[peer] = connection;
     tp->cm->n_connecting++;
-    errno = EADDRNOTAVAIL; /* if there is none to try */
+    errno = EADDRNOTAVAIL; /* for the case that there is no address */
     try_next(tp, connection);
 }
 
@@ -202,7 +202,7 @@ static void become_open(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection)
     const pgasi_cm_connection_t *chosen = tp->cm->of_peer[connection->peer];
     tp->cm->n_connecting -= connection->state == PGASI_CM_GREETED;
     connection->state = PGASI_CM_OPEN;
-    /* perhaps only one of the ranks can reach the other */
+    /* perhaps only one of the two ranks can reach the other */
     if (!chosen || (chosen->again && chosen->state != PGASI_CM_OPEN))
         tp->cm->of_peer[connection->peer] = connection;
     if (tp->cm->leaving)
@@ -218,7 +218,7 @@ static void on_hello(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection,
     if (connection->state != PGASI_CM_UNKNOWN || record->secret != tp->address.secret ||
         record->rank >= (uint32_t)tp->opts.n_ranks) {
         pgasi_warn_once(&tp->cm->warned_stranger, "verbs",
-                        "refused a connection of somebody who is not of this job");
+                        "refused a connection from a process that does not belong to this job");
         pgasi_cm_close_connection(tp, connection);
         return;
     }
@@ -237,14 +237,14 @@ static void on_connect_reply(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connec
         request->inbound = record->inbound;
         request->theirs = record->address;
         pgasi_cm_complete_request(tp, request, (pgas_status_t)record->status);
-    } else if (record->status == PGAS_OK) { /* whoever asked has gone */
+    } else if (record->status == PGAS_OK) { /* the request was cancelled */
         pgasi_cm_send_record(tp->cm, connection, tp,
                              &(pgasi_cm_record_t){ .kind = PGASI_CM_DISCONNECT,
                                                    .inbound = record->inbound });
     }
 }
 
-/* False: it makes no sense. */
+/* @return false: the record is invalid */
 static bool on_record(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection,
                       const pgasi_cm_record_t *record)
 {

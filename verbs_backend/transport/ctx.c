@@ -1,5 +1,6 @@
 /* A context: completion queues for what it sends, its endpoints, and a descriptor to sleep on.
- * Context 0 also receives, and answers peers that dial. Used by one thread at a time. */
+ * Context 0 also receives, and executes connect requests of peers. One thread at a time uses a
+ * context. */
 #include "verbs_backend/transport/inside.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 
-#define LOOK_EVERY 64 /* idle rounds of context 0 between looks whether a peer dials */
+#define LOOK_EVERY 64 /* idle rounds of context 0 between two runs of the connection manager */
 
 static size_t table_bytes(const pgasi_verbs_ctx_t *ctx)
 {
@@ -40,7 +41,7 @@ static pgas_status_t add_cq(pgasi_verbs_ctx_t *ctx)
     status = pgas_verbs_cq_fd(added->cq, &fd);
     if (status == PGAS_OK)
         status = pgasi_verbs_ctx_watch(ctx, fd);
-    if (status != PGAS_OK) { /* nobody who sleeps would hear of its completions */
+    if (status != PGAS_OK) { /* a sleeping thread would not be woken by its completions */
         pgas_verbs_cq_close(added->cq);
         goto failed;
     }
@@ -177,7 +178,7 @@ pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_
         status = pgasi_verbs_slots_init(ctx);
     if (status == PGAS_OK)
         status = add_cq(ctx);
-    /* who answers others has nobody to tell that he cannot */
+    /* opened now, because context 0 cannot report later that it has no buffers for replies */
     if (status == PGAS_OK && index == 0)
         status = pgasi_verbs_buffers_init(ctx);
     if (status == PGAS_OK && index == 0)
@@ -238,8 +239,8 @@ pgas_status_t pgasi_verbs_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
     return PGAS_OK;
 }
 
-/* Nothing is slept over: a wake that came, completions, a peer that dials; nor an answer, which
- * comes without a completion. */
+/* A context may not sleep if it was woken, if completions, connect requests or jobs are there, or
+ * if it awaits a reply, which arrives without a completion. */
 pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *tp_ctx)
 {
     pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
@@ -253,7 +254,7 @@ pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *tp_ctx)
         busy |= ctx->n_connecting > 0; /* context 0 may be asleep */
     else
         busy |= pgasi_verbs_cm_has_jobs(ctx->tp) || !pgasi_verbs_receiver_arm(ctx);
-    ctx->n_idle = 0; /* who wakes up looks first whether a peer dials */
+    ctx->n_idle = 0; /* the connection manager runs first after a wakeup */
     return busy ? PGAS_ERR_BUSY : PGAS_OK;
 }
 

@@ -1,6 +1,6 @@
-/* Endpoints: a queue pair per context and peer that are really used, made on first use; the peer
- * makes its end when it reads our dial. What is asked for meanwhile waits in line. An endpoint that
- * fails stays dead: its peer is gone, or is given up. */
+/* Endpoints: one queue pair for each context and peer that are used, made on first use. The peer
+ * makes its end when it reads the connect request. Operations wait in the endpoint's queue
+ * meanwhile. A failed endpoint stays dead, because its peer has died or was given up. */
 #include "verbs_backend/transport/inside.h"
 
 #include <stdlib.h>
@@ -26,26 +26,26 @@ void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep)
     }
 }
 
-/* The peer's address, if its transport is the same and its card can be reached from ours. */
+/* The address of a peer, if it has the same transport and its card can be reached. */
 static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, pgasi_verbs_tp_address_t *address)
 {
     if (!tp->addr_of)
         return PGAS_ERR_NOT_INIT;
     if (!pgasi_verbs_address_of(tp, peer, address)) {
-        PGASI_ERROR(
-            "verbs",
-            "rank %d gave an address that is not one of verbs: all ranks need the same transport",
-            peer);
+        PGASI_ERROR("verbs",
+                    "the address of rank %d is not one of verbs: all ranks need the same transport",
+                    peer);
         return PGAS_ERR_MISMATCH;
     }
     bool reaches = address->is_snic == tp->address.is_snic &&
                    (!address->is_snic || address->machine == tp->address.machine);
     if (!reaches) {
-        pgasi_warn_once(&tp->warned_machine, "verbs",
-                        "rank %d cannot be reached: %s; see PGAS_VERBS_DEVICE", peer,
-                        address->is_snic != tp->address.is_snic
-                            ? "its device is of another kind than ours"
-                            : "the software NIC ends with this machine");
+        pgasi_warn_once(
+            &tp->warned_machine, "verbs", "rank %d cannot be reached: %s; see PGAS_VERBS_DEVICE",
+            peer,
+            address->is_snic != tp->address.is_snic
+                ? "its device is of another kind than ours"
+                : "it is on another machine, and the software NIC reaches only this one");
         return PGAS_ERR_MISMATCH;
     }
     return PGAS_OK;
@@ -60,7 +60,7 @@ static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
     if (status != PGAS_OK)
         return status;
     opts.send_cq = opts.recv_cq = ctx->cqs[ep->cq].cq;
-    opts.recv_depth = 1; /* nothing is ever received here */
+    opts.recv_depth = 1; /* nothing arrives here */
     opts.send_spans = 1;
     opts.inline_max = PGASI_VERBS_INLINE;
     status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &ep->qp);
@@ -150,7 +150,7 @@ bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
     if (status != PGAS_ERR_PEER) {
         PGASI_ERROR("verbs", "connecting context %d with rank %d failed: %s", ctx->index, ep->peer,
                     pgas_status_text(status));
-        pgasi_verbs_cm_cancel(ctx->tp, &ep->connect); /* the peer may have made its end */
+        pgasi_verbs_cm_cancel(ctx->tp, &ep->connect); /* the peer may have opened its end */
     }
     ep->broken = status;
     return true;
@@ -172,7 +172,7 @@ void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
         ep->connecting = false;
     }
     ep->state = PGASI_VERBS_EP_DEAD;
-    free_queue_pair(ep); /* from here on the card touches none of our memory for it */
+    free_queue_pair(ep); /* from here on the card does not access memory of this rank for it */
     while (ep->buffers) {
         pgasi_verbs_buffer_t *buffer = ep->buffers;
         ep->buffers = buffer->next;

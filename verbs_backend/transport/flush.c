@@ -1,10 +1,9 @@
-/* Fence and flush. A flush is a pending operation in the line of each endpoint that has something under way:
- * when it comes to the front, what was before it is posted; when that number is done and the
- * questions asked before it are answered, its part is through. Endpoints that are idle cost
- * nothing.
+/* Fence and flush. A flush is a pending operation on each endpoint that has unfinished operations.
+ * When it reaches the front of the queue, all earlier operations are posted. Its part ends when
+ * that number is done and all earlier atomic requests have replies. Idle endpoints cost nothing.
  *
- * A queue pair keeps writes, atomics and messages in order, so a fence has to hold something back
- * only behind questions. */
+ * A queue pair keeps writes, atomics and messages in order. So a fence delays operations only
+ * behind atomic requests. */
 #include "verbs_backend/transport/inside.h"
 
 void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush, pgas_status_t status)
@@ -17,7 +16,7 @@ void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush, p
     pgasi_verbs_complete(ctx, comp, status);
 }
 
-/* One more part; false: nothing to wait for, or (status) it cannot be. */
+/* Adds one part, unless the endpoint is idle. @return PGAS_OK, or why the part cannot be added */
 static pgas_status_t add_part(pgasi_verbs_ep_t *ep, pgasi_verbs_flush_t *flush)
 {
     if (pgasi_verbs_ep_is_idle(ep))

@@ -1,4 +1,4 @@
-/* Addresses of this host at which a rank listens, as IPv6 with IPv4 inside. */
+/* Addresses of this host at which a rank listens, as IPv6 with IPv4 mapped into it. */
 #include "verbs_backend/transport/cm.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 #include "base/log.h"
 
-/* @param inside loopback is wanted, since no rank is on another host */
+/* @param inside  loopback is wanted, because no rank is on another host */
 static bool is_usable(const struct ifaddrs *at, const char *wanted, bool inside)
 {
     bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL,
@@ -15,7 +15,7 @@ static bool is_usable(const struct ifaddrs *at, const char *wanted, bool inside)
     return up && (wanted[0] != '\0' ? strcmp(at->ifa_name, wanted) == 0 : loopback == inside);
 }
 
-/* As IPv6, IPv4 inside. @return false: of another kind, or of no use to others */
+/* Converts to IPv6. @return false: the address is of another family, or useless for other hosts */
 static bool to_host(const struct sockaddr *from, uint8_t host[16])
 {
     static const uint8_t inside[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
@@ -29,7 +29,7 @@ static bool to_host(const struct sockaddr *from, uint8_t host[16])
     return from->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(addr);
 }
 
-/* Of loopback one address will do. */
+/* One loopback address is enough. */
 static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const char *wanted,
                       bool inside)
 {

@@ -1,5 +1,5 @@
-/* Inbound queue pairs: this rank's ends of the queue pairs that contexts of peers send on. Replies to
- * atomics go back on the queue pair on which the request came. */
+/* Inbound queue pairs: this rank's ends of the queue pairs on which contexts of peers send. Replies
+ * to atomics go back on the queue pair on which the request came. */
 #include "verbs_backend/transport/receive.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 /* ---- replies to atomics ---- */
 
-/* @return false: not now, for want of room or of memory for the way back. A peer that has gone
- * needs no reply. */
+/* @return false: there is no room in the queue, or no memory for a transmitter. A peer that has
+ *          died needs no reply. */
 static bool post_reply(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, uint32_t slot,
                        const pgasi_verbs_amo_reply_t *reply)
 {
@@ -193,7 +193,7 @@ leave_cq:
     pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
 free_inbound:
     free(inbound);
-    if (status != PGAS_ERR_PEER) { /* of which its socket tells */
+    if (status != PGAS_ERR_PEER) { /* the socket of the connection manager reports a death */
         PGASI_ERROR("verbs", "connecting with context %d of rank %d failed: %s", peer_ctx, peer,
                     pgas_status_text(status));
     }

@@ -1,20 +1,21 @@
-/** Inside of the transport "verbs": one device per rank, and for each context a completion queue
- *  and one queue pair per peer, made on first use. Peers' queue pairs are made by their context 0,
- *  over whose receive queue and receive buffers all messages come in.
+/** Inside of the transport "verbs". A rank has one device. A context has completion queues, and one
+ *  queue pair for each peer that it uses, made on first use. The peer's context 0 makes the other
+ *  end. All messages arrive in the receive queue and the buffers of context 0.
  *
- *  What is asked for is a pending operation (pgasi_verbs_pending_t) on an endpoint. It is carried out at once if
- *  the endpoint is connected, nothing waits before it and the send queue has room; else it waits in
- *  the endpoint's line, which progress works off. What has been posted and is to be told of flies
- *  until its number is done. So order per context and peer is the order of asking. Lists are
- *  bounded by the context's pool of pending operations; beyond it PGAS_ERR_AGAIN.
+ *  An operation of the caller is a pending operation (pgasi_verbs_pending_t) on an endpoint. It is
+ *  posted at once if the endpoint is connected, no operation waits before it, and the send queue
+ *  has room. Otherwise it waits in the endpoint's queue, which progress empties. A posted operation
+ *  whose end must be reported is in flight until the number of its last request is done. So
+ *  operations of a context to a peer are executed in the order of issue. The context's pool of
+ *  pending operations bounds all queues; beyond it operations return PGAS_ERR_AGAIN.
  *
- *  Atomics that the card cannot do together with the CPUs are messages to the owner's context 0,
- *  answered by a write into a slot of the asking context, on the queue pair on which the question
- *  came: so an answer needs no progress of other contexts.
+ *  Atomics that the card cannot do atomically with the CPUs are requests to the owner's context 0.
+ *  The reply is a write into a slot of the requesting context, on the queue pair on which the
+ *  request came. So a reply needs no progress of other contexts.
  *
- *  Threads. A context's fields belong to the thread that uses the context. What connects ranks
- *  (cm.c) is used by all contexts, under a lock of its own that no transfer takes; `dead` marks
- *  are written by any thread. */
+ *  Threads. The fields of a context belong to the thread that uses the context. All contexts use
+ *  the connection manager (cm.c), under a lock of its own that no transfer takes. Any thread writes
+ *  `dead` marks. */
 #ifndef PGASI_VERBS_TRANSPORT_INSIDE_H
 #define PGASI_VERBS_TRANSPORT_INSIDE_H
 
@@ -27,18 +28,20 @@
 #include "verbs_backend/queue/device.h"
 #include "verbs_backend/transport/format.h"
 
-#define PGASI_VERBS_CTXS_MAX    1024
-#define PGASI_VERBS_PENDING_MAX 4096 /* waiting and flying on a context before we say AGAIN */
-#define PGASI_VERBS_SLOTS       1024 /* atomics under way on a context */
-/* bytes of a small buffer; what is smaller is copied even if it is registered */
+#define PGASI_VERBS_CTXS_MAX 1024
+/* waiting or in flight on a context; further ones get PGAS_ERR_AGAIN */
+#define PGASI_VERBS_PENDING_MAX 4096
+#define PGASI_VERBS_SLOTS       1024 /* atomics in flight on a context */
+/* bytes of a small buffer; less data is copied even if it is registered */
 #define PGASI_VERBS_SMALL         512
 #define PGASI_VERBS_N_SMALL       256
 #define PGASI_VERBS_N_LARGE       64
 #define PGASI_VERBS_CQ_DEPTH      4096
 #define PGASI_VERBS_INLINE        60
-#define PGASI_VERBS_INBOUND_DEPTH 32 /* answers under way to one context of a peer */
-#define PGASI_VERBS_CLOSE_NS      UINT64_C(1000000000) /* for draining a context by itself */
-#define PGASI_VERBS_PIECE_MAX     (UINT64_C(1) << 30)
+#define PGASI_VERBS_INBOUND_DEPTH 32 /* replies in flight to one context of a peer */
+/* for closing a context that was not drained before */
+#define PGASI_VERBS_CLOSE_NS  UINT64_C(1000000000)
+#define PGASI_VERBS_PIECE_MAX (UINT64_C(1) << 30)
 
 typedef struct pgasi_verbs_tp pgasi_verbs_tp_t;
 typedef struct pgasi_verbs_ctx pgasi_verbs_ctx_t;
@@ -53,7 +56,7 @@ typedef struct pgasi_verbs_receiver pgasi_verbs_receiver_t;
 /** Registered memory. */
 typedef struct {
     pgas_verbs_mem_t mem;
-    uint32_t name; /* place in the table, and how often that was used */
+    uint32_t name; /* place in the table, and how often the place was used */
     bool allocated;
 } pgasi_verbs_mem_t;
 
@@ -64,14 +67,14 @@ typedef struct {
     const pgasi_verbs_ctx_t *ctx;
     int peer;
     uint32_t rkey, name;
-    bool nic_atomics; /* the card's atomics may be used */
+    bool nic_atomics; /* the card's atomics may be used for 8 bytes */
     uint64_t base, bytes;
-    void *mapped; /* where we can reach base by load and store, or NULL */
+    void *mapped; /* where this process can load and store, or NULL */
     size_t packed_bytes;
-    unsigned char packed[]; /* what the device needs to map it */
+    unsigned char packed[]; /* the device's part, which it needs to map the memory */
 } pgasi_verbs_key_t;
 
-/** A registered buffer that data passes through. */
+/** A bounce buffer: registered memory through which unregistered data passes. */
 typedef struct pgasi_verbs_buffer {
     struct pgasi_verbs_buffer *next;
     char *data;
@@ -79,13 +82,13 @@ typedef struct pgasi_verbs_buffer {
     bool is_large;
 } pgasi_verbs_buffer_t;
 
-/* ---- what is asked for ---- */
+/* ---- pending operations ---- */
 
 typedef enum {
     PGASI_VERBS_PENDING_PUT,
     PGASI_VERBS_PENDING_GET,
-    PGASI_VERBS_PENDING_PIECE,       /* of a get, through a buffer */
-    PGASI_VERBS_PENDING_AMO,         /* by the card */
+    PGASI_VERBS_PENDING_PIECE,       /* a part of a get, through a buffer */
+    PGASI_VERBS_PENDING_AMO,         /* an atomic by the card */
     PGASI_VERBS_PENDING_AMO_REQUEST, /* an atomic by the owner's CPU */
     PGASI_VERBS_PENDING_MESSAGE,
     PGASI_VERBS_PENDING_FLUSH
@@ -96,19 +99,19 @@ typedef struct pgasi_verbs_flush pgasi_verbs_flush_t;
 struct pgasi_verbs_pending {
     pgasi_verbs_pending_t *next;
     pgasi_tp_comp_t *comp;
-    uint64_t number; /* flying: done with this request */
-    uint64_t after;  /* answers that must be there before it begins (a fence) */
+    uint64_t number; /* in flight: the operation ends when this request is done */
+    uint64_t after;  /* a fence: replies that must have arrived before it begins */
     uint64_t remote_addr;
     char *local;
-    uint64_t bytes, at; /* at: so much is posted */
+    uint64_t bytes, at; /* at: bytes that are posted */
     pgasi_verbs_pending_kind_t kind;
     uint32_t rkey;
-    uint32_t lkey;    /* of local, or 0: not registered */
-    bool looked;      /* lkey is known */
+    uint32_t lkey;    /* key of local; 0: it is not registered */
+    bool looked;      /* lkey has been looked up */
     bool header_left; /* MESSAGE: the first piece is posted */
     uint8_t header_bytes;
     uint8_t op;          /* pgas_amo_t */
-    uint32_t slot, name; /* of atomics; name: of the memory */
+    uint32_t slot, name; /* of atomics: slot for the result, name of the memory */
     union {
         struct {
             uint64_t operand, compare;
@@ -117,7 +120,7 @@ struct pgasi_verbs_pending {
         pgasi_verbs_buffer_t *buffer; /* PIECE */
         struct {
             pgasi_verbs_flush_t *flush;
-            uint64_t n_replied; /* that must be there */
+            uint64_t n_replied; /* replies that must have arrived */
         } flush;
         unsigned char header[PGASI_TP_AM_HEADER_MAX];
     } u;
@@ -133,9 +136,9 @@ typedef struct {
     pgasi_verbs_pending_t *first, **last;
 } pgasi_verbs_queue_t;
 
-/* ---- wire: how ranks come to talk (cm.c) ---- */
+/* ---- the connection manager (cm.c) ---- */
 
-/** What a context asks a peer for, and what it says. */
+/** A connect request of a context to a peer, and the reply. */
 typedef struct pgasi_verbs_connect {
     struct pgasi_verbs_connect *next;
     pgasi_verbs_ctx_t *ctx;
@@ -145,7 +148,8 @@ typedef struct pgasi_verbs_connect {
     uint64_t slots_addr;
     uint32_t slots_rkey;
     bool sent;
-    int completed; /* by whoever reads the wire, last; then the dial is in no list */
+    /* stored last, by the thread that reads the reply; then the request is in no list */
+    int completed;
     pgas_status_t status;
     uint32_t inbound;
     pgas_verbs_address_t theirs;
@@ -163,32 +167,34 @@ struct pgasi_verbs_ep {
     pgasi_verbs_ctx_t *ctx;
     int peer;
     pgasi_verbs_ep_state_t state;
-    /* why the connection ended; progress then ends all that is under way */
+    /* why the connection ended; progress then ends all operations */
     pgas_status_t broken;
     pgas_verbs_qp_t *qp;
     pgas_verbs_tx_t *tx;
-    int cq; /* of the context's */
+    int cq; /* place of its completion queue in the context */
     uint64_t posted, done;
-    uint32_t cookie, inbound; /* in front of messages */
+    uint32_t cookie, inbound; /* sent before each message */
     uint32_t message_bytes;   /* header and data of one message to this peer */
-    /* settling: flushes that wait for answers */
+    /* flushes: posted ones that wait for replies; requested: atomics that wait for replies */
     pgasi_verbs_queue_t waiting, in_flight, flushes, requested;
-    uint64_t n_requested, n_replied; /* questions */
-    uint64_t fence;                  /* what begins now waits until so many are answered */
-    pgasi_verbs_buffer_t *buffers, **buffers_last; /* in order of their numbers */
+    uint64_t n_requested, n_replied; /* atomic requests, and replies */
+    /* operations that begin now wait until so many replies have arrived */
+    uint64_t fence;
+    /* bounce buffers of posted requests, in order of their numbers */
+    pgasi_verbs_buffer_t *buffers, **buffers_last;
     pgasi_verbs_connect_t connect;
     bool connecting; /* counted in the context's n_connecting */
-    /* puts or atomics since it was idle: they may be lost with the peer */
+    /* puts or atomics were posted since it was idle: they may be lost with the peer */
     bool has_data;
-    bool active; /* in the context's list of endpoints that have something under way */
+    bool active; /* in the context's list of endpoints with unfinished operations */
     pgasi_verbs_ep_t *active_next, **active_back;
-    pgasi_verbs_ep_t *next; /* all endpoints of the context */
+    pgasi_verbs_ep_t *next; /* next endpoint of the context */
 };
 
 typedef struct {
     pgas_verbs_cq_t *cq;
-    uint32_t reserved;   /* completions that its queue pairs may have outstanding */
-    pgas_verbs_tx_t *tx; /* one of those on it, by which all are polled */
+    uint32_t reserved;   /* completions for which its queue pairs have reserved room */
+    pgas_verbs_tx_t *tx; /* one of its transmitters, by which all of them are polled */
 } pgasi_verbs_send_cq_t;
 
 struct pgasi_verbs_ctx {
@@ -196,16 +202,15 @@ struct pgasi_verbs_ctx {
     pgasi_verbs_tp_t *tp;
     int index;
     enum { PGASI_VERBS_OPEN, PGASI_VERBS_DRAINING, PGASI_VERBS_DRAINED, PGASI_VERBS_CLOSING } phase;
-    pgasi_verbs_ep_t **eps; /* n_ranks pointers, touched where used */
+    pgasi_verbs_ep_t **eps; /* n_ranks pointers; pages are touched on first use */
     pgasi_verbs_ep_t *all_eps, *active_eps;
     pgasi_verbs_send_cq_t *cqs;
     int n_cqs;
     uint32_t n_connecting;
-    uint32_t last_amo_request; /* number of the last one */
-    /* status of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK:
-     * none */
+    uint32_t last_amo_request; /* number of the last request */
+    /* status of puts or atomics that were lost with a peer since the last flush of all peers */
     pgas_status_t lost;
-    /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
+    /* pieces: as many as there are buffers, so that waiting gets cannot use them up */
     pgasi_pool_t pending_pool, pieces, flushes;
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
@@ -216,11 +221,11 @@ struct pgasi_verbs_ctx {
     struct {
         const char *from, *to;
         uint32_t lkey, version;
-    } last_mem; /* found last */
+    } last_mem; /* the memory that was found last */
     int wake_fd, epoll_fd;
     pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
     uint32_t n_idle;
-    pgasi_verbs_receiver_t *receiver; /* context 0 */
+    pgasi_verbs_receiver_t *receiver; /* of context 0 */
 };
 
 struct pgasi_verbs_tp {
@@ -229,27 +234,27 @@ struct pgasi_verbs_tp {
     pgasi_params_t params;
     pgas_verbs_dev_t *dev;
     pgasi_verbs_tp_address_t address;
-    char sample; /* peers copy it */
+    char sample; /* peers copy it, to find out whether they may */
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;
     char detail[128];
-    /* n_ranks: PGASI_VERBS_GONE, PGASI_VERBS_LEFT, PGASI_VERBS_UNREACHABLE */
+    /* n_ranks bytes: PGASI_VERBS_GONE, PGASI_VERBS_LEFT, PGASI_VERBS_UNREACHABLE */
     unsigned char *dead;
     pthread_mutex_t lost_lock;
-    pgasi_verbs_lost_t *lost; /* connections that were lost, of ranks that may be alive */
+    pgasi_verbs_lost_t *lost; /* lost connections to ranks that may be alive */
     int n_lost;               /* read without the lock */
     bool closing;
     int warned_key, warned_machine;
     pgasi_verbs_cm_t *cm;
-    pthread_mutex_t lock; /* contexts, memory */
+    pthread_mutex_t lock; /* guards ctxs, mems */
     pgasi_verbs_ctx_t *ctxs[PGASI_VERBS_CTXS_MAX];
-    pgasi_verbs_mem_t **mems; /* by place, NULL: free */
+    pgasi_verbs_mem_t **mems; /* by place; NULL: free */
     uint16_t *mem_uses;
     uint32_t n_mems;
     uint32_t mem_version; /* changes when memory is released */
 };
 
-/* casts from the table's types: each of ours begins with them */
+/* casts from the types of the ops table, with which ours begin */
 static inline pgasi_verbs_tp_t *pgasi_verbs_tp_of(pgasi_tp_t *tp)
 {
     return (pgasi_verbs_tp_t *)(void *)tp;
@@ -285,22 +290,21 @@ static inline pgasi_verbs_pending_t *pgasi_verbs_queue_take(pgasi_verbs_queue_t 
 
 /* tp.c */
 extern const pgasi_tp_ops_t pgasi_verbs_table;
-/** The address that a rank gave, wherever it lies. @return false: it is none of this transport */
+/** Copies the address of a rank. @return false: it is not an address of this transport */
 bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank,
                             pgasi_verbs_tp_address_t *address_p);
-/** Mark a peer as gone on all contexts; logs and tells the owner the first time. Any thread, no
- *  lock of ours held. */
+/** Marks a peer as gone on all contexts; the first time it logs that and calls error_fn. Any thread
+ *  may call it that holds no lock of the transport. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
-/** LEFT: it has ended as it should, and answers no more. UNREACHABLE: it is alive, but its
- *  connection is lost. */
+/** LEFT: it has finalized and sends no more replies. UNREACHABLE: it is alive, but its connection
+ *  is lost. */
 enum { PGASI_VERBS_GONE = 1, PGASI_VERBS_LEFT = 2, PGASI_VERBS_UNREACHABLE = 4 };
 static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)
 {
     return PGAS_UNLIKELY((__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_VERBS_GONE) !=
                          0);
 }
-/** The status with which operations to a peer end from now on: PGAS_ERR_PEER or PGAS_ERR_TRANSPORT.
- *  PGAS_OK: they go on. */
+/** The status with which operations to a peer end. PGAS_OK: they continue. */
 static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int peer)
 {
     unsigned char marks = __atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED);
@@ -311,16 +315,17 @@ static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int p
 
 /* lost.c */
 /** A connection to a peer was lost: the backend asks its owner whether the peer has died. Any
- *  thread; wire's lock may be held.
- *  @param socket  its socket has ended; false: a queue pair is broken */
+ *  thread may call it; cm->lock may be held.
+ *  @param socket  true: the TCP connection has ended; false: a queue pair is broken */
 void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const char *why);
 /** Asks about each lost connection that is due. No lock is held. */
 void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp);
 void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp);
-/** Whether a peer is known to have died; without suspect_fn every lost connection is a death. */
+/** Whether a peer is known to have died. Without suspect_fn every lost connection counts as a
+ *  death. */
 bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer);
-/** Gives up a peer that is alive; logs and tells the owner the first time. Any thread, no lock of
- *  ours held. */
+/** Gives up a peer that is alive; the first time it logs that and calls error_fn. Any thread may
+ *  call it that holds no lock of the transport. */
 void pgasi_verbs_unreachable(pgasi_verbs_tp_t *tp, int peer, const char *why);
 
 /* ctx.c */
@@ -328,13 +333,13 @@ pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **c
 pgas_status_t pgasi_verbs_ctx_drain(pgasi_tp_ctx_t *ctx);
 void pgasi_verbs_ctx_close(pgasi_tp_ctx_t *ctx);
 int pgasi_verbs_progress(pgasi_tp_ctx_t *ctx);
-/** Readable: wakes who sleeps on the context's descriptor. */
+/** A readable fd wakes a thread that sleeps on the context's descriptor. */
 pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd);
-/** A completion queue of the context with room for the signals of one more queue pair of this
- *  depth, and its place. */
+/** Finds or opens a completion queue of the context with room for one more queue pair of this
+ *  depth. @param index_p  its place */
 pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p);
 void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index);
-/** A transmitter on the queue pair, whose send queue is one of the context's; close ends it. */
+/** Opens a transmitter for a queue pair on a completion queue of the context. */
 pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_qp_t *qp,
                                       const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
 void pgasi_verbs_ctx_tx_close(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_tx_t *tx);
@@ -343,29 +348,30 @@ pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *ctx);
 pgas_status_t pgasi_verbs_wake(pgasi_tp_ctx_t *ctx);
 
 /* bounce.c */
-/** Makes the context's buffers, if they are not there. */
+/** Allocates the context's buffers, if it has none. */
 pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx);
-/** A buffer for so many bytes, at most ctx->large_bytes; NULL: none is free now. */
+/** Takes a buffer. @param bytes  at most ctx->large_bytes @return NULL: none is free now */
 pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes);
 void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffer);
 void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx);
-/** The slots of atomics; number 0 is for results that nobody wants. */
+/** The slots for results of atomics. Slot 0 is for results that are not needed. */
 pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx);
 bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p);
 void pgasi_verbs_slot_give(pgasi_verbs_ctx_t *ctx, uint32_t slot);
 
 /* endpoint.c */
 pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_ep_t **ep_p);
-/** Look whether the peer has answered. @return whether it has */
+/** Checks whether the reply to the connect request has arrived, and connects. @return whether it
+ *  has */
 bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep);
-/** End what is under way with a status; nothing is begun from now on. */
+/** Ends all operations of an endpoint with a status; no further ones begin. */
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status);
-/** Close all endpoints of the context; says so to the peers. */
+/** Closes all endpoints of the context, and tells the peers. */
 void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx);
 
-/** The endpoint of a peer; opened if it is not. */
+/** The endpoint of a peer; it is opened if there is none. */
 static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
                                                pgasi_verbs_ep_t **ep_p)
 {
@@ -382,18 +388,21 @@ static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
 }
 
 /* pending.c */
-/** Begin what stands in pending operation (the caller's, copied if it is kept): the status of the operation. */
+/** Begins a pending operation. *pending is copied if the operation does not end at once. @return
+ *  the status of the operation */
 pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
-/** Work off what waits and what has ended. @return how much happened */
+/** Begins waiting operations and completes finished ones. @return how many */
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep);
-/** Post a request; a buffer comes back when it is done. @return as pgas_verbs_tx_post */
+/** Posts a request; its buffer becomes free when the request is done. @return as
+ *  pgas_verbs_tx_post */
 pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
                                pgasi_verbs_buffer_t *buffer);
-/** For transmitters of endpoints: numbers move on here, nothing of the caller's is called. */
+/** The advance function of endpoints' transmitters: it stores numbers and calls no completion. */
 void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status);
-/** End a pending operation that is in no line any more: its buffers and slots come back, its owner is told. */
+/** Completes a pending operation that is in no queue: frees its buffer and slot, and calls its
+ *  completion. */
 void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending, pgas_status_t status);
-/** Buffers ran out: have everything signaled that uses some. */
+/** Buffers have run out: requests a completion from every endpoint that uses some. */
 void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx);
 
 static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
@@ -402,7 +411,8 @@ static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
            !ep->flushes.first && ep->done >= ep->posted;
 }
 
-/** Tell the owner of an operation; not of a context that is closing, where he may be gone. */
+/** Calls the completion of an operation, unless the context is closing: then the owner may be
+ *  gone. */
 static inline void pgasi_verbs_complete(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
                                         pgas_status_t status)
 {
@@ -410,10 +420,10 @@ static inline void pgasi_verbs_complete(const pgasi_verbs_ctx_t *ctx, pgasi_tp_c
         comp->fn(comp, status);
 }
 
-/* rma.c, amo.c, am.c: the operations, and how their pending operations are carried out. Each of these returns
- * PGAS_OK: all is posted and nothing is left to be told; PGAS_INPROGRESS: all is posted, and
- * pending operation->number tells; PGAS_ERR_AGAIN: call again with the same pending operation; else the connection has
- * ended. */
+/* rma.c, amo.c, am.c: the operations, and functions that post pending ones. Each run function
+ * returns PGAS_OK: all is posted, and nothing is left to report; PGAS_INPROGRESS: all is posted,
+ * and pending->number says when it is done; PGAS_ERR_AGAIN: it must be called again with the same
+ * operation; other errors: the connection has ended. */
 pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
 pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
 pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
@@ -430,16 +440,16 @@ pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                              const void *data, size_t bytes, pgasi_tp_comp_t *comp);
-/** Refuse an operation through a key before anything is done; gives the endpoint. */
+/** Checks an operation through a key before anything is done. @param ep_p  the endpoint */
 pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
                                 uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p);
-/** Answers that have come. @return how many */
+/** Completes atomics whose replies have arrived. @return how many */
 int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep);
 
 /* flush.c */
 pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *ctx);
 pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
-/** A part of a flush is through. */
+/** A part of a flush has ended. */
 void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush,
                            pgas_status_t status);
 
@@ -455,28 +465,28 @@ pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *
                                      size_t bytes, pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_verbs_key_release(pgasi_tp_key_t *key);
-/** The key of memory of ours, or 0: it is not registered as a whole. */
+/** The local key of memory of this rank; 0: it is not registered as a whole. */
 uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes);
-/** Whether bytes at addr are inside of the memory of that name; the table is locked by the caller
- *  (tp->lock). */
+/** Whether `bytes` bytes at addr are inside of the named memory. The caller holds tp->lock. */
 bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes);
 
-/* receive.c, context 0 */
+/* receive.c and inbound.c, on context 0 */
 pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx);
 void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx);
 int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx);
-/** Some transmitter of answers on that queue of context 0, or NULL. */
+/** A transmitter of replies on a completion queue of context 0, or NULL. */
 pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq);
-/** @return whether nothing had come yet, so that the caller may sleep */
+/** @return true: nothing has arrived, so the caller may sleep */
 bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx);
 void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data);
-/** A context of a peer wants to send to us: make the other end. Called by context 0's thread. */
+/** Opens this rank's end of a queue pair on which a context of a peer will send. The thread of
+ *  context 0 calls it. */
 pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
                                  const pgas_verbs_address_t *theirs, uint64_t slots_addr,
                                  uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
                                  uint32_t *inbound_p);
-/** It is through: close that end when what came has been shown. @param inbound
- *  PGASI_VERBS_ALL_INBOUND: all of the peer's */
+/** A peer no longer uses a queue pair: this end is closed when all arrived messages have been
+ *  delivered. @param inbound  PGASI_VERBS_ALL_INBOUND: all of the peer's */
 void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t inbound);
 #define PGASI_VERBS_ALL_INBOUND UINT32_MAX
 size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
@@ -484,26 +494,28 @@ size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
 /* cm.c */
 pgas_status_t pgasi_verbs_cm_open(pgasi_verbs_tp_t *tp);
 void pgasi_verbs_cm_close(pgasi_verbs_tp_t *tp);
-/** A descriptor that is readable when wire_run has something to do. */
+/** A descriptor that is readable when cm_run has something to do. */
 int pgasi_verbs_cm_fd(const pgasi_verbs_tp_t *tp);
 bool pgasi_verbs_cm_has_jobs(const pgasi_verbs_tp_t *tp);
-/** Ask for a connection; the dial stays where it is until it is answered or hung up. */
+/** Requests a connection. The request stays in place until it is completed or cancelled. */
 void pgasi_verbs_cm_connect(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request);
 void pgasi_verbs_cm_cancel(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request);
-/** Whoever is telling a context of an answer has done so: the context and its endpoints may be
- *  freed. */
+/** On return no other thread is completing a request of the context, so the context and its
+ *  endpoints may be freed. */
 void pgasi_verbs_cm_await_replies(pgasi_verbs_tp_t *tp);
-/** What we used of a peer is no longer needed. */
+/** Tells a peer that this rank no longer uses one of its queue pairs. */
 void pgasi_verbs_cm_disconnect(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
-/** That we go, and are not dead. */
+/** Tells all peers that this rank finalizes, so that its end is not taken for a death. */
 void pgasi_verbs_cm_leave(pgasi_verbs_tp_t *tp);
-/** Opens the connection to a peer again. @return whether it is open */
+/** Opens the TCP connection to a peer again. @return whether it is open */
 bool pgasi_verbs_cm_reconnect(pgasi_verbs_tp_t *tp, int peer);
-/** A peer has died: context 0 closes the ends that it used. */
+/** A peer has died: context 0 closes the ends that the peer used. */
 void pgasi_verbs_cm_dismiss(pgasi_verbs_tp_t *tp, int peer);
-/** Context 0 runs the wire again in a moment, even if it sleeps. Any thread. */
+/** Context 0 runs the connection manager again in a moment, even if it sleeps. Any thread may call
+ *  it. */
 void pgasi_verbs_cm_run_later(pgasi_verbs_tp_t *tp);
-/** Read and write what can be; context 0 answers. @return how much happened */
+/** Reads and writes what is possible without waiting; context 0 also executes jobs. @return how
+ *  many events and jobs */
 int pgasi_verbs_cm_run(pgasi_verbs_ctx_t *ctx);
 
 #endif

@@ -1,5 +1,5 @@
-/* Lost connections. A socket that ends and a card that does not answer do not prove a death. So the
- * backend asks its owner every ASK_NS whether the rank has died (suspect_fn): the owner often
+/* Lost connections. A socket that ends, or a card that does not answer, does not prove a death. So
+ * the backend asks its owner every ASK_NS whether the rank has died (suspect_fn): the owner often
  * learns of a death a moment after the socket ends. Meanwhile the backend opens the socket again.
  * It gives up a rank that it cannot reach for GIVE_UP_S, with PGAS_ERR_TRANSPORT. */
 #include "verbs_backend/transport/inside.h"
@@ -15,7 +15,7 @@ struct pgasi_verbs_lost {
     int peer;
     bool socket; /* its socket has ended; otherwise a queue pair is broken */
     const char *why;
-    uint32_t n; /* times that its socket was added */
+    uint32_t n; /* how often its socket was added */
     uint64_t since_ns, next_ns;
 };
 
@@ -35,7 +35,7 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
         tp->lost = lost;
         __atomic_store_n(&tp->n_lost, tp->n_lost + 1, __ATOMIC_RELAXED);
     }
-    lost->n += socket; /* queue pairs are added in each round of progress */
+    lost->n += socket; /* a broken queue pair is added again by each progress */
     pthread_mutex_unlock(&tp->lost_lock);
     pgasi_verbs_cm_run_later(tp);
 }
@@ -55,7 +55,8 @@ static bool next_due(pgasi_verbs_tp_t *tp, uint64_t now, pgasi_verbs_lost_t *los
     return lost;
 }
 
-/* A connection that was lost again after it was settled stays, as a new loss. */
+/* Removes a loss that is settled. If the connection was lost again meanwhile, that is a new loss
+ * and stays. */
 static void forget(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *settled)
 {
     pthread_mutex_lock(&tp->lost_lock);
@@ -94,7 +95,7 @@ bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer)
            tp->opts.suspect_fn(tp->opts.arg, peer);
 }
 
-/* @return whether nothing is left to ask */
+/* @return whether the loss is settled */
 static bool settle(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *lost, uint64_t now)
 {
     if (pgasi_verbs_has_died(tp, lost->peer)) {

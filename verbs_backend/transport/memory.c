@@ -1,7 +1,7 @@
-/* Memory and keys. Registered memory stands in a table with names: a place, and how often it was
- * used, so that questions about memory that is gone are refused. A packed key is the device's, the
- * name, and a checksum. Memory that the software NIC allocated can be mapped at peers; all the same
- * its keys are never `direct`, so that transfers really pass through the queues. */
+/* Memory and keys. Registered memory is in a table. Its name is the place and how often the place
+ * was used, so atomic requests for released memory are refused. A packed key holds the device's
+ * part, the name, and a checksum. Peers can map memory that the software NIC has allocated. Its
+ * keys are still not `direct`, so that transfers pass through the queues. */
 #include "verbs_backend/transport/inside.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 typedef struct {
     uint32_t magic;
     uint32_t rkey, name;
-    uint16_t bytes; /* of the device's part, behind this */
+    uint16_t bytes; /* of the device's part, which follows */
     uint8_t nic_atomics, reserved;
     uint64_t base, length;
-    uint64_t check; /* of all else */
+    uint64_t check; /* checksum of everything else */
 } packed_key_t;
 
 #define KEY_MAGIC  0x314b5650u
@@ -24,7 +24,7 @@ static pgasi_verbs_mem_t *mem_of(pgasi_tp_mem_t *mem)
     return (pgasi_verbs_mem_t *)(void *)mem;
 }
 
-/* Locked. @return the place, or -1 */
+/* The caller holds tp->lock. @return the place, or -1 */
 static int find_place(pgasi_verbs_tp_t *tp)
 {
     for (uint32_t i = 0; i < tp->n_mems; i++)
@@ -61,7 +61,7 @@ static pgas_status_t enter(pgasi_verbs_tp_t *tp, pgasi_verbs_mem_t *mem)
     return place >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* addr NULL: allocate. */
+/* @param addr  NULL: the memory is allocated */
 static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes,
                                 pgasi_tp_mem_t **mem_p)
 {

@@ -1,6 +1,7 @@
-/* To-dos: begun at once where that is possible, else worked off by progress, in order; those that
- * fly end when their number is done. Completions of the caller's run in progress alone: what the
- * transmitter tells while it is posted to only moves numbers. */
+/* Pending operations. They begin at once where that is possible; otherwise progress begins them in
+ * order. An operation in flight ends when its number is done. Completions of the caller run only in
+ * progress: the transmitter's advance function, which may run inside of a post, only stores
+ * numbers. */
 #include "verbs_backend/transport/inside.h"
 
 void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status)
@@ -9,7 +10,7 @@ void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_st
     (void)tx;
     if (status != PGAS_OK && ep->broken == PGAS_OK) {
         ep->broken = status;
-        /* what was under way has failed: its buffers come back when the queue pair is closed */
+        /* the requests have failed; their buffers become free when the queue pair is closed */
         return;
     }
     ep->done = done;
@@ -41,7 +42,7 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
         pgasi_verbs_buffer_give(ep->ctx, buffer);
     if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
-    /* a broken endpoint ends in progress, with a status that says whether the peer has died */
+    /* progress ends a broken endpoint, with a status that says whether the peer has died */
     return PGAS_ERR_AGAIN;
 }
 
@@ -55,7 +56,7 @@ void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
     }
 }
 
-/* A flush has come to the front of the line: what was before it is posted. */
+/* A flush has reached the front of the queue, so all earlier operations are posted. */
 static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     pending->number = ep->posted;
@@ -86,7 +87,7 @@ static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
     return PGAS_ERR_INTERNAL;
 }
 
-/* Where a pending operation goes whose requests are all posted, and that is still to be told of. */
+/* Puts an operation whose requests are all posted into the queue in which it awaits its end. */
 static void add_in_flight(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     pgasi_verbs_queue_add(pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST ? &ep->requested
@@ -98,7 +99,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
 {
     pgas_status_t status = PGAS_ERR_AGAIN;
     pgasi_verbs_ctx_t *ctx = ep->ctx;
-    /* A place is found first: what has begun cannot be refused. */
+    /* room is reserved first, because an operation that has begun cannot be refused */
     pgasi_verbs_pending_t *kept = pgasi_pool_acquire(&ctx->pending_pool);
     if (PGAS_UNLIKELY(!kept))
         return PGAS_ERR_AGAIN;
@@ -129,7 +130,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
     *kept = *pending;
     if (status == PGAS_INPROGRESS) {
         add_in_flight(ep, kept);
-        /* the operand has left: that is all there is to wait for */
+        /* the operand was copied, so the operation is locally complete */
         return asks && !pending->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
     }
     pgasi_verbs_queue_add(&ep->waiting, kept);
@@ -158,7 +159,7 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending, pg
     case PGASI_VERBS_PENDING_FLUSH: {
         pgasi_verbs_flush_t *flush = pending->u.flush.flush;
         pgasi_pool_release(&ctx->pending_pool, pending);
-        /* messages end by themselves */
+        /* messages have completions of their own */
         pgasi_verbs_part_done(ctx, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
         return;
     }
@@ -171,7 +172,7 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending, pg
     pgasi_verbs_complete(ctx, comp, status);
 }
 
-/* What flew and has arrived. */
+/* Completes operations in flight whose numbers are done. */
 static int complete_in_flight(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
@@ -192,7 +193,8 @@ static int complete_in_flight(pgasi_verbs_ep_t *ep)
     return n;
 }
 
-/* What waits, as far as there is room. A completion that runs here may add to the line. */
+/* Begins waiting operations as long as there is room. A completion that runs here may add to the
+ * queue. */
 static int begin_waiting(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
@@ -204,7 +206,7 @@ static int begin_waiting(pgasi_verbs_ep_t *ep)
         pgas_status_t status = run(ep, pending);
         n += ep->posted != posted;
         if (status < 0)
-            break; /* no room, or the connection has ended: then all of the line fails */
+            break; /* no room; or the connection has ended, and the whole queue will fail */
         pgasi_verbs_queue_take(&ep->waiting);
         n++;
         if (status == PGAS_OK || (!pending->comp && (pending->kind == PGASI_VERBS_PENDING_PUT))) {
@@ -236,7 +238,7 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
 }
 
 /* @return the status with which the endpoint ends; PGAS_INPROGRESS: it is not known yet whether its
- * peer has died */
+ *          peer has died */
 static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
 {
     pgasi_verbs_tp_t *tp = ep->ctx->tp;
@@ -256,7 +258,7 @@ static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
         pgasi_verbs_peer_gone(tp, ep->peer, why);
         return PGAS_ERR_PEER;
     }
-    /* its card has answered, so there is nothing to wait for */
+    /* the peer's card has answered, so there is nothing to wait for */
     pgasi_verbs_unreachable(tp, ep->peer, why);
     return PGAS_ERR_TRANSPORT;
 }
@@ -282,7 +284,7 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
         return n;
     n += pgasi_verbs_take_replies(ep);
     if (PGAS_UNLIKELY(left && ep->requested.first && ep->broken == PGAS_OK)) {
-        /* what it has not answered it never will; its card may have taken all the same */
+        /* the peer sends no further replies, even if its card has accepted the requests */
         ep->broken = PGAS_ERR_PEER;
         return n + 1;
     }

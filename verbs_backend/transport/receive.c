@@ -1,10 +1,12 @@
-/* Receiving, on context 0: messages of all contexts of all peers come in over one shared receive
- * queue, into buffers of one size. A message that fits one is shown where it lies, if the consumer
- * said that he keeps nothing, else copied; larger ones are put together. Atomics are carried out
- * here, and answered on the queue pair on which they came. Buffers go back in batches.
+/* Receives on context 0. Messages of all contexts of all peers arrive over one shared receive
+ * queue, in buffers of one size. A message that fits one buffer is delivered in place if the
+ * consumer keeps nothing, otherwise it is copied. Larger messages are assembled. Atomics are
+ * executed here, and the reply goes back on the queue pair of the request. Buffers are posted
+ * again in batches.
  *
- * What comes in is checked: the cookie, the number of the queue pair and that it is this one,
- * sizes; what does not fit is dropped, counted and logged once. */
+ * All input is checked: the cookie, the number of the queue pair and that it is the one on which
+ * the message came, and sizes. An invalid message is dropped and counted; the first one is
+ * logged. */
 #include "verbs_backend/transport/receive.h"
 
 #include <stdlib.h>
@@ -50,7 +52,7 @@ void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data)
     free(data);
 }
 
-/* All of it is here. */
+/* Delivers a message that has arrived in one piece. */
 static void on_whole(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_inbound_t *inbound,
                      const void *header, size_t header_bytes, char *data, size_t bytes)
 {
@@ -67,7 +69,7 @@ static void on_whole(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_inbound_t *inboun
     deliver(ctx, inbound, header, header_bytes, copy, bytes, true);
 }
 
-/* One more piece of what is put together. */
+/* Adds a piece to the message that is being assembled. */
 static void on_piece(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, const char *data,
                      size_t bytes)
 {
@@ -141,7 +143,7 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
         return;
     }
     pgasi_verbs_amo_reply_t reply = { 0, 0 };
-    pthread_mutex_lock(&tp->lock); /* so that the memory stays */
+    pthread_mutex_lock(&tp->lock); /* so that the memory stays registered */
     bool good =
         request.addr % bytes == 0 && pgasi_verbs_mem_has(tp, request.mem, request.addr, bytes);
     if (good) {
@@ -216,8 +218,8 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
     uint32_t n_used = 0;
     int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_sent = 0;
     if (PGAS_UNLIKELY(n < 0)) {
-        /* not overrun: it has as many places as there are buffers */
-        pgasi_fatal("verbs", "the queue of arrivals is dead: the device, or the process of the "
+        /* it has not overrun, because it has as many places as there are buffers */
+        pgasi_fatal("verbs", "the receive queue is dead: the device, or the process of the "
                              "software NIC, has ended");
     }
     for (int i = 0; i < n; i++) {
@@ -228,7 +230,7 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
         used[n_used++] = completions[i].id;
     }
     if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
-        PGASI_ERROR("verbs", "giving back %u receive buffers failed", n_used);
+        PGASI_ERROR("verbs", "posting %u receive buffers again failed", n_used);
     if (PGAS_UNLIKELY(receiver->n_with_unsent > 0))
         n_sent = pgasi_verbs_send_unsent(ctx);
     pgasi_verbs_ring_replies(receiver);

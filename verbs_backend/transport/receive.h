@@ -1,5 +1,6 @@
-/** Receiving, on context 0: what receive.c (messages, atomics, the receive queue) and inbound.c (the
- *  queue pairs that peers send on, and the replies on them) share. */
+/** Receiving, on context 0: what receive.c and inbound.c share. receive.c handles messages, atomics
+ *  and the receive queue. inbound.c handles the queue pairs on which peers send, and the replies on
+ *  them. */
 #ifndef PGASI_VERBS_RECEIVE_H
 #define PGASI_VERBS_RECEIVE_H
 
@@ -11,20 +12,20 @@ typedef struct reply {
     pgasi_verbs_amo_reply_t reply;
 } pgasi_verbs_unsent_t;
 
-/** Our end of a queue pair that a context of a peer sends on. */
+/** This rank's end of a queue pair on which a context of a peer sends. */
 typedef struct inbound {
-    struct inbound *rung_next; /* those with answers that the card does not know yet */
+    struct inbound *rung_next; /* next queue pair with replies whose doorbell has not been rung */
     bool to_ring, leaving;
     int rank, ctx;
     uint32_t number;
     pgas_verbs_qp_t *qp;
-    pgas_verbs_tx_t *tx; /* made with the first answer */
+    pgas_verbs_tx_t *tx; /* opened with the first reply */
     int cq;
     uint64_t slots_addr;
     uint32_t slots_rkey;
-    pgasi_verbs_unsent_t *unsent, **unsent_last; /* answers that found no room */
+    pgasi_verbs_unsent_t *unsent, **unsent_last; /* replies that found no room */
     struct {
-        char *data; /* NULL: what comes is not wanted */
+        char *data; /* NULL: the message is dropped */
         uint32_t bytes, at;
         bool under_way;
         uint8_t header_bytes;
@@ -47,7 +48,7 @@ struct pgasi_verbs_receiver {
 /* inbound.c */
 void pgasi_verbs_send_reply(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, uint32_t slot,
                             const pgasi_verbs_amo_reply_t *reply);
-/** Answers that found no room before. */
+/** Sends replies that found no room before. @return how many */
 int pgasi_verbs_send_unsent(pgasi_verbs_ctx_t *ctx);
 void pgasi_verbs_ring_replies(pgasi_verbs_receiver_t *receiver);
 void pgasi_verbs_close_inbound(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound);

@@ -1,7 +1,7 @@
-/* Put and get. Three ways for the bytes: inside of the queue entry, if they fit (complete at once);
- * from or to where they are, if that memory is registered (complete by number); through registered
- * buffers, which are copied from at once, as far as there are some, and to when the number is
- * done. */
+/* Put and get. The bytes move in one of three ways. Inside of the queue entry, if they fit: the
+ * operation is complete at once. Directly from or to registered memory: it is complete when its
+ * number is done. Through bounce buffers: a put copies at once as long as buffers are free, a get
+ * copies when the number is done. */
 #include "verbs_backend/transport/inside.h"
 
 pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
@@ -19,7 +19,7 @@ static uint64_t piece_max(const pgasi_verbs_ep_t *ep)
     return PGASI_MIN(ep->ctx->tp->dev->limits.message_max, PGASI_VERBS_PIECE_MAX);
 }
 
-/* Looked up once per operation; small ones are copied in any case. */
+/* Looks the key up once per operation. Small data is copied in any case. */
 static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     if (!pending->looked) {
@@ -89,7 +89,7 @@ pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *p
 static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending, char *to,
                                uint32_t lkey, uint64_t bytes)
 {
-    /* Each end of a run of pieces is signaled: buffers come back by their numbers. */
+    /* The last piece of a run is signaled, because completions free the buffers. */
     bool last = pending->at + bytes == pending->bytes;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)to, (uint32_t)bytes, lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_READ,
@@ -101,7 +101,7 @@ static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t
     return pgasi_verbs_post(ep, &request, NULL);
 }
 
-/* One read into a buffer, which a pending operation of its own copies from. */
+/* Posts one read into a buffer. A pending operation of its own copies the data out. */
 static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pending,
                                uint64_t bytes)
 {

@@ -1,4 +1,4 @@
-/* The transport as a whole: its device, what it can do, its address, and the table. */
+/* The transport as a whole: its device, its capabilities, its address, and the ops table. */
 #include "verbs_backend/transport/inside.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include "base/hash.h"
 
-/* Parameters as the job has them; of the environment where nobody has loaded them (tests of
- * transports alone). */
+/* The job's parameters; those of the environment in tests of a transport alone, where nothing has
+ * loaded them. */
 static pgas_status_t load_params(pgasi_params_t *params)
 {
     char why[PGASI_PARAM_WHY_BYTES];
@@ -30,7 +30,7 @@ static pgas_status_t load_params(pgasi_params_t *params)
 
 /* ---- the device ---- */
 
-/* The nearest hardware port that is up, else the software NIC. */
+/* The nearest hardware port that is up, or else the software NIC. */
 static pgas_status_t choose_device(const pgasi_verbs_tp_t *tp, char *name, size_t name_bytes)
 {
     int n = 0, least = INT32_MAX;
@@ -74,17 +74,17 @@ static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
     if (status != PGAS_OK) {
         PGASI_ERROR("verbs",
                     "opening the device %s failed: %s; `pgas_info --devices` lists what is there, "
-                    "PGAS_VERBS_DEVICE chooses",
+                    "PGAS_VERBS_DEVICE selects one",
                     name, pgas_status_text(status));
     }
     return status;
 }
 
 /* The software NIC copies registered memory of other processes with these calls. Filters of
- * containers refuse them even for the own process, and Yama between processes. Without this check
- * a transfer would fail later, and the transport would give up its peer.
- * @param sample address of a byte of process pid. Only the own process is written to, because a pid
- *                of another namespace may name a stranger here. */
+ * containers refuse them even for the own process, and Yama refuses them between processes. Without
+ * this check a transfer would fail later, and the transport would give up its peer.
+ * @param sample  address of a byte of process pid. Only the own process is written to, because in
+ *          another pid namespace the pid may name an unrelated process. */
 static pgas_status_t check_copies(pid_t pid, uint64_t sample)
 {
     char byte = 0;
@@ -116,7 +116,7 @@ static uint64_t hash_of_file(const char *path)
     return pgasi_hash_text(text);
 }
 
-/* What peers must know. */
+/* Fills in what peers must know. */
 static pgas_status_t make_address(pgasi_verbs_tp_t *tp)
 {
     pgasi_verbs_tp_address_t *address = &tp->address;
@@ -127,7 +127,7 @@ static pgas_status_t make_address(pgasi_verbs_tp_t *tp)
     address->network = stat("/proc/self/ns/net", &network) == 0 ? (uint64_t)network.st_ino : 0;
     address->is_snic = strcmp(tp->dev->ops->name, "snic") == 0;
     if (address->is_snic && tp->opts.n_ranks > 1) {
-        /* fails where there is no Yama; with its scope 1 peers may copy then */
+        /* Fails where there is no Yama. With Yama's scope 1 it permits peers to copy. */
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
         address->pid = (uint32_t)getpid();
         address->sample = (uint64_t)(uintptr_t)&tp->sample;
@@ -223,7 +223,7 @@ static void verbs_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
         .caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP |
                 (can_map(tp) ? PGASI_TP_MEM_ALLOC : 0u),
         .am_inline_max = tp->address.message_bytes - PGASI_TP_AM_HEADER_MAX,
-        /* queue entries are blocks of 64 bytes, two for what is sent inline */
+        /* queue entries are blocks of 64 bytes; inline data takes two */
         .ctx_bytes = sizeof(pgasi_verbs_ctx_t) + buffers + PGASI_VERBS_CQ_DEPTH * (size_t)64 +
                      PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_amo_reply_t) + sizeof(uint32_t)),
         .peer_bytes = sizeof(pgasi_verbs_ep_t) + depth * (2 * 64 + 16) +
@@ -262,7 +262,7 @@ static pgas_status_t verbs_set_peers(pgasi_tp_t *tp_base,
     if (pgasi_verbs_address_of(tp, 0, &address) && tp->address.is_snic && address.is_snic &&
         address.machine != tp->address.machine) {
         PGASI_ERROR("verbs", "rank 0 is on another machine, where the software NIC does not reach; "
-                             "PGAS_VERBS_DEVICE chooses a card");
+                             "PGAS_VERBS_DEVICE selects a card");
         return PGAS_ERR_MISMATCH;
     }
     bool looks = tp->address.is_snic && tp->opts.n_ranks > 1 &&
@@ -283,7 +283,7 @@ void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why)
         tp->opts.error_fn(tp->opts.arg, peer, PGAS_ERR_PEER);
 }
 
-/* Endpoints see it in their next progress (pending.c). */
+/* Endpoints see the mark in their next progress (pending.c). */
 static void verbs_peer_dead(pgasi_tp_t *tp, int peer)
 {
     __atomic_fetch_or(&pgasi_verbs_tp_of(tp)->dead[peer], PGASI_VERBS_GONE, __ATOMIC_RELAXED);
