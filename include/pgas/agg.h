@@ -16,11 +16,11 @@
  *   - its buffer is needed for another rank;
  *   - in handlers: the incoming calls at hand have run.
  *
- *  The time limit. The thread checks the time in every 8th round of progress (pgas_progress, and
- *  every call that waits) and in every 64th call that is not inline. It sends all batches before it
- *  sleeps in a wait. Thus a batch is sent at most latency_us plus two such intervals after its
- *  first call was added. A thread that will stay outside of the library should flush before: no
- *  other thread can send its batches, because the inline path takes no lock.
+ *  The time limit. The thread checks the time in every 64th call that is not inline, and in every
+ *  8th round of progress: pgas_progress and calls that wait. It sends all batches before it sleeps
+ *  in a wait. Thus a batch is sent at most latency_us plus two such intervals after its first call
+ *  was added. A thread that will stay outside of the library should flush before. No other thread
+ *  can send its batches, because the inline path takes no lock.
  *
  *  Source: Seriema (aggregation in the styles "trad" and "ovfl"); YGM (routes). */
 #ifndef PGAS_AGG_H
@@ -44,9 +44,9 @@ typedef enum {
 } pgas_agg_style_t;
 
 /** The ranks over which calls travel. Nodes are arranged in rows and columns (two hops), or in a
- *  cube (three hops). A thread then has batches for the ranks of about 2 sqrt(n) or 3 cbrt(n) nodes
- *  instead of n, and a call is copied at each hop. An intermediate rank keeps without a limit what
- *  a slow rank cannot take. For style TRAD only; calls do not take the inline path.
+ *  cube (three hops). A thread then has batches for the ranks of about 2 sqrt(n) or 3 cbrt(n)
+ *  nodes, instead of n. A call is copied at each hop. An intermediate rank keeps without a limit
+ *  what a slow rank cannot take. For style TRAD only; calls do not take the inline path.
  *
  *  The result is the same as direct: source, order among calls of the aggregator to one rank,
  *  quiescence, flushes with a counter. There is no order with the thread's other calls. A plain
@@ -115,8 +115,8 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
 
 /** Sends what is collected for all ranks.
- *  Done:   the calls have left the thread's context on return (they may not have run), because the
- *          thread may not enter the library again for a long time. In handlers it does not wait. */
+ *  Done:   on return the calls have left the thread's context, but may not have run. The thread may
+ *          then stay outside of the library for a long time. In handlers it does not wait. */
 PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 
 #define PGAS_AGG_ALL (-1)
@@ -124,8 +124,8 @@ PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 /** Sends what is collected for a rank, or for all ranks (PGAS_AGG_ALL), and decrements a counter
  *  when it has run.
  *  Done:   on return the calls are sent, or wait behind others for room. *sync decrements by one
- *          when all calls that were collected for the rank so far, or sent before, have run there;
- *          with PGAS_AGG_ALL when they have at every live rank.
+ *          when all calls that were collected for the rank so far, or sent before, have run there.
+ *          With PGAS_AGG_ALL it decrements when that is so at every live rank.
  *  Cost:   a call without arguments behind the others, and its answer. With PGAS_AGG_ALL one to
  *          each rank to which the thread ever sent; meanwhile the counter is raised for them.
  *  @return PGAS_OK

@@ -22,13 +22,13 @@
  *  They are merged into the elements when a thread reads or writes the chunk.
  *
  *  Consistency. get, set, compare-and-swap, fetch-and-op, locks and bulk transfers (element by
- *  element) are sequentially consistent, over all elements, threads and ranks, for all element
- *  sizes (t/spmd/array_litmus: store buffering, message passing, IRIW, coherence). A contribution
- *  is applied exactly once. Every read that is ordered after its pgas_array_apply sees it: a read
- *  of the same thread, or of a thread to which a barrier, a lock, a call or another element passed
- *  the order. Applies to different elements have no order of their own. The program itself orders
- *  loads and stores through the pointer of a pin within the node. For other nodes they happen
- *  between pin and unpin.
+ *  element) are sequentially consistent, over all elements, threads and ranks. This holds for all
+ *  element sizes. (t/spmd/array_litmus tests store buffering, message passing, IRIW and coherence.)
+ *  A contribution is applied exactly once. Every read that is ordered after its pgas_array_apply
+ *  sees it. Order arises within a thread, and between threads by a barrier, a lock, a call or
+ *  another element. Applies to different elements have no order of their own. The program itself
+ *  orders loads and stores through the pointer of a pin within the node. For other nodes they
+ *  happen between pin and unpin.
  *
  *  Threads. Any attached thread may use an array. Each thread of an OpenMP region attaches first,
  *  and detaches before the library is finalized. Plain handlers may use only operations that
@@ -52,7 +52,7 @@
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each
  *          access
  *  counts references with two locked instructions. Here a thread stores to a slot of its own that
- *  it is inside an access, and a thread that withdraws a chunk runs a barrier on all processors. */
+ *  it is inside an access. A thread that withdraws a chunk runs a barrier on all processors. */
 #ifndef PGAS_ARRAY_H
 #define PGAS_ARRAY_H
 
@@ -101,9 +101,9 @@ typedef struct {
  *  Units:  elem_bytes 1 .. 65536. n_elems * elem_bytes below 2^44 for each rank. A chunk has at
  *          most 16 MiB.
  *  Owns:   pgas_array_destroy frees it, otherwise the last pgas_finalize.
- *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk, or every 512
- *          elements if chunks are longer, of the whole array; 64 bytes for every chunk of its own;
- *          the cache. Outside of the heap, on each rank: 4 bytes for every chunk of the whole
+ *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
+ *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
+ *          own; the cache. Outside of the heap, on each rank: 4 bytes for every chunk of the whole
  *          array, 64 for each of its own, 136 for each cache line.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range

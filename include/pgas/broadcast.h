@@ -10,9 +10,9 @@
  *      in the handler: const double *mine = pgas_broadcast_data(&bytes);
  *
  *  Broadcasts travel along a binomial tree. Of N ranks none sends more than ceil(log2 N) messages,
- *  including its acknowledgement to its parent in the tree, and messages cross between nodes as
- *  seldom as that allows. Any rank may be the root, and many broadcasts may run at once. Ranks
- *  inside the tree forward in the handler that receives, or on their service thread. pgas_broadcast
+ *  including the acknowledgement to its parent in the tree. Messages cross between nodes as seldom
+ *  as that allows. Any rank may be the root, and many broadcasts may run at once. Ranks inside the
+ *  tree forward in the handler that receives, or on their service thread. pgas_broadcast
  *  (pgas/coll.h) is a collective instead: all ranks call it.
  *
  *  Source: Seriema (broadcast, broadcast_buffer); binomial trees are folklore. */
@@ -90,14 +90,13 @@ typedef struct {
  *  Units:  args up to PGAS_CALL_MAX - 64 bytes. The buffer: as large as the places allow (PUSH), or
  *          the heaps (PULL, EACH).
  *  Done:   PUSH: data may be reused on return. The place belongs to the broadcast until the handler
- *          has run there. PULL: if data is in memory that peers reach (pgas_gptr_of finds it) and
- *          opts->sync waits for more than PGAS_LOCAL, data is read in place and must stay until the
- *          counter has decremented. Otherwise, and with EACH, it is copied to the caller's heap and
- *          may be reused on return. Ranks free what they have read when all ranks below them have
- *          read it.
+ *          has run there. PULL: data is read in place if it is in memory that peers reach
+ *          (pgas_gptr_of finds it) and opts->sync waits for more than PGAS_LOCAL. It must stay
+ *          until the counter has decremented. Otherwise, and with EACH, it is copied to the
+ *          caller's heap and may be reused on return. Ranks free what they have read when all ranks
+ *          below them have read it.
  *  Cost:   each rank transfers the buffer at most ceil(log2 N) times. A rank inside the tree
- *          transfers up to 1 MiB on the node in its handler, and anything else on a thread that is
- *          started for it.
+ *          transfers up to 1 MiB on the node in its handler. For all else it starts a thread.
  *  @return as pgas_call_broadcast;
  *          PGAS_ERR_CONTEXT    also in a plain handler
  *          PGAS_ERR_INVALID    also if there is no data, or the way is unknown

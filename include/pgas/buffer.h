@@ -19,8 +19,8 @@
  *
  *  Order. Calls with copied and pushed buffers run in the order issued, together with the thread's
  *  other calls to that target. Calls with a pulled buffer run in the order issued among themselves.
- *  Other calls overtake one whose data cannot be read at once: the memory is on another node, a
- *  helper reads it, or the call is for a thread or the service.
+ *  Other calls overtake a call whose data cannot be read at once. This happens if the memory is on
+ *  another node, if a helper reads it, or if the call is for a thread or the service.
  *
  *  Source: Seriema (invoke_buffer, with push and pull). There the target always pulls by RDMA from
  *  registered memory. Here the source may be anywhere, and the data take the shortest way that the
@@ -63,8 +63,8 @@ typedef struct {
  *          and has its buffers until it returns. opts NULL: defaults.
  *  Units:  args up to PGAS_CALL_MAX bytes. Buffers of 0 bytes and more; those to copy, and those to
  *          pull, up to PGAS_BUFFER_LIMIT bytes in sum.
- *  Done:   *local (may be NULL) decrements by one when all buffers may be reused: copies and pushes
- *          on return, pulls when the target has read them and its message says so. opts->sync
+ *  Done:   *local (may be NULL) decrements by one when all buffers may be reused. Copies and pushes
+ *          may on return, pulls when a message of the target says that it has read them. opts->sync
  *          decrements by one:
  *              PGAS_EXECUTED  when the handler has run
  *              PGAS_REMOTE    when all buffers are at the target, which reports that on the node,

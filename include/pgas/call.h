@@ -190,9 +190,9 @@ PGAS_API pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *
  *  Done:   reply is complete before *executed decrements. A handler that gives no reply, or one of
  *          another size, completes the call with PGAS_ERR_MISMATCH.
  *  Owns:   reply must stay until then.
- *  Cost:   as pgas_call. A reply larger than PGAS_CALL_MAX is written directly to its place: on the
- *          node by stores or process_vm_writev (PGAS_VM_READ), from elsewhere by a put if the place
- *          is inside a segment. Otherwise it comes in pieces.
+ *  Cost:   as pgas_call. A reply larger than PGAS_CALL_MAX is written directly to its place, on the
+ *          node by stores or process_vm_writev (PGAS_VM_READ). From another node it is put if the
+ *          place is inside a segment. Otherwise it comes in pieces.
  *  @return as pgas_call;
  *          PGAS_ERR_CONTEXT   also in a handler if executed is NULL
  *          PGAS_ERR_INVALID   also if reply is NULL and reply_bytes is not 0
@@ -219,9 +219,9 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
  *          PGAS_WAY_SEND, and its aggregators must not be used for that rank.
  *  Done:   *args_p has `bytes` bytes, aligned to 8, contents undefined. It belongs to the caller
  *          until commit.
- *  Cost:   on the node *args_p is the target's memory if the thread has a context of its own, is in
- *          no handler, and the channel has room. Between nodes it is the message. Otherwise, and
- *          with PGAS_WAY_SEND always, it is a block that commit copies.
+ *  Cost:   on the node *args_p is the target's memory if the thread has a context of its own and
+ *          runs no handler, and the channel has room. Between nodes it is the message. Otherwise,
+ *          and with PGAS_WAY_SEND always, it is a block that commit copies.
  *  @return as pgas_call_to; PGAS_ERR_BUSY also if the thread has already begun a call. */
 PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);
@@ -243,9 +243,10 @@ PGAS_API pgas_status_t pgas_call_abandon(void);
 /** Sets up the calling thread's channel to a target. Without this the first call does so; to
  *  another node the sixteenth call does.
  *  Shape:  no thread of the program takes part at the target. Between nodes its service does, and
- *          the call waits for it. PGAS_FAR_CALLS says whether there are channels between nodes
- *          (auto: where memory of this host can be mapped, or an adapter carries out puts), and
- *          PGAS_FAR_CHUNK_MEMORY how many. Where there is no channel, calls are messages.
+ *          the call waits for it. PGAS_FAR_CALLS says whether there are channels between nodes.
+ *          auto means: where memory of this host can be mapped, or an adapter carries out puts.
+ *          PGAS_FAR_CHUNK_MEMORY limits their number. Where there is no channel, calls are
+ *          messages.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT  as pgas_call_to
  *          PGAS_ERR_NO_MEMORY
@@ -303,10 +304,10 @@ PGAS_API pgas_status_t pgas_consumers_stop(int slot);
 /** Returns when all calls of all ranks, and the calls that those calls made, have run.
  *  Shape:  collective over all ranks. It first sends the caller's aggregated calls.
  *  Done:   it waits as long as any call waits. A call to a slot that no thread has had yet is one
- *          case: after one second each rank with such calls logs once how many they are and for
- *          which slots. A call to a thread that stays outside of the library is another.
- *          (pgas_finalize runs the latter calls in its own thread, and refuses the former ones as
- *          if the thread had left.)
+ *          case. After one second each rank with such calls logs their number and their slots,
+ *          once. A call to a thread that stays outside of the library is another. (pgas_finalize
+ *          runs the latter calls in its own thread, and refuses the former ones as if the thread
+ *          had left.)
  *  Cost:   waves of allreduces that count calls (Mattern's four-counter method).
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT
@@ -322,9 +323,10 @@ typedef struct {
      *  @return the number of pieces of work done; 0 if there is nothing to do now. */
     int (*run)(void *arg);
     void *arg;
-    /* Any thread, also in handlers, adds to these two atomically: to made before other threads can
-     * see the work; to ended when the calls that the work caused have been issued. Calls that a
-     * thread other than the caller has aggregated must have been flushed by then. */
+    /* Any thread, also in handlers, adds to these two atomically. It adds to made before other
+     * threads can see the work. It adds to ended when the calls that the work caused have been
+     * issued. Calls that a thread other than the caller has aggregated must have been flushed by
+     * then. */
     uint64_t made, ended;
 } pgas_work_t;
 

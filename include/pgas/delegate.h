@@ -12,8 +12,8 @@
  *      pgas_delegate(name, pop, NULL, 0, &value, sizeof value, NULL);
  *
  *  Operations on one object never overlap, so they need no lock among themselves. With combining,
- *  requests of several threads of a rank for one object travel in one call: while one thread waits
- *  for its answer, other threads queue their requests, and the next thread that sends takes all of
+ *  requests of several threads of a rank for one object travel in one call. While one thread waits
+ *  for its answer, other threads queue their requests. The next thread that sends takes all of
  *  them.
  *
  *  Hardware transactions are refused (PGAS_DELEGATE_HTM). On most processors that had them

@@ -49,8 +49,8 @@ PGAS_API pgas_status_t pgas_stats_print(FILE *out);
  *  Done:   a phase begins when the name differs from the last call's, or when done decreases. It
  *          ends when done reaches total, or with phase NULL.
  *  Cost:   two microseconds a call. During a phase the library handles SIGINT and SIGTERM unless
- *          they are ignored: the handler prints one line with the progress reached and then raises
- *          the signal again with its former action.
+ *          they are ignored. Its handler prints one line with the progress reached, then raises the
+ *          signal again with its former action.
  *  @param note  a few words that follow the numbers, or NULL. */
 PGAS_API void pgas_progress_show(const char *phase, uint64_t done, uint64_t total,
                                  const char *note);

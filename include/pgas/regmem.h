@@ -210,7 +210,7 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
  *          peer is a rank, the block comes from an allocator for that peer alone. It must go to
  *          that peer, and is reused as soon as that peer has it, however slow others are. The
  *          library creates each allocator when it is first used, in the zone where the thread runs
- *          then, with PGAS_REG_UNIT, PGAS_REG_GROWTH and PGAS_REG_MAX, and the owner "threads".
+ *          then. PGAS_REG_UNIT, PGAS_REG_GROWTH and PGAS_REG_MAX apply; the owner is "threads".
  *          Reduce these where threads times peers are many, because all allocators use the heap.
  *  Done:   the block may be filled, then given to pgas_put, pgas_put_nb and functions built on
  *          them. A transfer that writes to the block must be complete before the release. The
@@ -290,8 +290,8 @@ typedef struct {
 
 /** Lists the memory of this rank that peers reach: the program's blocks, each owner of allocators,
  *  attached memory, and the rest of the heap. The bytes add up to the heap and the attached memory.
- *  With a transport (ranks on other nodes) all of it is pinned, and the last entry is what the
- *  transport also reserves for incoming messages, as far as it is known. pgas_info prints the list.
+ *  With a transport (ranks on other nodes) all of it is pinned. The last entry is then what the
+ *  transport reserves for incoming messages, as far as that is known. pgas_info prints the list.
  *  Shape:  any thread between init and finalize.
  *  @param owners  at most n entries are written
  *  @param n_p     the number of entries that there are

@@ -36,8 +36,8 @@ PGAS_API int pgas_node_of(int rank);
 PGAS_API int pgas_node_rank(void); /* this rank within its node */
 PGAS_API int pgas_node_size(void); /* ranks of this node */
 
-/** Ends one pgas_init. The last call is collective: it waits for all ranks, completes what was
- *  issued, frees every object of the library, and ends MPI if pgas_init had started it.
+/** Ends one pgas_init. The last call is collective. It waits for all ranks, completes all
+ *  operations, frees every object of the library, and ends MPI if pgas_init had started it.
  *  Shape:  thread slot 0. Other threads, attached or not, must be outside of the library and stay
  *          outside; only for threads in pgas_thread_attach and pgas_thread_detach it waits. After
  *          the last call pgas_init may be called again while MPI is up.
@@ -81,16 +81,14 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
 /** Attaches the calling thread, so that it may use the library.
  *  Shape:  any thread of an initialised rank, for example at the start of an OpenMP parallel
  *          region. Attaching twice counts. The thread of a blocking or spawned handler is attached
- *          already; an attach in such a handler counts, too, and ends with the handler at the
+ *          already. An attach in such a handler counts, too, and ends with the handler at the
  *          latest.
  *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context and take
  *          no lock. Threads in other slots share one context.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_LIMIT    PGAS_THREADS_MAX threads are attached
- *          PGAS_ERR_CONTEXT  in a plain handler, because it runs on a thread of another owner that
- *          is
- *                            attached already */
+ *          PGAS_ERR_CONTEXT  in a plain handler, which runs on a thread that is attached already */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
 /** Undoes one attach. The last one first completes what the thread has issued, as pgas_flush_all.

@@ -11,11 +11,12 @@
  *  when it has reached zero. A thread that waits makes progress: it spins for PGAS_SPIN_US, then
  *  yields, then sleeps until the rank's wakeup flag is raised.
  *
- *  The memory in which a counter lies decides how completions arrive. If it lies in the symmetric
- *  heap (pgas_alloc, pgas_alloc_local), a rank of the same node that ran the call decrements it
- *  directly, without a message back. In all other cases a message decrements it: counters outside
- *  of the heap, between nodes, counters with a function, and jobs with PGAS_ON_PEER_DEATH=continue,
- *  which must know what a dead rank still had to report. pgas_stats_print counts both.
+ *  The place of a counter decides how completions arrive. If it is in the symmetric heap
+ *  (pgas_alloc, pgas_alloc_local), a rank of the same node that ran the call decrements it
+ *  directly. No message comes back. A message decrements it in all other cases: outside of the
+ *  heap, between nodes, for counters with a function, and with PGAS_ON_PEER_DEATH=continue. In the
+ *  last case the library must know which completions a dead rank still had to report.
+ *  pgas_stats_print counts both.
  *
  *  Source: Seriema (synchronizers). There RDMA writes to a counter in registered memory also
  *          between
@@ -55,11 +56,11 @@ PGAS_API pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count);
 typedef void (*pgas_sync_fn_t)(pgas_sync_t *sync, void *arg);
 
 /** As pgas_sync_init, with a function.
- *  Done:   fn(sync, arg) runs each time the counter decrements from above zero to zero or below, on
- *          the thread that decrements it: one that serves incoming calls, or one that calls
- *          pgas_sync_done. A counter that begins at zero runs nothing. A thread that waits for the
- *          counter may continue before fn has returned. Therefore either wait, or use fn, or let fn
- *          itself notify the waiting thread.
+ *  Done:   fn(sync, arg) runs each time the counter decrements from above zero to zero or below. It
+ *          runs on the thread that decrements the counter: one that serves incoming calls, or one
+ *          that calls pgas_sync_done. A counter that begins at zero runs nothing. A thread that
+ *          waits for the counter may continue before fn has returned. Therefore either wait, or use
+ *          fn, or let fn itself notify the waiting thread.
  *  @return as pgas_sync_init; PGAS_ERR_INVALID also if fn is NULL. */
 PGAS_API pgas_status_t pgas_sync_init_fn(pgas_sync_t *sync, int64_t count, pgas_sync_fn_t fn,
                                          void *arg);

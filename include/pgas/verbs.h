@@ -522,9 +522,9 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
 
 /* ---- chains ----
  *
- *  A chain is a program that a card executes without a CPU. Its parts are a *managed* send queue
- *  (PGAS_VERBS_QP_MANAGED_SEND), whose entries do not run when they are posted, and a *master*
- *  queue (PGAS_VERBS_QP_MASTER) with pairs of WAIT and SEND_ENABLE. A pair means: once this
+ *  A chain is a program that a card executes without a CPU. It has two parts. Entries of a
+ *  *managed* send queue (PGAS_VERBS_QP_MANAGED_SEND) do not run when they are posted. A *master*
+ *  queue (PGAS_VERBS_QP_MASTER) has pairs of WAIT and SEND_ENABLE. A pair means: once this
  *  completion exists, the managed queue may run up to that position. examples/13_queue_pairs.c has
  *  the shortest chain; examples/14_chain_laps.c has one whose entries are rewritten and run again.
  *
@@ -551,9 +551,9 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  pgas_verbs_qp_buffer: with WRITE, atomics, or a message whose receive buffer lies there. They
  *  may rewrite remote addresses, data, operands and immediate data. The software NIC also accepts
  *  new opcodes and flags. Cards may refuse those, and new positions or numbers of segments. Rewrite
- *  an entry after its last run has ended and before its next ENABLE, because a card may read it at
- *  any moment after the ENABLE. A card may read an entry of a queue that is not managed as soon as
- *  it is posted; the adversary PREFETCH does so.
+ *  an entry after its last run has ended and before its next ENABLE. A card may read it at any
+ *  moment after the ENABLE. A card may read an entry of a queue that is not managed as soon as it
+ *  is posted; the adversary PREFETCH does so.
  *
  *  Visibility of a patch. A connection delivers in order. The receive completion of a message means
  *  that its own data and all data sent before it on the same connection are in place. A WAIT for

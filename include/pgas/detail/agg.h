@@ -1,6 +1,6 @@
-/** The inline part of pgas/agg.h: a call that has the same handler and size as the previous call to
- *  the same rank is appended to that run. A run has one header for all its calls, so appending
- *  costs a comparison and a copy. pgas_agg_call_far does everything else. */
+/** The inline part of pgas/agg.h. If a call has the same handler and size as the previous call to
+ *  its rank, it is appended to that run. A run has one header for all its calls, so appending costs
+ *  a comparison and a copy. pgas_agg_call_far does everything else. */
 #ifndef PGAS_DETAIL_AGG_H
 #define PGAS_DETAIL_AGG_H
 

@@ -6,10 +6,10 @@
  *
  *  An access has four steps: store 1 to the thread's slot; load the mapping's rights; if they allow
  *  the access, load or store the element; store 0 to the slot (release). It needs no locked
- *  instruction and no fence. The thread that withdraws rights first changes the mappings, then runs
- *  a barrier on all processors (membarrier(2)), then waits until it has seen every slot at 0 once.
- *  Accesses that begin later see the changed mapping. Where there is no such barrier, no mapping
- *  ever allows an access.
+ *  instruction and no fence. The thread that withdraws rights first changes the mappings. It then
+ *  runs a barrier on all processors (membarrier(2)), and waits until it has seen every slot at 0
+ *  once. Accesses that begin later see the changed mapping. Where there is no such barrier, no
+ *  mapping ever allows an access.
  *
  *  Source: hazard pointers (Michael 2004), asymmetric fences by membarrier(2). */
 #ifndef PGAS_DETAIL_ARRAY_H

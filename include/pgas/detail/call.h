@@ -46,11 +46,11 @@
  *  it never waits for a line. The stores of 0 to the other lines of a block request these lines
  *  together, instead of one after the other.
  *
- *  A call that is the first since its thread made progress (recent is 0) stores the tail, the word
- *  and the header, and does not touch the header slot behind. The receiver polls that line, so each
- *  further store to it could wait for the line once more. The second such call (recent is 1) finds
- *  an exact tail. From the third on (recent is 2) the tail is walked. Progress settles the tail and
- *  resets recent.
+ *  The first call since its thread made progress (recent is 0) stores the tail, the word and the
+ *  header. It does not touch the header slot behind. The receiver polls that line, so each further
+ *  store to it could wait for the line once more. The second such call (recent is 1) finds an exact
+ *  tail. From the third on (recent is 2) the tail is walked. Progress settles the tail and resets
+ *  recent.
  *
  *  Quiescence. The sum of sent positions must never be less than that of consumed ones. Thus the
  *  tail, where it is stored, is stored before the header. A thread that reads another thread's tail
