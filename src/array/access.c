@@ -101,35 +101,48 @@ static bool is_too_large(const pgasi_array_t *a, const pgasi_array_location_t *l
     return a->node_rank[loc->home] >= 0 || (x->kind == PGASI_ARRAY_APPLY && in > a->pub.elem_bytes);
 }
 
+/* By the protocol: the grant does not permit the access. */
+static pgas_status_t miss(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                          pgasi_array_access_t *x, bool sequential, bool ahead)
+{
+    pgas_status_t status = pgasi_array_may_wait(a);
+    if (status != PGAS_OK)
+        return status;
+    if (is_too_large(a, loc, x))
+        return do_pinned(a, loc, x);
+    pgasi_array_note(&a->info.misses, 1);
+    x->done = 0;
+
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_miss(a, loc, x, sequential);
+    if (ahead)
+        read_ahead(a, loc, x);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+    return pgasi_array_wait(a, x);
+}
+
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
                              pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
     bool far = a->node_rank[loc->home] < 0;
-    bool sequential = far && note_walk(a, loc),
-         ahead = sequential && wants_ahead(a, loc) && !pgasi_self.in_handler;
-    pgas_status_t status =
-        pgasi_array_site(a, loc, &site) ? pgasi_array_grant_try(&site, x, true) : PGAS_INPROGRESS;
-    if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
+    bool sequential = far && note_walk(a, loc);
+    bool ahead = sequential && wants_ahead(a, loc) && !pgasi_self.in_handler;
+
+    pgas_status_t status = PGAS_INPROGRESS;
+    if (pgasi_array_site(a, loc, &site))
+        status = pgasi_array_grant_try(&site, x, true);
+    if (status == PGAS_INPROGRESS)
+        return miss(a, loc, x, sequential, ahead);
+    if (PGAS_LIKELY(!ahead))
         return status;
-    bool missed = status == PGAS_INPROGRESS;
-    if (missed) {
-        status = pgasi_array_may_wait(a);
-        if (status != PGAS_OK)
-            return status;
-        if (is_too_large(a, loc, x))
-            return do_pinned(a, loc, x);
-        pgasi_array_note(&a->info.misses, 1);
-        x->done = 0;
-    }
+
     pgasi_path_state_t before = pgasi_serve_begin();
-    if (missed)
-        pgasi_array_miss(a, loc, x, sequential);
-    if (ahead)
-        read_ahead(a, loc, x);
+    read_ahead(a, loc, x);
     pgasi_array_poll();
     pgasi_serve_end(before);
-    return missed ? pgasi_array_wait(a, x) : status;
+    return status;
 }
 
 pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,

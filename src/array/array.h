@@ -1,6 +1,6 @@
 /** The array inside the library: the object, and which file does what.
  *
- *  An access passes these files from left to right, and each of them uses only files to its right:
+ *  An access passes these files from top to bottom, and each of them uses only files below it:
  *
  *      element.c, pin.c, bulk.c      public functions
  *      access.c                      tries the grant; on a miss enters the protocol and waits
@@ -34,9 +34,9 @@
 #include "array/grant.h"
 #include "array/home.h"
 #include "array/map.h"
+#include "msg/serve.h"
 #include "pgas/array.h"
 #include "pgas/gptr.h"
-#include "msg/serve.h"
 
 /** Memory of the heap that an array takes. */
 typedef enum {

@@ -44,7 +44,7 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
 bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
                               pgas_thread_t who);
 
-/** Cancels a request that waits. @return false: it does not wait, because report has been called. */
+/** Cancels a request that waits. @return false: it does not wait; report has been called. */
 bool pgasi_array_lock_cancel(pgasi_array_lock_queue_t *q,
                              const pgasi_array_lock_request_t *request);
 
