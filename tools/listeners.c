@@ -26,7 +26,7 @@ static int add(listeners_t *all, const char *protocol, const char *address, unsi
     return 0;
 }
 
-/* Of the process's descriptors, those that are sockets. */
+/* Finds the sockets among the process's descriptors. */
 static unsigned long *own_sockets(size_t *n_p)
 {
     DIR *folder = opendir("/proc/self/fd");

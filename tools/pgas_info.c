@@ -1,6 +1,6 @@
-/* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job,
- * under mpirun once; with --job the ranks start the library, and rank 0 prints what they found as
- * well. --devices lists RDMA ports. */
+/* pgas_info: prints what this libpgas is and how it would be set up, as far as that needs no job;
+ * under mpirun one rank prints. With --job the ranks start the library, and rank 0 also prints what
+ * they have found. --devices lists RDMA ports. */
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <pgas/pgas.h>
@@ -19,9 +19,9 @@ static const char usage[] =
     "  --devices   list the ports that queue pairs can use (pgas/verbs.h), with addresses\n"
     "  --var NAME  explain one of the variables PGAS_*\n"
     "  --version   print the version of the library\n"
-    "  --help      this text\n";
+    "  --help      print this text\n";
 
-/* The exit status: what was printed must have arrived. */
+/* The exit status. It is 1 if the output could not be written. */
 static int flushed(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -30,7 +30,7 @@ static int flushed(int code)
     return 1;
 }
 
-/* MPI is started first, so that its sockets can be told from those of the library. */
+/* MPI starts first, so that pgas_info can tell its sockets from those of the library. */
 static int job(void)
 {
     static listeners_t listeners;
@@ -54,7 +54,7 @@ static int job(void)
     return MPI_Finalize() == MPI_SUCCESS ? code : 1;
 }
 
-/* The addresses of a port, the chosen one with a star. */
+/* Prints the addresses of a port; a star marks the chosen one. */
 static void print_gids(const pgas_verbs_info_t *port)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* pgas_snic: the software NIC of a node as a process of its own. Programs that open "snic" with the
- * engine PROCESS start it by themselves; it ends when nobody has used it for a while. --status asks
- * the one that runs. */
+ * engine PROCESS start it. It ends when no program has used it for a while. --status queries the
+ * running process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,13 +17,13 @@
 static const char usage[] =
     "pgas_snic [--name NAME] [--idle SECONDS]\n"
     "                 [--foreground | --status | --help | --version]\n"
-    "  --name NAME     which of this user's software NICs on this node (default)\n"
-    "  --idle SECONDS  ends after so many seconds without a client (2)\n"
-    "  --foreground    does not go into the background\n"
-    "  --status        prints the state of the running one; without one the exit\n"
+    "  --name NAME     one of this user's software NICs on this node (default)\n"
+    "  --idle SECONDS  end after this many seconds without a client (2)\n"
+    "  --foreground    do not go into the background\n"
+    "  --status        print the state of the running process; without one the exit\n"
     "                  status is 1\n"
-    "  --version       prints the version of the library\n"
-    "  --help          this text\n";
+    "  --version       print the version of the library\n"
+    "  --help          print this text\n";
 
 static int print_status(const char *name)
 {
@@ -32,14 +32,14 @@ static int print_status(const char *name)
     if (status == PGAS_ERR_NOT_FOUND)
         printf("pgas_snic \"%s\" does not run\n", name);
     else if (status != PGAS_OK)
-        fprintf(stderr, "pgas_snic: \"%s\" does not tell: %s\n", name, pgas_status_text(status));
+        fprintf(stderr, "pgas_snic: \"%s\" does not answer: %s\n", name, pgas_status_text(status));
     else
         printf("pgas_snic \"%s\" runs as process %d for %.1f s and has %d of at most %d clients\n",
                name, info.pid, (double)info.up_ns / SECOND_NS, info.n_clients, info.n_clients_max);
     return fflush(stdout) == 0 && status == PGAS_OK ? 0 : 1;
 }
 
-/* Each client takes one descriptor, and for a moment two more. */
+/* Each client takes one descriptor, and two more for a moment. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -49,8 +49,8 @@ static void raise_limit(void)
     }
 }
 
-/* Leaves nothing of the program that started us open: its launcher waits until all of its pipes are
- * closed. */
+/* Closes all files of the program that has started this process: its launcher waits until all of
+ * its pipes are closed. */
 static void go_into_background(void)
 {
     pid_t pid = fork();
