@@ -70,9 +70,12 @@ static pgas_status_t thread_leaves(void)
 
 static pgas_status_t call_start(void)
 {
+    pgasi_quiesce = (pgasi_quiesce_t){ 0, 0 }; /* queues begin to count anew, too */
     pgas_status_t status = pgasi_sync_start();
     if (status == PGAS_OK)
         status = pgasi_far_start();
+    if (status == PGAS_OK)
+        status = pgasi_far_arrivals_start();
     if (status == PGAS_OK)
         status = pgasi_bulk_start();
     if (status == PGAS_OK)
@@ -82,6 +85,7 @@ static pgas_status_t call_start(void)
     pgasi_sync_set_handlers();
     pgasi_handlers_start();
     pgasi_agg_start();
+    pgasi_ctl_start();
     pgasi_hooks.message_arrived = pgasi_far_arrived;
     pgasi_hooks.peer_lost = pgasi_peer_lost;
     pgasi_hooks.peer_suspect = pgasi_watch_suspect;
@@ -96,6 +100,7 @@ static void call_stop(void)
     pgasi_route_stop();
     pgasi_object_stop();
     pgasi_bcast_stop();
+    pgasi_far_arrivals_stop();
     pgasi_far_stop();
     pgasi_sync_stop();
 }

@@ -15,25 +15,46 @@
 #define OVERFLOWS_PER_TRY 4
 #define SPINS_FOR_ROOM    512 /* some ten microseconds */
 
-uint32_t pgasi_sendq_shared_held;
+/* ---- to other nodes: by puts through a channel, or by messages ---- */
+
+/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does
+ * not count. */
+static inline void count_message(pgasi_sendq_t *sq, out_t *out, pgas_status_t status)
+{
+    if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))
+        pgasi_far_channel_ask(sq, out);
+}
+
+static pgas_status_t far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer)
+{
+    if (out->kind == OUT_PUT)
+        return pgasi_far_channel_put(sq, out, buffer, buffer->used, true);
+    if (PGAS_UNLIKELY(out->ep && pgasi_far_is_stopped(sq, out)))
+        return PGAS_ERR_AGAIN;
+    pgas_status_t status = pgasi_far_message(sq, out, out->ep, buffer);
+    count_message(sq, out, status);
+    return status;
+}
+
+pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes)
+{
+    if (out->kind == OUT_PUT) {
+        sq->free_buffers = buffer->next;
+        pgas_status_t put = pgasi_far_channel_put(sq, out, buffer, bytes, false);
+        if (put == PGAS_ERR_AGAIN)
+            buffer_release(buffer);
+        return put;
+    }
+    pgas_status_t status = pgasi_far_send_message(sq, out, out->ep, buffer, bytes);
+    if (status == PGAS_INPROGRESS) {
+        sq->free_buffers = buffer->next;
+        status = PGAS_OK;
+    }
+    count_message(sq, out, status);
+    return status;
+}
 
 /* ---- publishing ---- */
-
-static void set_held(pgasi_sendq_t *sq, int n)
-{
-    __atomic_store_n(&sq->n_held, n, __ATOMIC_RELEASE);
-    if (sq->ctx->shared)
-        __atomic_store_n(&pgasi_sendq_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
-}
-
-void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out)
-{
-    if (!out->held) {
-        out->held = true;
-        sq->held[sq->n_held] = out->ep * (int)sq->n_ranks + out->rank;
-        set_held(sq, sq->n_held + 1);
-    }
-}
 
 /* Tells in the header of the open run how many calls it has. */
 static void close_run(pgas_agg_cursor_t *c, out_t *out)
@@ -55,8 +76,7 @@ pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
     }
     if (PGAS_UNLIKELY(is_granted(out)))
         pgasi_far_channel_join(sq, out, out->ep * (int)sq->n_ranks + out->rank);
-    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch)
-                                 : pgasi_far_publish(sq, out, batch);
+    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch) : far_publish(sq, out, batch);
 }
 
 static inline void count_batch(pgasi_sendq_t *sq, const buffer_t *batch,
@@ -356,7 +376,7 @@ int pgasi_sendq_progress(pgasi_sendq_t *sq)
         n++;
         out->held = false;
         sq->held[i] = sq->held[sq->n_held - 1];
-        set_held(sq, sq->n_held - 1);
+        pgasi_send_set_held(sq, sq->n_held - 1);
     }
     return n;
 }

@@ -3,8 +3,7 @@
  * A channel is a ring of chunks in the receiver's memory; a descriptor is written once, in place,
  * and shown by its first word. A chunk is left with a descriptor that names the next. A further one
  * is taken only when none was free for a while: few chunks stay in caches. The tail always moves
- * before a descriptor shows, so that quiescence never sees more consumed than sent. Programs may
- * set channels up ahead, and take them down. */
+ * before a descriptor shows, so that quiescence never sees more consumed than sent. */
 #include "msg/send.h"
 
 #include <string.h>
@@ -12,8 +11,6 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "mem/thread.h"
-#include "pgas/rma.h"
 
 #define GROW_AFTER 64 /* looks in vain */
 #define LOOK_EVERY 16
@@ -28,14 +25,52 @@ void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh)
         chunks[i] = (chunk_t){ out->channel.first + (uint32_t)i, dirty, dirty, 0, i > 0 };
 }
 
-void pgasi_channel_start(pgasi_sendq_t *sq, out_t *out, int dest)
+/* ---- on the node, the receiver's memory is within reach ---- */
+
+static bool grow_here(out_t *out, uint32_t *number_p, bool *fresh_p)
+{
+    return pgasi_recvq_grow(out->wakeup_number, number_p, fresh_p);
+}
+
+static bool shrink_here(out_t *out, uint32_t number)
+{
+    pgasi_recvq_shrink(out->wakeup_number, number);
+    return true;
+}
+
+uint64_t pgasi_channel_head(out_t *out)
+{
+    return __atomic_load_n(out->channel.consumed + 1, __ATOMIC_ACQUIRE);
+}
+
+static const chunk_source_t node_source = { grow_here, shrink_here, pgasi_channel_head, NULL };
+
+/* The first use of a destination on the node: its channel. */
+static void start_here(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     int node_rank = pgasi_boot.local_of[out->rank];
     pgasi_recvq_open(node_rank, out->ep, sq->ctx->index, &out->channel);
     size_t index = (size_t)(out->ep * pgasi_boot.node_size + node_rank);
     pgasi_channel_set_chunks(out, &sq->chunks[index * (size_t)pgasi_param.chunks_max], true);
     out->wakeup_number = node_rank;
+    out->source = &node_source;
     pgasi_channel_begin(sq, out, dest);
+}
+
+void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest)
+{
+    out->waiting_end = &out->waiting;
+    out->rank = dest % (int)sq->n_ranks;
+    out->ep = dest / (int)sq->n_ranks;
+    out->dead = pgasi_boot_is_dead(out->rank);
+    out->ask_at = PGASI_FAR_ASK_AFTER;
+    if (pgasi_boot.local_of[out->rank] >= 0)
+        start_here(sq, out, dest);
+    else
+        out->kind = OUT_FAR;
+    sq->known[sq->n_known] = dest;
+    /* others that add tails up look from now on */
+    __atomic_store_n(&sq->n_known, sq->n_known + 1, __ATOMIC_RELEASE);
 }
 
 void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest)
@@ -69,11 +104,10 @@ bool pgasi_channel_find_chunk(out_t *out)
         out->n_refused = 0;
         return true;
     }
-    if (out->kind == OUT_PUT && out->n_refused % LOOK_EVERY == LOOK_EVERY - 1)
-        pgasi_far_channel_look(out); /* what tells us may wait behind what waits for us */
+    if (out->source->look && out->n_refused % LOOK_EVERY == LOOK_EVERY - 1)
+        out->source->look(out); /* the receiver's report may wait behind what waits here */
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
-        !(out->far ? pgasi_far_channel_grow(out, &number, &fresh)
-                   : pgasi_recvq_grow(out->wakeup_number, &number, &fresh)))
+        !out->source->grow(out, &number, &fresh))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
@@ -160,7 +194,7 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
     const char *pos, *end;
     out_kind_t kind = __atomic_load_n(&out->kind, __ATOMIC_ACQUIRE);
     if (kind != OUT_NODE)
-        return kind == OUT_PUT ? pgasi_far_channel_position(out) : 0;
+        return kind == OUT_PUT ? __atomic_load_n(&out->put_position, __ATOMIC_ACQUIRE) : 0;
     do {
         base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
         pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
@@ -171,152 +205,4 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
              pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
     return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) +
            (uint64_t)(end - pos);
-}
-
-/* ---- set up and taken down by the program ---- */
-
-/* The destination of a channel of the calling thread's context, which is locked then; not looked
- * at: it may not be known yet. */
-static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **ob_p, int *dest_p)
-{
-    int rank = pgas_thread_rank(target), ep = pgasi_ep_of_slot(pgas_thread_slot(target));
-    pgas_status_t status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
-        return status;
-    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
-        return PGAS_ERR_RANGE;
-    if (ep < 0)
-        return PGAS_ERR_LIMIT;
-    *dest_p = ep * pgasi_boot.n_ranks + rank;
-    pgasi_ctx_lock(pgasi_self.ctx);
-    status = pgasi_sendq_of(pgasi_self.ctx, ob_p);
-    if (status != PGAS_OK)
-        pgasi_ctx_unlock(pgasi_self.ctx);
-    return status;
-}
-
-/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
- * Context locked, given up while waiting. */
-static pgas_status_t open_far(pgasi_sendq_t *sq, out_t *out, int dest)
-{
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    bool asked = false;
-    while ((!(asked = asked || pgasi_far_channel_ask(sq, out)) ||
-            pgasi_far_channel_state(out) == FAR_ASKED) &&
-           !pgasi_boot_is_dead(out->rank)) {
-        pgasi_ctx_unlock(sq->ctx);
-        pgasi_wait_step(&w);
-        pgasi_ctx_lock(sq->ctx);
-    }
-    pgasi_ctx_unlock(sq->ctx);
-    pgasi_wait_end(&w);
-    pgasi_ctx_lock(sq->ctx);
-    if (is_granted(out) && !out->waiting && !out->batch && !out->begun)
-        pgasi_far_channel_join(sq, out, dest);
-    return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
-}
-
-pgas_status_t pgas_channel_open(pgas_thread_t target)
-{
-    pgasi_sendq_t *sq;
-    int dest;
-    pgas_status_t status = own_channel(target, &sq, &dest);
-    if (status != PGAS_OK)
-        return status;
-    out_t *out = out_of(sq, dest);
-    if (out->kind == OUT_FAR)
-        status = pgasi_ctx_open(sq->ctx);
-    if (status == PGAS_OK && out->kind == OUT_FAR)
-        status = open_far(sq, out, dest);
-    pgasi_ctx_unlock(sq->ctx);
-    return status;
-}
-
-/* How far the receiver is, read from its memory. */
-static uint64_t head_of(out_t *out)
-{
-    if (out->kind == OUT_PUT)
-        return pgasi_far_channel_head(out);
-    return __atomic_load_n(out->channel.consumed + 1, __ATOMIC_ACQUIRE);
-}
-
-static bool has_chunks(const out_t *out)
-{
-    return out->kind == OUT_NODE || out->kind == OUT_PUT;
-}
-
-/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail.
- * False: some not yet. */
-static bool give_back(out_t *out)
-{
-    bool all = true;
-    uint32_t first = out->channel.first, end = first + out->channel.n_first;
-    int n = 0, current = out->current;
-    for (int i = 0; i < out->n_chunks; i++) {
-        chunk_t c = out->chunks[i];
-        bool stays = i == current || (c.number >= first && c.number < end);
-        if (!stays && out->far)
-            all &= !(stays = !pgasi_far_channel_shrink(out, c.number));
-        else if (!stays)
-            pgasi_recvq_shrink(out->wakeup_number, c.number);
-        if (i == current)
-            out->current = n;
-        if (stays)
-            out->chunks[n++] = c;
-    }
-    out->n_chunks = n;
-    return all;
-}
-
-pgas_status_t pgas_channel_close(pgas_thread_t target)
-{
-    pgasi_sendq_t *sq;
-    int dest;
-    pgas_status_t status = own_channel(target, &sq, &dest);
-    if (status != PGAS_OK)
-        return status;
-    out_t *out = out_of(sq, dest);
-    if (out->begun)
-        status = PGAS_ERR_BUSY;
-    else
-        status = pgasi_sendq_flush(sq, dest);
-    /* a chunk that was made ready and not used is not written to later */
-    if (status == PGAS_OK && out->kind == OUT_PUT) {
-        pgasi_ctx_unlock(sq->ctx);
-        status = pgas_flush(out->rank);
-        pgasi_ctx_lock(sq->ctx);
-    }
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (status == PGAS_OK && has_chunks(out) &&
-           (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
-        pgasi_ctx_unlock(sq->ctx);
-        pgasi_wait_step(&w);
-        pgasi_ctx_lock(sq->ctx);
-        if (pgasi_boot_is_dead(out->rank))
-            status = PGAS_ERR_PEER;
-    }
-    pgasi_ctx_unlock(sq->ctx);
-    pgasi_wait_end(&w);
-    return status;
-}
-
-pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
-{
-    pgasi_sendq_t *sq;
-    int dest;
-    pgas_status_t status = info_p ? own_channel(target, &sq, &dest) : PGAS_ERR_INVALID;
-    if (status != PGAS_OK)
-        return status;
-    out_t *out = &sq->out[dest];
-    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN,
-                                     .stores = out->kind == OUT_NODE,
-                                     .puts = out->kind == OUT_PUT };
-    if (has_chunks(out)) {
-        info_p->chunk_bytes = pgasi_chunk_bytes;
-        info_p->n_chunks = out->n_chunks;
-        info_p->sent = pgasi_channel_handed_over(out);
-        info_p->consumed = head_of(out);
-    }
-    pgasi_ctx_unlock(sq->ctx);
-    return PGAS_OK;
 }

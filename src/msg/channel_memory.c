@@ -15,8 +15,6 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "msg/far_channel.h"
-#include "msg/dispatch.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "msg/descriptor.h"
@@ -136,21 +134,6 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
     return true;
 }
 
-void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t bytes)
-{
-    pgas_status_t status =
-        pgasi_sendq_answer(rank, PGASI_DESC_CHANNEL, ctl, sizeof *ctl, data, bytes);
-    if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
-                    pgas_status_text(status));
-}
-
-static void drop(int source)
-{
-    if (pgasi_first_dropped())
-        PGASI_ERROR("call", "rank %d tells nonsense of a channel: dropped", source);
-}
-
 static owner_t *owner_at(const pgasi_ctl_t *ctl, int source)
 {
     owner_t *o =
@@ -167,16 +150,15 @@ static bool has_one(const pgasi_ctl_t *ctl, int source)
     return has;
 }
 
-static void on_ask(pgasi_ctl_t *ctl, int source)
+bool pgasi_chanmem_grant(pgasi_ctl_t *ctl, int source, pgasi_segment_wire_t *wire_p)
 {
-    pgasi_segment_wire_t wire;
     bool fresh = false;
-    memset(&wire, 0, sizeof wire);
+    if (has_one(ctl, source))
+        return false;
     bool got = n_owners < pgasi_chanmem.n_channels &&
-               pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK &&
+               pgasi_segment_describe(PGASI_HEAP_OFFSET, wire_p) == PGAS_OK &&
                take(pgasi_chanmem.n_first, n_owners, &ctl->number, &fresh);
     n_refused += !got;
-    ctl->what = PGASI_CTL_GRANT;
     ctl->n = got ? pgasi_chanmem.n_first : 0;
     ctl->fresh = fresh;
     if (got) {
@@ -185,31 +167,35 @@ static void on_ask(pgasi_ctl_t *ctl, int source)
         __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
         *(uint64_t *)(void *)chunk_at(ctl->number) = 0;
     }
-    pgasi_ctl_send(source, ctl, &wire, sizeof wire);
+    return true;
 }
 
-static void on_more(pgasi_ctl_t *ctl, int source)
+bool pgasi_chanmem_grow(pgasi_ctl_t *ctl, int source)
 {
-    bool fresh = false, got = take(1, ctl->channel, &ctl->number, &fresh);
-    ctl->what = PGASI_CTL_CHUNK;
-    ctl->n = got;
+    bool fresh = false;
+    if (!owner_at(ctl, source))
+        return false;
+    ctl->n = take(1, ctl->channel, &ctl->number, &fresh);
     ctl->fresh = fresh;
-    pgasi_ctl_send(source, ctl, NULL, 0);
+    return true;
 }
 
-/* One of the sender's further chunks, or of a channel that he does not want. */
+/* One of the sender's further chunks, or of a channel that it does not want. */
 static bool may_give_back(const pgasi_ctl_t *ctl, const owner_t *o)
 {
-    bool his = o && ctl->number < pgasi_chanmem.n_chunks && pgasi_bitmap_test(taken, ctl->number) &&
+    bool own = o && ctl->number < pgasi_chanmem.n_chunks && pgasi_bitmap_test(taken, ctl->number) &&
                channel_of[ctl->number] == ctl->channel;
-    return his && (ctl->number - o->first >= pgasi_chanmem.n_first ||
+    return own && (ctl->number - o->first >= pgasi_chanmem.n_first ||
                    !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
 }
 
-static void on_back(const pgasi_ctl_t *ctl)
+bool pgasi_chanmem_give_back(const pgasi_ctl_t *ctl, int source)
 {
+    if (!may_give_back(ctl, owner_at(ctl, source)))
+        return false;
     pgasi_bitmap_clear(taken, ctl->number);
     n_taken--;
+    return true;
 }
 
 static pgasi_join_t join_of(const pgasi_ctl_t *ctl, const owner_t *o)
@@ -223,6 +209,7 @@ static pgasi_join_t join_of(const pgasi_ctl_t *ctl, const owner_t *o)
                            state,
                            region + pgasi_chanmem.chunks_at,
                            o->first,
+                           pgasi_chanmem.n_first,
                            pgasi_chanmem.n_chunks,
                            ctl->by_put != 0 };
 }
@@ -236,56 +223,14 @@ bool pgasi_chanmem_find(const pgasi_ctl_t *ctl, int source, pgasi_join_t *join_p
     return true;
 }
 
-static void on_join(const pgasi_ctl_t *ctl, owner_t *o)
+bool pgasi_chanmem_join(const pgasi_ctl_t *ctl, int source)
 {
+    owner_t *o = owner_at(ctl, source);
+    if (!o || o->joined)
+        return false;
     pgasi_join_t join = join_of(ctl, o);
     __atomic_store_n(&o->joined, true, __ATOMIC_RELAXED);
     pgasi_recvq_join(&join);
-}
-
-/* False: it makes no sense, and nothing is done. */
-static bool follow(pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
-{
-    owner_t *o = owner_at(ctl, source);
-    bool sane = o != NULL;
-    switch (ctl->what) {
-    case PGASI_CTL_ASK:
-        if ((sane = !has_one(ctl, source)))
-            on_ask(ctl, source);
-        return sane;
-    case PGASI_CTL_MORE:
-        if (sane)
-            on_more(ctl, source);
-        return sane;
-    case PGASI_CTL_JOIN:
-        if ((sane = sane && !o->joined))
-            on_join(ctl, o);
-        return sane;
-    case PGASI_CTL_BACK:
-        if ((sane = may_give_back(ctl, o)))
-            on_back(ctl);
-        return sane;
-    default:
-        return pgasi_far_channel_note(ctl, source, data, bytes);
-    }
-}
-
-static void on_ctl(const void *args, size_t bytes, pgas_thread_t thread, void *context)
-{
-    pgasi_ctl_t ctl;
-    int source = pgas_thread_rank(thread);
-    (void)context;
-    bool sane = bytes >= sizeof ctl;
-    if (sane)
-        memcpy(&ctl, args, sizeof ctl);
-    sane = sane && ctl.ep < (uint32_t)pgasi_n_eps && ctl.ctx < (uint32_t)pgasi_n_ctxs;
-    if (!sane || !follow(&ctl, source, (const char *)args + sizeof ctl, bytes - sizeof ctl))
-        drop(source);
-}
-
-static bool on_ctl_for_left(const void *args, size_t bytes, pgas_thread_t thread)
-{
-    on_ctl(args, bytes, thread, NULL);
     return true;
 }
 
@@ -311,9 +256,6 @@ static pgas_status_t move_wakeups(void)
 pgas_status_t pgasi_chanmem_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_chanmem.n_chunks) + 1;
-    pgasi_handler_set_internal(PGASI_DESC_CHANNEL, on_ctl);
-    /* A channel of a thread that has left may be joined: its calls are refused then. */
-    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_ctl_for_left);
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
     channel_of = pgasi_lazy_alloc((pgasi_chanmem.n_chunks + 1) * sizeof *channel_of);

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include "pgas/status.h"
 
+struct pgasi_segment_wire;
+
 typedef struct {
     uint32_t n_channels, n_chunks;        /* 0: there is no region */
     uint32_t n_first;                     /* chunks that a channel begins with */
@@ -49,6 +51,23 @@ typedef struct pgasi_ctl {
 
 /** In a handler: tells a sender, with data behind. What cannot be sent is logged. */
 void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t bytes);
+
+/** Takes control messages from now on. */
+void pgasi_ctl_start(void);
+
+/** What a sender's control message asks for, in a handler. They fill in the answer. False: the
+ *  message makes no sense, and nothing is done.
+ *  - grant: a channel; ctl->n is 0 if there is no memory for it; *wire_p is the heap's key;
+ *  - grow: a further chunk; ctl->n is 0 if there is none;
+ *  - join: the sender uses its channel from now on;
+ *  - give_back: takes back one chunk. */
+bool pgasi_chanmem_grant(pgasi_ctl_t *ctl, int source, struct pgasi_segment_wire *wire_p);
+bool pgasi_chanmem_grow(pgasi_ctl_t *ctl, int source);
+bool pgasi_chanmem_join(const pgasi_ctl_t *ctl, int source);
+bool pgasi_chanmem_give_back(const pgasi_ctl_t *ctl, int source);
+
+/** Whether PGAS_FAR_CALLS wants channels to ranks of this host, or of others. */
+bool pgasi_far_wants_channels(bool same_host);
 
 /** How large it is, once there are contexts. Collective. */
 pgas_status_t pgasi_chanmem_plan(void);

@@ -16,18 +16,7 @@
 #include "boot/wait.h"
 #include "mem/ctx.h"
 
-uint64_t pgasi_far_consumed;
-static char *far_scratch; /* for data that arrives misaligned */
-static size_t far_scratch_bytes;
 static uint64_t *stops; /* by destination: the number of the last word about it, lowest bit: stop */
-
-void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status)
-{
-    buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
-    (void)status; /* a lost peer is reported by the transport's error function */
-    pgasi_ctx_count(buffer->sendq->ctx, -1);
-    buffer_drop(buffer);
-}
 
 /* What is for any thread of the rank has a header of one word. */
 static inline size_t far_header(int ep, size_t bytes, uint32_t header[2])
@@ -39,8 +28,8 @@ static inline size_t far_header(int ep, size_t bytes, uint32_t header[2])
 
 /* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress
  * calls, not this. */
-static inline pgas_status_t send_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer,
-                                         size_t bytes)
+pgas_status_t pgasi_far_send_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer,
+                                     size_t bytes)
 {
     pgasi_tp_ctx_t *tp = sq->ctx->tp;
     uint32_t header[2];
@@ -66,7 +55,7 @@ pgas_status_t pgasi_far_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t 
 {
     pgas_status_t status = pgasi_ctx_open(sq->ctx);
     if (status == PGAS_OK) {
-        status = send_message(sq, out, ep, buffer, buffer->used);
+        status = pgasi_far_send_message(sq, out, ep, buffer, buffer->used);
         if (status == PGAS_OK)
             count_issued(sq, out);
     }
@@ -96,46 +85,7 @@ bool pgasi_far_is_stopped(const pgasi_sendq_t *sq, const out_t *out)
     return out->kind == OUT_FAR && __atomic_load_n(&stops[dest], __ATOMIC_RELAXED) & 1;
 }
 
-/* ---- sending ---- */
-
-/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does
- * not count. */
-static inline void count_message(pgasi_sendq_t *sq, out_t *out, pgas_status_t status)
-{
-    if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))
-        pgasi_far_channel_ask(sq, out);
-}
-
-pgas_status_t pgasi_far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer)
-{
-    if (out->kind == OUT_PUT)
-        return pgasi_far_channel_put(sq, out, buffer, buffer->used, true);
-    if (PGAS_UNLIKELY(out->ep && pgasi_far_is_stopped(sq, out)))
-        return PGAS_ERR_AGAIN;
-    pgas_status_t status = pgasi_far_message(sq, out, out->ep, buffer);
-    count_message(sq, out, status);
-    return status;
-}
-
-pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes)
-{
-    if (out->kind == OUT_PUT) {
-        sq->free_buffers = buffer->next;
-        pgas_status_t put = pgasi_far_channel_put(sq, out, buffer, bytes, false);
-        if (put == PGAS_ERR_AGAIN)
-            buffer_release(buffer);
-        return put;
-    }
-    pgas_status_t status = send_message(sq, out, out->ep, buffer, bytes);
-    if (status == PGAS_INPROGRESS) {
-        sq->free_buffers = buffer->next;
-        status = PGAS_OK;
-    }
-    count_message(sq, out, status);
-    return status;
-}
-
-/* ---- arriving ---- */
+/* ---- start and stop ---- */
 
 static size_t stops_bytes(void)
 {
@@ -145,76 +95,13 @@ static size_t stops_bytes(void)
 
 pgas_status_t pgasi_far_start(void)
 {
-    pgasi_far_consumed = 0;
-    far_scratch_bytes = pgasi_far_message_max();
-    far_scratch = malloc(far_scratch_bytes);
     stops = pgasi_lazy_alloc(stops_bytes());
-    return far_scratch && stops ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return stops ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 void pgasi_far_stop(void)
 {
-    free(far_scratch);
-    far_scratch = NULL;
     if (stops)
         pgasi_lazy_free(stops, stops_bytes());
     stops = NULL;
-}
-
-/* A single call is a few words. */
-static inline void copy_words(char *to, const char *from, size_t bytes)
-{
-    if (PGAS_LIKELY(bytes <= 32 && bytes % 8 == 0))
-        for (size_t i = 0; i < bytes; i += 8)
-            memcpy(to + i, from + i, 8);
-    else
-        memcpy(to, from, bytes);
-}
-
-/* The endpoint that a message is for; -1: it is malformed, not of this job, or comes when the job
- * is over. */
-static inline int ep_of_message(const pgasi_tp_am_t *am)
-{
-    uint32_t header[2] = { 0, PGASI_EP_ANY };
-    bool sane = pgasi_running &&
-                (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
-                am->data_bytes <= far_scratch_bytes &&
-                (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
-    if (PGAS_UNLIKELY(!sane))
-        return -1;
-    memcpy(header, am->header, am->header_bytes);
-    sane = header[0] == pgasi_far_mark(am->source, am->data_bytes) &&
-           header[1] < (uint32_t)pgasi_n_eps;
-    return sane ? (int)header[1] : -1;
-}
-
-bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
-{
-    (void)arg;
-    int ep = ep_of_message(am);
-    if (PGAS_UNLIKELY(ep < 0)) {
-        if (pgasi_first_dropped())
-            PGASI_ERROR("call", "a message of %zu bytes %s: dropped", am->data_bytes,
-                        pgasi_running ? "without this job's key, or malformed"
-                                      : "that came after the end of the job");
-        return false;
-    }
-    if (PGAS_UNLIKELY(ep != PGASI_EP_ANY)) {
-        if (pgasi_ep_put(ep, am->source, am->data, am->data_bytes) != PGAS_OK)
-            pgasi_fatal("call", "no memory for a message of %zu bytes", am->data_bytes);
-        pgasi_wake(pgasi_boot.node_rank);
-        if (ep == PGASI_EP_SERVICE)
-            pgasi_wake_service(pgasi_boot.node_rank);
-        return false;
-    }
-    const char *descs = am->data;
-    if ((uintptr_t)descs % 8) {
-        copy_words(far_scratch, descs, am->data_bytes);
-        descs = far_scratch;
-    }
-    pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_descs_run(descs, am->data_bytes, am->source);
-    pgasi_handlers_leave(before);
-    __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
-    return false;
 }

@@ -31,9 +31,8 @@ struct far_channel {
     pgasi_sendq_t *sq;
     pgasi_ctl_t granted, chunk;
     pgasi_segment_wire_t wire;
-    uint64_t told[2];  /* by puts: as a line of recv_queue.h, told by messages and read on demand */
-    uint64_t seen[2];  /* what is being read of it */
-    uint64_t position; /* by puts: the tail; a chunk counts as a whole */
+    uint64_t told[2]; /* by puts: as a line of recv_queue.h, told by messages and read on demand */
+    uint64_t seen[2]; /* what is being read of it */
     uint64_t phase;
     pgasi_tp_key_t *key;
     uint64_t region; /* address there */
@@ -159,9 +158,9 @@ static bool on_chunk(far_channel_t *far, const pgasi_ctl_t *ctl)
     return got || !ctl->n;
 }
 
-static bool on_told(far_channel_t *far, const pgasi_ctl_t *ctl)
+static bool on_told(const out_t *out, far_channel_t *far, const pgasi_ctl_t *ctl)
 {
-    bool sane = ctl->position <= __atomic_load_n(&far->position, __ATOMIC_ACQUIRE);
+    bool sane = ctl->position <= __atomic_load_n(&out->put_position, __ATOMIC_ACQUIRE);
     if (sane)
         raise_told(far, ctl->position);
     return sane;
@@ -177,10 +176,10 @@ static bool take_note(const pgasi_ctl_t *ctl, int source, const char *data, size
         return on_grant(far, ctl, data, bytes);
     if (far && ctl->what == PGASI_CTL_CHUNK)
         return on_chunk(far, ctl);
-    return far && ctl->what == PGASI_CTL_TOLD && on_told(far, ctl);
+    return far && ctl->what == PGASI_CTL_TOLD && on_told(out, far, ctl);
 }
 
-bool pgasi_far_channel_note(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
+bool pgasi_far_channel_answer(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
     bool sane = ctl->what == PGASI_CTL_STOP || ctl->what == PGASI_CTL_GO;
     if (sane)
@@ -192,13 +191,78 @@ bool pgasi_far_channel_note(const pgasi_ctl_t *ctl, int source, const char *data
     return sane;
 }
 
-void pgasi_far_channel_tell(int ep, int source_rank, int source_ctx, uint64_t position)
+/* ---- further chunks, and where the receiver is ---- */
+
+static bool grow(out_t *out, uint32_t *number_p, bool *fresh_p)
 {
-    pgasi_ctl_t ctl = {
-        PGASI_CTL_TOLD, (uint32_t)ep, (uint32_t)source_ctx, 0, 0, 0, 0, 0, position
-    };
-    pgasi_ctl_send(source_rank, &ctl, NULL, 0);
+    far_channel_t *far = out->far;
+    int more = __atomic_load_n(&far->more, __ATOMIC_ACQUIRE);
+    if (more == FAR_GRANTED) {
+        *number_p = far->chunk.number;
+        *fresh_p = far->chunk.fresh != 0;
+        __atomic_store_n(&far->more, FAR_NONE, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (more == FAR_ASKED || (more == FAR_REFUSED && ++far->n_refused % ASK_AGAIN))
+        return false;
+    pgasi_sendq_t *sq = far->sq;
+    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_MORE);
+    ctl.channel = far->granted.channel;
+    __atomic_store_n(&far->more, FAR_ASKED, __ATOMIC_RELAXED);
+    if (!send_note(sq, out, PGASI_EP_ANY, &ctl))
+        __atomic_store_n(&far->more, more, __ATOMIC_RELAXED);
+    return false;
 }
+
+static bool shrink(out_t *out, uint32_t number)
+{
+    pgasi_ctl_t ctl = note_of(out->far->sq, out, PGASI_CTL_BACK);
+    ctl.channel = out->far->granted.channel;
+    ctl.number = number;
+    return send_note(out->far->sq, out, PGASI_EP_ANY, &ctl);
+}
+
+static void take_seen(far_channel_t *far)
+{
+    raise_told(far, far->seen[0]);
+    far->told[1] = far->seen[1];
+}
+
+static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
+    if (status == PGAS_OK)
+        take_seen(far);
+    pgasi_ctx_count(far->sq->ctx, -1);
+    far->reading = false;
+}
+
+static void look(out_t *out)
+{
+    far_channel_t *far = out->far;
+    pgasi_ctx_t *ctx = far->sq->ctx;
+    if (far->reading)
+        return;
+    uint64_t at = far->region + pgasi_chanmem.states_at +
+                  far->granted.channel * sizeof(pgasi_channel_state_t);
+    far->read.fn = was_read;
+    pgas_status_t status = ctx->tp->ops->get(ctx->tp, out->rank, far->key, at, far->seen,
+                                             sizeof far->seen, &far->read);
+    if (status == PGAS_OK)
+        take_seen(far);
+    far->reading = status == PGAS_INPROGRESS;
+    pgasi_ctx_count(ctx, far->reading);
+}
+
+/* Asks the receiver's line; what the last question brought. */
+static uint64_t head(out_t *out)
+{
+    look(out);
+    return out->far->told[1];
+}
+
+static const chunk_source_t store_source = { grow, shrink, pgasi_channel_head, NULL };
+static const chunk_source_t put_source = { grow, shrink, head, look };
 
 /* ---- from messages to the channel ---- */
 
@@ -218,6 +282,7 @@ static void go_by_stores(pgasi_sendq_t *sq, out_t *out, int dest, char *region)
     set_chunks(out, far->chunks, &far->granted);
     out->channel.chunks = region + pgasi_chanmem.chunks_at;
     out->channel.consumed = &state->consumed;
+    out->source = &store_source;
     out->wakeup_number = pgasi_boot.node_size + out->rank;
     __atomic_store_n(&pgasi_wakeups[out->wakeup_number], (pgasi_wakeup_t *)(void *)region,
                      __ATOMIC_RELEASE);
@@ -230,9 +295,10 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
     set_chunks(out, far->chunks, &far->granted);
     far->key = key;
     far->region = region;
-    far->position = 0;
+    out->put_position = 0;
     far->phase = PGAS_CALL_PHASE_EVEN;
     out->channel.consumed = far->told;
+    out->source = &put_source;
     __atomic_store_n(&out->kind, OUT_PUT, __ATOMIC_RELEASE);
 }
 
@@ -278,35 +344,6 @@ void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest)
     else
         go_by_puts(out, key, address);
     __atomic_store_n(&far->state, FAR_JOINED, __ATOMIC_RELEASE);
-}
-
-bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p)
-{
-    far_channel_t *far = out->far;
-    int more = __atomic_load_n(&far->more, __ATOMIC_ACQUIRE);
-    if (more == FAR_GRANTED) {
-        *number_p = far->chunk.number;
-        *fresh_p = far->chunk.fresh != 0;
-        __atomic_store_n(&far->more, FAR_NONE, __ATOMIC_RELAXED);
-        return true;
-    }
-    if (more == FAR_ASKED || (more == FAR_REFUSED && ++far->n_refused % ASK_AGAIN))
-        return false;
-    pgasi_sendq_t *sq = far->sq;
-    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_MORE);
-    ctl.channel = far->granted.channel;
-    __atomic_store_n(&far->more, FAR_ASKED, __ATOMIC_RELAXED);
-    if (!send_note(sq, out, PGASI_EP_ANY, &ctl))
-        __atomic_store_n(&far->more, more, __ATOMIC_RELAXED);
-    return false;
-}
-
-bool pgasi_far_channel_shrink(out_t *out, uint32_t number)
-{
-    pgasi_ctl_t ctl = note_of(out->far->sq, out, PGASI_CTL_BACK);
-    ctl.channel = out->far->granted.channel;
-    ctl.number = number;
-    return send_note(out->far->sq, out, PGASI_EP_ANY, &ctl);
 }
 
 /* ---- by puts ---- */
@@ -368,7 +405,7 @@ static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, u
         return status;
     if (status == PGAS_OK) {
         /* before it can be seen, as in show() */
-        __atomic_store_n(&out->far->position, tail, __ATOMIC_RELEASE);
+        __atomic_store_n(&out->put_position, tail, __ATOMIC_RELEASE);
         status = show_far(sq, out, buffer, at);
     }
     if (status == PGAS_ERR_AGAIN) {
@@ -393,7 +430,8 @@ static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
     buffer_t *buffer = pgasi_channel_find_chunk(out) ? pgasi_send_buffer(sq, 32, true) : NULL;
     if (!buffer)
         return PGAS_ERR_AGAIN;
-    uint64_t inside = far->position & (pgasi_chunk_bytes - 1), base = far->position - inside;
+    uint64_t inside = out->put_position & (pgasi_chunk_bytes - 1),
+             base = out->put_position - inside;
     int next = (out->current + 1) % out->n_chunks;
     chunk_t *left = &out->chunks[out->current], *c = &out->chunks[next];
     uint64_t words[2] = { c->number, 0 };
@@ -422,7 +460,7 @@ static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
 static pgas_status_t make_room(pgasi_sendq_t *sq, out_t *out, uint64_t bytes)
 {
     pgas_status_t status = pgasi_far_channel_pay(sq, out);
-    uint64_t inside = out->far->position & (pgasi_chunk_bytes - 1);
+    uint64_t inside = out->put_position & (pgasi_chunk_bytes - 1);
     if (status != PGAS_OK || bytes + PGASI_RING_UNIT <= pgasi_chunk_bytes - inside)
         return status;
     status = next_chunk(sq, out);
@@ -453,56 +491,12 @@ pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buf
     if (status != PGAS_OK)
         return status;
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
-    uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
+    uint64_t inside = out->put_position & (pgasi_chunk_bytes - 1);
     return put_desc(sq, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
-                    room, pgasi_desc_shown(header, far->phase), far->position + room);
+                    room, pgasi_desc_shown(header, far->phase), out->put_position + room);
 }
 
 /* ---- for others ---- */
-
-uint64_t pgasi_far_channel_position(const out_t *out)
-{
-    return __atomic_load_n(&out->far->position, __ATOMIC_ACQUIRE);
-}
-
-static void take_seen(far_channel_t *far)
-{
-    raise_told(far, far->seen[0]);
-    far->told[1] = far->seen[1];
-}
-
-static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
-{
-    far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
-    if (status == PGAS_OK)
-        take_seen(far);
-    pgasi_ctx_count(far->sq->ctx, -1);
-    far->reading = false;
-}
-
-void pgasi_far_channel_look(out_t *out)
-{
-    far_channel_t *far = out->far;
-    pgasi_ctx_t *ctx = far->sq->ctx;
-    if (far->reading)
-        return;
-    uint64_t at = far->region + pgasi_chanmem.states_at +
-                  far->granted.channel * sizeof(pgasi_channel_state_t);
-    far->read.fn = was_read;
-    pgas_status_t status = ctx->tp->ops->get(ctx->tp, out->rank, far->key, at, far->seen,
-                                             sizeof far->seen, &far->read);
-    if (status == PGAS_OK)
-        take_seen(far);
-    far->reading = status == PGAS_INPROGRESS;
-    pgasi_ctx_count(ctx, far->reading);
-}
-
-/* Asks the receiver's line; what the last question brought. */
-uint64_t pgasi_far_channel_head(out_t *out)
-{
-    pgasi_far_channel_look(out);
-    return out->far->told[1];
-}
 
 size_t pgasi_far_channel_bytes(void)
 {

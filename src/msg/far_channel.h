@@ -21,14 +21,8 @@
 #include <stdint.h>
 #include "msg/channel_memory.h"
 
-/** Whether PGAS_FAR_CALLS wants channels to ranks of this host, or of others. */
-bool pgasi_far_wants_channels(bool same_host);
-
-/** What a receiver answers to a sender of this rank; data: what came behind the note. False: nobody
- *  asked. */
-bool pgasi_far_channel_note(const pgasi_ctl_t *note, int source, const char *data, size_t bytes);
-
-/** To the sender of a channel that is written by puts: chunks up to a position have been left. */
-void pgasi_far_channel_tell(int ep, int source_rank, int source_ctx, uint64_t position);
+/** Takes what a receiver answers to a sender of this rank. data: what followed the message. False:
+ *  nobody asked. */
+bool pgasi_far_channel_answer(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes);
 
 #endif

@@ -56,9 +56,10 @@ typedef struct {
 typedef struct {
     int ep, source_rank, source_ctx;
     pgasi_channel_state_t *state;
-    char *chunks;             /* of the region */
-    uint32_t first, n_chunks; /* its first; all of the region */
-    bool by_put;              /* the sender cannot look at the line: it is told */
+    char *chunks;            /* of the region */
+    uint32_t first, n_first; /* its first chunks */
+    uint32_t n_chunks;       /* all of the channel memory */
+    bool by_put;             /* the sender cannot look at the line: it is told */
 } pgasi_join_t;
 void pgasi_recvq_join(const pgasi_join_t *join);
 /** The channel that a note of a sender wants to join; false: it was granted none, or has joined.
@@ -107,11 +108,12 @@ static inline bool pgasi_recvq_pending(void)
     return pgasi_ep_pending(PGASI_EP_ANY);
 }
 
+#define PGASI_WORDS_PER_LINE 16
 /** Some sender has opened a channel to the endpoint. */
 extern const uint32_t *pgasi_eps_opened; /* by endpoint, one in 16 words */
 static inline bool pgasi_ep_used(int ep)
 {
-    return __atomic_load_n(&pgasi_eps_opened[16 * ep], __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&pgasi_eps_opened[PGASI_WORDS_PER_LINE * ep], __ATOMIC_RELAXED) != 0;
 }
 
 /** Calls that came through channels from elsewhere for threads of this rank: tells those who wait

@@ -58,8 +58,23 @@ typedef struct {
     bool odd;         /* the mark of its last use, or of its first */
 } chunk_t;
 
-/** One destination: an endpoint of a rank, and its number here is endpoint * n_ranks + rank. */
+typedef struct out out_t;
+
+/** Where a channel's further chunks come from, and its receiver's position. Three kinds: on the
+ *  node; by stores, and by puts, to another node. */
 typedef struct {
+    /** A further chunk; false: none now. *fresh_p: it holds zeros. */
+    bool (*grow)(out_t *out, uint32_t *number_p, bool *fresh_p);
+    /** Gives one back; false: not now. */
+    bool (*shrink)(out_t *out, uint32_t number);
+    /** How far the receiver is, read from its memory; by puts: what the last question brought. */
+    uint64_t (*head)(out_t *out);
+    /** Asks for the receiver's position when its report may be late. NULL: it is always known. */
+    void (*look)(out_t *out);
+} chunk_source_t;
+
+/** One destination: an endpoint of a rank, and its number here is endpoint * n_ranks + rank. */
+struct out {
     pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
     char *end;             /* node: where other direct calls may go, NULL while they may not */
     pgasi_wakeup_t *wakeup;
@@ -84,8 +99,10 @@ typedef struct {
     pgasi_channel_t channel;
     far_channel_t *far;               /* to another node; NULL: never asked for one */
     uint32_t n_messages, ask_at;      /* so many were sent; with which it is asked for */
+    const chunk_source_t *source;     /* of a channel */
+    uint64_t put_position;            /* by puts: the tail; a chunk counts as a whole */
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
-} out_t;
+};
 
 struct pgasi_sendq {
     out_t *out; /* by destination, as all arrays here lazily touched */
@@ -125,8 +142,8 @@ typedef struct {
 
 /* ---- channel.c ---- */
 
-/** The first use of a destination on the node: its channel. */
-void pgasi_channel_start(pgasi_sendq_t *sq, out_t *out, int dest);
+/** The first use of a destination. */
+void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest);
 /** Notes the first chunks of out->channel in chunks; fresh: they hold zeros. */
 void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
 /** The tail stands before the first chunk's first descriptor, from now on. */
@@ -138,6 +155,8 @@ bool pgasi_channel_next(out_t *out);
 /** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch
  *  stays the caller's. */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
+/** How far the receiver is, read from its memory, which this process maps. */
+uint64_t pgasi_channel_head(out_t *out);
 /** Position up to which descriptors were handed over; any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
@@ -145,19 +164,30 @@ uint64_t pgasi_channel_handed_over(const out_t *out);
  *  the peer is alive, it would wait for ever, so the function ends the job. batch.c. */
 void pgasi_send_check_lost(int rank, pgas_status_t status);
 
+/* ---- send_buffer.c ---- */
+
+/** A buffer with this room: in registered memory if there are other nodes and not too many are in
+ *  use. beyond: even if all buffers of the pool are in use. @return NULL: there is none. */
+buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond);
+void pgasi_send_free_buffer(buffer_t *buffer);
+/** The most bytes that a batch may have: it must fit a chunk, whose rest may be lost, and a
+ *  message. */
+size_t pgasi_send_publish_max(size_t chunk_bytes);
+/** Adds a destination to the list that progress goes on with / sets the length of the list. */
+void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
+void pgasi_send_set_held(pgasi_sendq_t *sq, int n);
+
 /* ---- far.c ---- */
 
-/** Sends a buffer, one descriptor or more, and takes it, unless PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer);
-/** The same as a message to an endpoint of the rank. */
+/** Sends the first `bytes` bytes of a buffer as one message to an endpoint of the destination's
+ *  rank. @return PGAS_OK; PGAS_INPROGRESS: the transport keeps the buffer until its completion,
+ *  which progress calls; an error. */
+pgas_status_t pgasi_far_send_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer,
+                                     size_t bytes);
+/** The same for a buffer's used bytes, and takes the buffer, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer);
-/** Sends what far_buffer gave, one descriptor; the transport may keep that, then it is no spare
- *  buffer any more. Context open. */
-pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
-/** The receiver has too much of what waits for an endpoint and is not through a channel. */
+/** The receiver has asked for no more messages to this endpoint for now. */
 bool pgasi_far_is_stopped(const pgasi_sendq_t *sq, const out_t *out);
-/** The transport has done with a buffer. */
-void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
 /* ---- far_channel.c ---- */
 
@@ -166,9 +196,6 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out);
 /** The channel is granted, and all that was sent so far has left: what follows goes through it. */
 void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest);
-/** As pgasi_recvq_grow and pgasi_recvq_shrink, by messages. False: not now. */
-bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
-bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
 /** Puts a batch, or one descriptor with its header in front, and takes the buffer, unless
  *  PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes,
@@ -179,12 +206,6 @@ pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t byte
  *  PGAS_ERR_AGAIN. */
 bool pgasi_far_channel_owes(const out_t *out);
 pgas_status_t pgasi_far_channel_pay(pgasi_sendq_t *sq, const out_t *out);
-/** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last
- *  question. */
-uint64_t pgasi_far_channel_position(const out_t *out);
-uint64_t pgasi_far_channel_head(out_t *out);
-/** By puts: reads how far the receiver is, when nobody may have told. */
-void pgasi_far_channel_look(out_t *out);
 void pgasi_far_channel_free(out_t *out);
 /** Memory of one at the sender; 0: there are none in this job. For the account. */
 size_t pgasi_far_channel_bytes(void);
@@ -192,8 +213,6 @@ int pgasi_far_channel_state(const out_t *out);
 
 /* ---- batch.c ---- */
 
-/** Progress goes on with a destination. */
-void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
 /** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 
@@ -201,20 +220,13 @@ pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
  *  waiting. */
 pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                               bool now);
+/** Sends a buffer that far_buffer gave, with one descriptor. The transport may keep the buffer;
+ *  then it is no spare buffer any more. The context is open. */
+pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
 /** Puts a closed batch, or a message, behind those that wait for room. */
 void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 /** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
 pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq, int dest);
-
-/* ---- send_queue.c ---- */
-
-/** The first use of a destination. */
-void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest);
-/** In registered memory if there are other nodes and not too many are in use. beyond: even if all
- *  buffers of the pool are.
- *  @return NULL: there is none. */
-buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond);
-void pgasi_send_free_buffer(buffer_t *buffer);
 
 /* ---- the tail of a channel ---- */
 

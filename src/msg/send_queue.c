@@ -11,26 +11,18 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "boot/boot.h"
 #include "mem/thread.h"
-
-#define BUFFERS_MAX PGASI_SENDQ_BUFFERS
-PGASI_STATIC_ASSERT(BUFFERS_MAX == 64, "one bit each in slots_taken");
 
 pgas_call_run_t pgas_call_run;
 __thread pgas_call_path_t pgas_call_path;
 
 /* ---- making and ending ---- */
 
-/* A batch must fit a chunk, whose rest may be lost, and a message. */
-static size_t publish_bytes_max(size_t chunk_bytes)
-{
-    return PGASI_MIN(pgasi_far_message_max() - 64, chunk_bytes / 2 - 64);
-}
-
 static size_t publish_bytes_for(size_t wanted)
 {
-    return PGASI_MIN(wanted, publish_bytes_max(pgasi_chunk_bytes));
+    return PGASI_MIN(wanted, pgasi_send_publish_max(pgasi_chunk_bytes));
 }
 
 static size_t chunk_table_bytes(void)
@@ -58,7 +50,7 @@ pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p)
                   : ctx->shared                   ? PGAS_CALL_NOBODY
                                 : PGAS_CALL_CONTEXT(ctx->index - PGASI_CTX_FIRST_OWN);
     sq->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
-    sq->buffers_max = BUFFERS_MAX;
+    sq->buffers_max = PGASI_SENDQ_BUFFERS;
     sq->slots = pgasi_chanmem_buffers(ctx->index);
     sq->backlog_limit = pgasi_param.backlog_limit;
     sq->latency_ns = UINT64_MAX;
@@ -120,80 +112,6 @@ void pgasi_sendq_destroy(pgasi_sendq_t *sq)
 }
 
 /* ---- destinations and buffers ---- */
-
-void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest)
-{
-    out->waiting_end = &out->waiting;
-    out->rank = dest % (int)sq->n_ranks;
-    out->ep = dest / (int)sq->n_ranks;
-    out->dead = pgasi_boot_is_dead(out->rank);
-    out->ask_at = PGASI_FAR_ASK_AFTER;
-    if (pgasi_boot.local_of[out->rank] >= 0)
-        pgasi_channel_start(sq, out, dest);
-    else
-        out->kind = OUT_FAR;
-    sq->known[sq->n_known] = dest;
-    /* others that add tails up look from now on */
-    __atomic_store_n(&sq->n_known, sq->n_known + 1, __ATOMIC_RELEASE);
-}
-
-static size_t slot_bytes(size_t chunk_bytes)
-{
-    size_t largest = PGASI_MAX(publish_bytes_max(chunk_bytes), pgasi_param.call_max) + 64;
-    return PGASI_ALIGN_UP(sizeof(buffer_t) + largest + PGASI_BUFFER_SLACK, 64);
-}
-
-static void *slot_at(const pgasi_sendq_t *sq, int slot)
-{
-    return sq->slots + (size_t)slot * slot_bytes(pgasi_chunk_bytes);
-}
-
-static int take_slot(pgasi_sendq_t *sq, size_t bytes)
-{
-    if (!sq->slots || sq->slots_taken == UINT64_MAX || bytes > slot_bytes(pgasi_chunk_bytes))
-        return -1;
-    int slot = __builtin_ctzll(~sq->slots_taken);
-    sq->slots_taken |= UINT64_C(1) << slot;
-    return slot;
-}
-
-void pgasi_send_free_buffer(buffer_t *buffer)
-{
-    if (!buffer)
-        return;
-    if (buffer->slot >= 0)
-        buffer->sendq->slots_taken &= ~(UINT64_C(1) << buffer->slot);
-    else
-        free(buffer);
-}
-
-buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond)
-{
-    bool pooled = room <= buffer_capacity(sq);
-    buffer_t *buffer = pooled ? sq->free_buffers : NULL;
-    if (buffer) {
-        sq->free_buffers = buffer->next;
-        return buffer;
-    }
-    if (pooled && sq->n_buffers >= sq->buffers_max) {
-        if (!beyond)
-            return NULL;
-        pooled = false;
-    }
-    size_t capacity = PGASI_MAX(room, buffer_capacity(sq));
-    size_t bytes = PGASI_ALIGN_UP(sizeof *buffer + capacity + PGASI_BUFFER_SLACK, 64);
-    int slot = take_slot(sq, bytes);
-    buffer = slot >= 0 ? slot_at(sq, slot) : aligned_alloc(64, bytes);
-    if (!buffer)
-        return NULL;
-    buffer->slot = slot;
-    buffer->capacity = capacity;
-    sq->n_buffers += pooled;
-    buffer->pooled = pooled;
-    buffer->sendq = sq;
-    buffer->comp.fn = pgasi_far_left;
-    return buffer;
-}
 
 /* ---- calls of other files ---- */
 
@@ -348,6 +266,15 @@ void pgasi_sendq_peer_died(void)
     __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);
 }
 
+void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t bytes)
+{
+    pgas_status_t status =
+        pgasi_sendq_answer(rank, PGASI_DESC_CHANNEL, ctl, sizeof *ctl, data, bytes);
+    if (status != PGAS_OK && status != PGAS_ERR_PEER)
+        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
+                    pgas_status_text(status));
+}
+
 /* ---- limits, sizes and sums ---- */
 
 int pgasi_sendq_known(const pgasi_sendq_t *sq, const int **known_p)
@@ -388,11 +315,6 @@ size_t pgasi_sendq_table_bytes(size_t n_ranks)
            (PGASI_EP_FIRST_THREAD + (size_t)pgasi_param.ctxs) * n_ranks *
                (pgasi_far_channel_bytes() + sizeof *sq->out + sizeof *sq->window +
                 sizeof *sq->cursor + sizeof *sq->dirty + sizeof *sq->held + sizeof *sq->known);
-}
-
-size_t pgasi_sendq_pool_bytes(size_t chunk_bytes)
-{
-    return BUFFERS_MAX * slot_bytes(chunk_bytes);
 }
 
 const pgasi_sendq_stats_t *pgasi_sendq_stats(const pgasi_sendq_t *sq)

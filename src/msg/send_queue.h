@@ -180,6 +180,8 @@ static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
 void pgasi_far_set_stop(int ep, int rank, uint64_t number, bool stop);
 /** The transport's active messages arrive here. */
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am);
+pgas_status_t pgasi_far_arrivals_start(void);
+void pgasi_far_arrivals_stop(void);
 pgas_status_t pgasi_far_start(void);
 void pgasi_far_stop(void);
 

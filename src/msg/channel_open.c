@@ -1,0 +1,143 @@
+/* Channels that the program sets up ahead, and takes down. */
+#include "msg/send.h"
+
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/thread.h"
+#include "pgas/rma.h"
+
+/* The destination of a channel of the calling thread's context, which is locked then; not looked
+ * at: it may not be known yet. */
+static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **sq_p, int *dest_p)
+{
+    int rank = pgas_thread_rank(target), ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+        return PGAS_ERR_RANGE;
+    if (ep < 0)
+        return PGAS_ERR_LIMIT;
+    *dest_p = ep * pgasi_boot.n_ranks + rank;
+    pgasi_ctx_lock(pgasi_self.ctx);
+    status = pgasi_sendq_of(pgasi_self.ctx, sq_p);
+    if (status != PGAS_OK)
+        pgasi_ctx_unlock(pgasi_self.ctx);
+    return status;
+}
+
+/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
+ * Context locked, given up while waiting. */
+static pgas_status_t open_far(pgasi_sendq_t *sq, out_t *out, int dest)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    bool asked = false;
+    while ((!(asked = asked || pgasi_far_channel_ask(sq, out)) ||
+            pgasi_far_channel_state(out) == FAR_ASKED) &&
+           !pgasi_boot_is_dead(out->rank)) {
+        pgasi_ctx_unlock(sq->ctx);
+        pgasi_wait_step(&w);
+        pgasi_ctx_lock(sq->ctx);
+    }
+    pgasi_ctx_unlock(sq->ctx);
+    pgasi_wait_end(&w);
+    pgasi_ctx_lock(sq->ctx);
+    if (is_granted(out) && !out->waiting && !out->batch && !out->begun)
+        pgasi_far_channel_join(sq, out, dest);
+    return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
+}
+
+pgas_status_t pgas_channel_open(pgas_thread_t target)
+{
+    pgasi_sendq_t *sq;
+    int dest;
+    pgas_status_t status = own_channel(target, &sq, &dest);
+    if (status != PGAS_OK)
+        return status;
+    out_t *out = out_of(sq, dest);
+    if (out->kind == OUT_FAR)
+        status = pgasi_ctx_open(sq->ctx);
+    if (status == PGAS_OK && out->kind == OUT_FAR)
+        status = open_far(sq, out, dest);
+    pgasi_ctx_unlock(sq->ctx);
+    return status;
+}
+
+static bool has_chunks(const out_t *out)
+{
+    return out->kind == OUT_NODE || out->kind == OUT_PUT;
+}
+
+/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail.
+ * False: some not yet. */
+static bool give_back(out_t *out)
+{
+    bool all = true;
+    uint32_t first = out->channel.first, end = first + out->channel.n_first;
+    int n = 0, current = out->current;
+    for (int i = 0; i < out->n_chunks; i++) {
+        chunk_t c = out->chunks[i];
+        bool stays = i == current || (c.number >= first && c.number < end);
+        if (!stays)
+            all &= !(stays = !out->source->shrink(out, c.number));
+        if (i == current)
+            out->current = n;
+        if (stays)
+            out->chunks[n++] = c;
+    }
+    out->n_chunks = n;
+    return all;
+}
+
+pgas_status_t pgas_channel_close(pgas_thread_t target)
+{
+    pgasi_sendq_t *sq;
+    int dest;
+    pgas_status_t status = own_channel(target, &sq, &dest);
+    if (status != PGAS_OK)
+        return status;
+    out_t *out = out_of(sq, dest);
+    if (out->begun)
+        status = PGAS_ERR_BUSY;
+    else
+        status = pgasi_sendq_flush(sq, dest);
+    /* a chunk that was made ready and not used is not written to later */
+    if (status == PGAS_OK && out->kind == OUT_PUT) {
+        pgasi_ctx_unlock(sq->ctx);
+        status = pgas_flush(out->rank);
+        pgasi_ctx_lock(sq->ctx);
+    }
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (status == PGAS_OK && has_chunks(out) &&
+           (out->source->head(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
+        pgasi_ctx_unlock(sq->ctx);
+        pgasi_wait_step(&w);
+        pgasi_ctx_lock(sq->ctx);
+        if (pgasi_boot_is_dead(out->rank))
+            status = PGAS_ERR_PEER;
+    }
+    pgasi_ctx_unlock(sq->ctx);
+    pgasi_wait_end(&w);
+    return status;
+}
+
+pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
+{
+    pgasi_sendq_t *sq;
+    int dest;
+    pgas_status_t status = info_p ? own_channel(target, &sq, &dest) : PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    out_t *out = &sq->out[dest];
+    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN,
+                                     .stores = out->kind == OUT_NODE,
+                                     .puts = out->kind == OUT_PUT };
+    if (has_chunks(out)) {
+        info_p->chunk_bytes = pgasi_chunk_bytes;
+        info_p->n_chunks = out->n_chunks;
+        info_p->sent = pgasi_channel_handed_over(out);
+        info_p->consumed = out->source->head(out);
+    }
+    pgasi_ctx_unlock(sq->ctx);
+    return PGAS_OK;
+}
