@@ -48,7 +48,7 @@ path_t *pgasi_mcts_path_take(worker_t *w, node_t *node, const rollouts_t *rollou
     w->free_paths = path->next;
     *path = (path_t){ .node = node,
                       .rollouts = *rollouts,
-                      .left = rollouts->n,
+                      .outstanding = rollouts->n,
                       .owner = w,
                       .maker = (uint32_t)w->index,
                       .stage = STAGE_SIMULATE };

@@ -60,7 +60,7 @@ void pgasi_mcts_deliver_here(worker_t *w, node_id_t *parent_p, uint32_t *child_p
         i = path->child;
         *parent_p = path->rollouts.parent;
         *child_p = path->rollouts.child;
-        if (__atomic_sub_fetch(&path->left, r->n, __ATOMIC_ACQ_REL) == 0)
+        if (__atomic_sub_fetch(&path->outstanding, r->n, __ATOMIC_ACQ_REL) == 0)
             pgasi_mcts_path_give(w, path);
     } else {
         *parent_p = node->parent;

@@ -32,12 +32,12 @@ struct path {
     path_t *next;
     node_t *node;
     rollouts_t rollouts;
-    uint32_t child;  /* path element: the child of the node that was selected */
-    uint32_t left;   /* path element: rollouts that have not reported */
-    worker_t *owner; /* the worker that allocated it */
-    uint32_t maker;  /* job: the index of the worker that made it */
-    uint8_t stage;   /* job: stage_t */
-    bool temporary;  /* job: the node exists for this job alone */
+    uint32_t child;       /* path element: the child of the node that was selected */
+    uint32_t outstanding; /* path element: rollouts that have not reported */
+    worker_t *owner;      /* the worker that allocated it */
+    uint32_t maker;       /* job: the index of the worker that made it */
+    uint8_t stage;        /* job: stage_t */
+    bool temporary;       /* job: the node exists for this job alone */
 };
 
 /* A report that waits to be combined with others of the same child. */
