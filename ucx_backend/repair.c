@@ -8,8 +8,8 @@
 #define PAUSE_NS      UINT64_C(1000000)
 #define PAUSE_MAX_NS  UINT64_C(200000000)
 #define TURN_NS       UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
-#define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to return the requests of a lost connection */
-#define GIVE_UP_NS    (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
+#define STRAGGLERS_NS PGASI_NS_PER_S     /* for UCX to return the requests of a lost connection */
+#define GIVE_UP_NS    (PGASI_UCX_GIVE_UP_S * PGASI_NS_PER_S)
 
 /* End all issued operations with a status; the endpoint accepts no further ones. */
 static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <ucp/api/ucp.h>
 #include "base/checks.h"
+#include "base/clock.h"
 #include "base/pool.h"
 #include "transport/transport.h"
 
@@ -27,7 +28,7 @@
 /* a sequence number further ahead than this is no message of ours */
 #define PGASI_UCX_REORDER_MAX 8192
 #define PGASI_UCX_EAGER_MAX   7680 /* what one UCX segment of 8 KiB holds beside all headers */
-#define PGASI_UCX_CLOSE_NS    UINT64_C(1000000000) /* for draining a context by itself */
+#define PGASI_UCX_CLOSE_NS    PGASI_NS_PER_S /* for draining a context by itself */
 
 #define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
 

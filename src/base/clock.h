@@ -6,12 +6,16 @@
 #include <stdint.h>
 #include <time.h>
 
+#define PGASI_NS_PER_S  UINT64_C(1000000000)
+#define PGASI_NS_PER_MS UINT64_C(1000000)
+#define PGASI_NS_PER_US UINT64_C(1000)
+
 /** Read the monotonic clock. Cost: 20 to 50 ns through the vDSO, no system call. */
 static inline uint64_t pgasi_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * PGASI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 /** Read a counter that only grows on one core. Its rate differs between machines: use it to compare

@@ -171,14 +171,3 @@ void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p)
         fclose(file);
     *machine_p = m;
 }
-
-const char *pgasi_machine_bytes_text(uint64_t bytes, char text[static 24])
-{
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    size_t unit = 0;
-    double value = (double)bytes;
-    for (; value >= 1024 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++)
-        value /= 1024;
-    snprintf(text, 24, unit && value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return text;
-}

@@ -19,7 +19,4 @@ typedef struct {
  *  @param root prefix of both paths; "" except in tests */
 void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p);
 
-/** Formats a number of bytes as "1.5 GiB". @return text. */
-const char *pgasi_machine_bytes_text(uint64_t bytes, char text[static 24]);
-
 #endif

@@ -16,6 +16,7 @@
 #include "base/checks.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/param.h"
 #include "pgas/info.h"
 
@@ -29,33 +30,21 @@
 
 /* ---- texts ---- */
 
-/* 1234567 as "1.23 M" */
-static const char *count_text(double count, char text[16])
-{
-    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E" };
-    size_t unit = 0;
-    /* printf rounds 999.5 to 1e+03 */
-    for (; count >= 999.5 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++)
-        count /= 1000;
-    snprintf(text, 16, "%.3g%s", count, units[unit]);
-    return text;
-}
-
 static double percent(const pgasi_progress_t *p)
 {
     return p->done >= p->total ? 100 : 100 * (double)p->done / (double)p->total;
 }
 
 /* "45 %", "0.17 %", and never "100 %" before the end; "5.1 M" if the total is unknown */
-static const char *share_text(const pgasi_progress_t *p, char text[16])
+static const char *share_text(const pgasi_progress_t *p, char text[static PGASI_NUMBER_BYTES])
 {
     double value = percent(p);
     if (p->total == 0)
-        return count_text((double)p->done, text);
+        return pgasi_number_count((double)p->done, text);
     if (value >= 10 || value < 0.01)
-        snprintf(text, 16, "%d %%", (int)value);
+        snprintf(text, PGASI_NUMBER_BYTES, "%d %%", (int)value);
     else
-        snprintf(text, 16, "%.2g %%", value);
+        snprintf(text, PGASI_NUMBER_BYTES, "%.2g %%", value);
     return text;
 }
 
@@ -86,9 +75,9 @@ static void add_note(const pgasi_progress_t *p, char *text, size_t room)
 const char *pgasi_progress_line(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES])
 {
     const size_t room = PGASI_PROGRESS_TEXT_BYTES;
-    char share[16], each[16];
+    char share[PGASI_NUMBER_BYTES], each[PGASI_NUMBER_BYTES];
     int n = snprintf(text, room, "%s: %s, %s/s", p->phase, share_text(p, share),
-                     count_text(rate(p), each));
+                     pgasi_number_count(rate(p), each));
     size_t at = PGASI_MIN((size_t)n, room - 1);
     at += add_time(p, text + at, room - at);
     add_note(p, text + at, room - at);
@@ -98,7 +87,7 @@ const char *pgasi_progress_line(const pgasi_progress_t *p, char text[PGASI_PROGR
 const char *pgasi_progress_bar(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES])
 {
     const size_t room = PGASI_PROGRESS_TEXT_BYTES;
-    char share[16];
+    char share[PGASI_NUMBER_BYTES];
     int width = (int)(BAR_WIDTH * percent(p) / 100);
     int n = p->total > 0
                 ? snprintf(text, room, "%s [%-*.*s] %s", p->phase, BAR_WIDTH, width,
@@ -112,7 +101,7 @@ const char *pgasi_progress_bar(const pgasi_progress_t *p, char text[PGASI_PROGRE
 
 const char *pgasi_progress_epitaph(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES])
 {
-    char share[16];
+    char share[PGASI_NUMBER_BYTES];
     snprintf(text, PGASI_PROGRESS_TEXT_BYTES, "interrupted in %s at %s after %.0f s", p->phase,
              share_text(p, share), p->seconds);
     return text;

@@ -19,6 +19,7 @@
 #include "base/checks.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/number.h"
 #include "base/param.h"
 
 #define FILES_ALONE          8
@@ -156,15 +157,15 @@ static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
     if (limit == RLIM_INFINITY || need <= (uint64_t)limit)
         return false;
     *need_p = (double)need;
-    char used_text[24], heaps_text[24], other_text[24], limit_text[24];
+    char used_text[PGASI_NUMBER_BYTES], heaps_text[PGASI_NUMBER_BYTES],
+        other_text[PGASI_NUMBER_BYTES], limit_text[PGASI_NUMBER_BYTES];
     snprintf(
         why, WHY_BYTES,
         "the limit of address space is %s, %s are in use, the heaps of a node's %d ranks take %s "
         "more, and the library some %s: raise it to %" PRIu64
         " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
-        pgasi_machine_bytes_text((uint64_t)limit, limit_text),
-        pgasi_machine_bytes_text(used, used_text), node,
-        pgasi_machine_bytes_text(heaps, heaps_text), pgasi_machine_bytes_text(other, other_text),
+        pgasi_number_bytes((uint64_t)limit, limit_text), pgasi_number_bytes(used, used_text), node,
+        pgasi_number_bytes(heaps, heaps_text), pgasi_number_bytes(other, other_text),
         (need + 1023) >> 10);
     return true;
 }

@@ -25,10 +25,10 @@
 #define RECORD_MAGIC  0x67617031u
 #define STRANGERS_MAX 16
 #define BACKLOG       1024 /* the kernel accepts for a stopped process until it is full */
-#define STRANGER_NS   UINT64_C(5000000000)
-#define CLOSING_NS    UINT64_C(1000000000)
-#define RETRY_NS      UINT64_C(100000000)
-#define LATE_NS       UINT64_C(1000000000)
+#define STRANGER_NS   (5 * PGASI_NS_PER_S)
+#define CLOSING_NS    PGASI_NS_PER_S
+#define RETRY_NS      (100 * PGASI_NS_PER_MS)
+#define LATE_NS       PGASI_NS_PER_S
 /* dropped greetings after which the port is considered another program's */
 #define DROPS_MAX 20
 
@@ -56,7 +56,7 @@ static struct {
 
 static uint64_t patience_ns(void)
 {
-    return (uint64_t)pgasi_param.peer_timeout_s * UINT64_C(1000000000);
+    return (uint64_t)pgasi_param.peer_timeout_s * PGASI_NS_PER_S;
 }
 
 /* Each step of the hash can be undone, so the key goes in at both ends: then the proof does not

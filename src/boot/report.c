@@ -26,7 +26,7 @@
 #define N_OWN       2 /* frames of the handler itself */
 #define PATIENCE_MS 1000
 #define STEP_MS     10
-#define INTERVAL_NS UINT64_C(1000000000) /* a launcher may send the signal to all ranks */
+#define INTERVAL_NS PGASI_NS_PER_S /* a launcher may send the signal to all ranks */
 
 static pthread_t initial;
 static pid_t initial_tid;

@@ -31,7 +31,6 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-#define NS_PER_S  UINT64_C(1000000000)
 #define POLL_MS   1000 /* interval of checks of processes without pidfd */
 #define REPORT_MS 200  /* from the report of a death to the end of the job */
 
@@ -235,7 +234,7 @@ static uint64_t look(int wait_ms)
     uint64_t next = pgasi_watch.has_ring ? pgasi_links_timers() : UINT64_MAX;
     pgasi_procs_count(&n_by_fd, &n_polled);
     if (n_polled > 0)
-        next = PGASI_MIN(next, pgasi_now_ns() + POLL_MS * UINT64_C(1000000));
+        next = PGASI_MIN(next, pgasi_now_ns() + POLL_MS * PGASI_NS_PER_MS);
     int n_fresh = pgasi_watch.n_news, code = pgasi_watch.abort_code;
     pgasi_watch_news_t *fresh = n_fresh ? malloc((size_t)n_fresh * sizeof *fresh) : NULL;
     if (fresh) {
@@ -406,7 +405,7 @@ void pgasi_watch_leave(void)
 void pgasi_watch_abort(int exit_code)
 {
     struct timespec pause = { .tv_nsec = 100000 };
-    uint64_t limit = pgasi_now_ns() + NS_PER_S;
+    uint64_t limit = pgasi_now_ns() + PGASI_NS_PER_S;
     if (!pgasi_watch.has_ring)
         return;
     while (pthread_mutex_trylock(&pgasi_watch.lock) != 0) {

@@ -16,7 +16,6 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-#define NS_PER_S     UINT64_C(1000000000)
 #define FIRST_LINK_S 30 /* limit for the first link to the next host */
 
 /* ---- start ---- */
@@ -97,7 +96,7 @@ static bool all_listen(void)
 /* Waits until the watch's thread has made the link. */
 static bool wait_for_link(void)
 {
-    uint64_t limit = pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
+    uint64_t limit = pgasi_now_ns() + FIRST_LINK_S * PGASI_NS_PER_S;
     struct timespec pause = { 0, 200000 };
     for (;;) {
         pthread_mutex_lock(&pgasi_watch.lock);
@@ -208,7 +207,7 @@ static pgas_status_t part(MPI_Comm world)
     pgasi_mpi_lock();
     int rc = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, world, &request);
     pgasi_mpi_unlock();
-    uint64_t patience = (uint64_t)pgasi_param.peer_timeout_s * NS_PER_S;
+    uint64_t patience = (uint64_t)pgasi_param.peer_timeout_s * PGASI_NS_PER_S;
     struct timespec pause = { 0, 20000 };
     while (rc == MPI_SUCCESS) {
         pgasi_mpi_lock();

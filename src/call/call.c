@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
@@ -19,7 +20,7 @@
 pgasi_quiesce_t pgasi_quiesce;
 
 /* then quiescence tells for whom it waits, if that may be for ever */
-#define PATIENCE_NS UINT64_C(1000000000)
+#define PATIENCE_NS PGASI_NS_PER_S
 
 /* Publishes the caller's gathered calls and waits until nothing of its own is held up.
  * PGAS_ERR_PEER: some were for a rank that died. */

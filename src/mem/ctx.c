@@ -21,8 +21,8 @@
 #include "transport/fault.h"
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
-#define GIVE_UP_NS        UINT64_C(2000000000)
-#define WATCH_NS          UINT64_C(200000000) /* for so long after use a context is looked at */
+#define GIVE_UP_NS        (2 * PGASI_NS_PER_S)
+#define WATCH_NS          (200 * PGASI_NS_PER_MS) /* for so long after use a context is looked at */
 
 pgasi_ctx_t **pgasi_ctxs;
 int pgasi_n_ctxs;

@@ -40,6 +40,12 @@ pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_
 void pgasi_supers_stop(void);
 /** Copies up to n owners of super-chunks; returns how many there are. */
 int pgasi_regmem_owners(pgas_reg_owner_t *owners, int n);
+/** Adds an allocator's limit to its owner's, and takes it away again. */
+pgas_reg_owner_t *pgasi_reg_owner_enter(const char *name, size_t max_bytes);
+void pgasi_reg_owner_leave(pgas_reg_owner_t *owner, size_t max_bytes);
+/** Counts bytes that an owner takes (or gives back: negative). */
+void pgasi_reg_owner_count(pgas_reg_owner_t *owner, int64_t change);
+void pgasi_reg_owners_stop(void);
 
 /** The zone that an option means here and now; -1: none, as on machines with one zone. */
 int pgasi_super_choose_zone(int zone);

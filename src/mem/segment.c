@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/number.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "mem/regmem.h"
@@ -152,7 +153,8 @@ static bool is_chosen(pgasi_param_id_t id)
 static pgas_status_t check_fits(size_t bytes)
 {
     pgasi_machine_t m;
-    char need_text[24], has_text[24], free_text[24], each_text[24];
+    char need_text[PGASI_NUMBER_BYTES], has_text[PGASI_NUMBER_BYTES], free_text[PGASI_NUMBER_BYTES],
+        each_text[PGASI_NUMBER_BYTES];
     uint64_t need = bytes * (uint64_t)pgasi_boot.host_ranks;
     pgasi_machine_read("", &m);
     bool cgroup = m.cgroup_bytes < m.memory_bytes || !m.memory_bytes;
@@ -167,11 +169,10 @@ static pgas_status_t check_fits(size_t bytes)
                      "%d ranks of this host reserve %s (%s each: PGAS_HEAP_SIZE, "
                      "PGAS_FAR_CHUNK_MEMORY), %s has %s, of which "
                      "%s are free now%s",
-                     pgasi_boot.host_ranks, pgasi_machine_bytes_text(need, need_text),
-                     pgasi_machine_bytes_text(bytes, each_text),
+                     pgasi_boot.host_ranks, pgasi_number_bytes(need, need_text),
+                     pgasi_number_bytes(bytes, each_text),
                      cgroup ? "the cgroup of this job" : "the machine",
-                     pgasi_machine_bytes_text(has, has_text),
-                     pgasi_machine_bytes_text(left, free_text),
+                     pgasi_number_bytes(has, has_text), pgasi_number_bytes(left, free_text),
                      refused ? ": lower them, use fewer ranks on a host, or set PGAS_MEMORY_LIMIT "
                                "to what a rank may reserve"
                              : "");

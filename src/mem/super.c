@@ -43,71 +43,38 @@ struct pgas_super {
     void *object;
 };
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* list and owners */
-static pgas_super_t *supers;
-static pgas_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
-static int n_owners;
+static struct {
+    pthread_mutex_t lock;
+    pgas_super_t *first;
+} supers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- owners ---- */
+/* ---- the list of all ---- */
 
-static pgas_reg_owner_t *find_owner(const char *name)
+static void enter(pgas_super_t *super, const char *owner)
 {
-    for (int i = 0; i < n_owners; i++)
-        if (strncmp(owners[i].name, name, sizeof owners[i].name - 1) == 0)
-            return &owners[i];
-    if (n_owners == PGASI_REG_OWNERS_MAX)
-        return &owners[n_owners - 1];
-    pgas_reg_owner_t *owner = &owners[n_owners++];
-    memset(owner, 0, sizeof *owner);
-    snprintf(owner->name, sizeof owner->name, "%s",
-             n_owners == PGASI_REG_OWNERS_MAX ? "others" : name);
-    return owner;
-}
-
-static void enter(pgas_super_t *super, const char *name)
-{
-    pthread_mutex_lock(&list_lock);
-    super->owner = find_owner(name);
-    super->owner->max_bytes += super->max_units * super->unit_bytes;
-    super->next = supers;
-    supers = super;
-    pthread_mutex_unlock(&list_lock);
+    super->owner = pgasi_reg_owner_enter(owner, super->max_units * super->unit_bytes);
+    pthread_mutex_lock(&supers.lock);
+    super->next = supers.first;
+    supers.first = super;
+    pthread_mutex_unlock(&supers.lock);
 }
 
 static void leave(pgas_super_t *super)
 {
-    pthread_mutex_lock(&list_lock);
-    super->owner->max_bytes -= super->max_units * super->unit_bytes;
-    pgas_super_t **at = &supers;
+    pgasi_reg_owner_leave(super->owner, super->max_units * super->unit_bytes);
+    pthread_mutex_lock(&supers.lock);
+    pgas_super_t **at = &supers.first;
     while (*at != super)
         at = &(*at)->next;
     *at = super->next;
-    pthread_mutex_unlock(&list_lock);
-}
-
-static void count_bytes(pgas_super_t *super, int64_t change)
-{
-    pthread_mutex_lock(&list_lock);
-    pgas_reg_owner_t *owner = super->owner;
-    owner->bytes += (uint64_t)change;
-    owner->high_bytes = PGASI_MAX(owner->high_bytes, owner->bytes);
-    pthread_mutex_unlock(&list_lock);
-}
-
-int pgasi_regmem_owners(pgas_reg_owner_t *owners_p, int n)
-{
-    pthread_mutex_lock(&list_lock);
-    int have = n_owners;
-    memcpy(owners_p, owners, (size_t)PGASI_MIN(n, have) * sizeof *owners_p);
-    pthread_mutex_unlock(&list_lock);
-    return have;
+    pthread_mutex_unlock(&supers.lock);
 }
 
 void pgasi_supers_stop(void)
 {
-    while (supers)
-        supers->destroy(supers->object);
-    n_owners = 0;
+    while (supers.first)
+        supers.first->destroy(supers.first->object);
+    pgasi_reg_owners_stop();
 }
 
 /* ---- options ---- */
@@ -254,7 +221,7 @@ static void free_chunk(pgas_super_t *super, chunk_t *chunk)
     pgasi_heap_give(chunk->offset);
     super->n_units -= chunk->n_units;
     super->n_chunks--;
-    count_bytes(super, -(int64_t)(chunk->n_units * super->unit_bytes));
+    pgasi_reg_owner_count(super->owner, -(int64_t)(chunk->n_units * super->unit_bytes));
     free(chunk->run);
     free(chunk->used);
     free(chunk);
@@ -285,7 +252,7 @@ static chunk_t *grow(pgas_super_t *super, size_t n)
     super->n_chunks++;
     super->n_units += want;
     super->high_units = PGASI_MAX(super->high_units, super->n_units);
-    count_bytes(super, (int64_t)(want * super->unit_bytes));
+    pgasi_reg_owner_count(super->owner, (int64_t)(want * super->unit_bytes));
     return chunk;
 }
 

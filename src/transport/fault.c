@@ -16,7 +16,7 @@
 #include "transport/wrap.h"
 
 #define DEFERRED_MAX 256
-#define CLOSE_NS     UINT64_C(1000000000)
+#define CLOSE_NS     PGASI_NS_PER_S
 
 typedef enum { OP_PUT, OP_GET, OP_AMO, OP_AM, OP_FLUSH } kind_t;
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/machine.h"
+#include "base/number.h"
 #include "t/tap.h"
 
 #define NONE PGASI_MACHINE_NO_LIMIT
@@ -135,11 +136,11 @@ static void nonsense(void)
 
 static void words(void)
 {
-    char text[24];
-    is_str(pgasi_machine_bytes_text(1000, text), "1000 bytes", "bytes");
-    is_str(pgasi_machine_bytes_text(UINT64_C(3) << 29, text), "1.5 GiB", "GiB");
-    is_str(pgasi_machine_bytes_text(UINT64_C(192) << 30, text), "192 GiB", "many GiB");
-    is_str(pgasi_machine_bytes_text(UINT64_MAX, text), "16777216 TiB", "the most");
+    char text[PGASI_NUMBER_BYTES];
+    is_str(pgasi_number_bytes(1000, text), "1000 bytes", "bytes");
+    is_str(pgasi_number_bytes(UINT64_C(3) << 29, text), "1.5 GiB", "GiB");
+    is_str(pgasi_number_bytes(UINT64_C(192) << 30, text), "192 GiB", "many GiB");
+    is_str(pgasi_number_bytes(UINT64_MAX, text), "16777216 TiB", "the most");
 }
 
 int main(void)

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define RUSH_NS  UINT64_C(1000000000) /* time for HELLO when descriptors have run out */
-#define PAUSE_NS 50000000             /* pause of the listeners when no descriptor can be freed */
+#define RUSH_NS  PGASI_NS_PER_S /* time for HELLO when descriptors have run out */
+#define PAUSE_NS 50000000       /* pause of the listeners when no descriptor can be freed */
 
 /* Closes connections that have sent no HELLO for so long. @return whether there were any */
 static bool drop_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)

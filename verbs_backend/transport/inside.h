@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <string.h>
 #include "base/checks.h"
+#include "base/clock.h"
 #include "base/param.h"
 #include "base/pool.h"
 #include "transport/transport.h"
@@ -40,7 +41,7 @@
 #define PGASI_VERBS_INLINE        60
 #define PGASI_VERBS_INBOUND_DEPTH 32 /* replies in flight to one context of a peer */
 /* for closing a context that was not drained before */
-#define PGASI_VERBS_CLOSE_NS  UINT64_C(1000000000)
+#define PGASI_VERBS_CLOSE_NS  PGASI_NS_PER_S
 #define PGASI_VERBS_PIECE_MAX (UINT64_C(1) << 30)
 
 typedef struct pgasi_verbs_tp pgasi_verbs_tp_t;

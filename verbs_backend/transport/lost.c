@@ -107,7 +107,7 @@ static bool settle(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *lost, uint64_
         PGASI_INFO("verbs", "the connection to rank %d is open again", lost->peer);
         return true;
     }
-    if (now - lost->since_ns < GIVE_UP_S * UINT64_C(1000000000))
+    if (now - lost->since_ns < GIVE_UP_S * PGASI_NS_PER_S)
         return false;
     pgasi_verbs_unreachable(tp, lost->peer, lost->why);
     return true;
