@@ -1,12 +1,12 @@
 /** The table behind pgas/verbs.h: what a provider (verbs, mlx5, snic) does, and what all of its
  *  objects begin with.
  *
- *  verbs.c checks arguments and keeps counts of what is open, so providers see only what makes
- *  sense: sizes within the limits that query gave, spans within those of the queue pair, states in
- *  order. Providers fill the first members as the comments say; the rest of an object is their own.
- *  Posting, ringing and polling are used by one thread at a time per object; control functions may
- *  run beside them on other objects, so what they share with the hot paths (the table from numbers
- *  to queue pairs) is theirs to keep. */
+ *  verbs.c checks arguments and counts open objects. So providers see valid arguments only: sizes
+ *  within the limits of query, spans within those of the queue pair, states in order. Providers set
+ *  the first members as the comments say; the rest of an object is their own. One thread at a time
+ *  posts to, rings and polls an object. Control functions may run on other objects at the same
+ *  time, so providers protect what these share with the hot paths (the table from numbers to queue
+ *  pairs). */
 #ifndef PGASI_VERBS_DEVICE_H
 #define PGASI_VERBS_DEVICE_H
 
@@ -21,51 +21,53 @@ typedef struct pgasi_verbs_ops pgasi_verbs_ops_t;
 typedef struct {
     uint32_t send_depth_max, recv_depth_max, spans_max, inline_max, reads_max;
     uint64_t message_max; /* bytes of one request, at most 2^31 */
-    bool nop;             /* has an entry that does nothing; else NOP is a write of no bytes */
-    /* its atomics are atomic with the CPUs' on the same word, in memory of mem_alloc (snic: it
-     * cannot do them at all in memory that another process has only registered) */
+    /* the device has an entry that does nothing; otherwise NOP is a write of no bytes */
+    bool nop;
+    /* Its atomics are atomic with those of the CPUs on the same word, in memory of mem_alloc. (snic
+     * cannot do them at all in memory that another process has only registered.) */
     bool cpu_atomic;
     bool chains;
 } pgasi_verbs_limits_t;
 
 struct pgas_verbs_dev {
     const pgasi_verbs_ops_t *ops;
-    pgas_verbs_info_t info;      /* by the provider's open */
-    pgasi_verbs_limits_t limits; /* by the provider's open */
-    int n_open;                  /* verbs.c's: objects and registrations, atomic */
+    pgas_verbs_info_t info;      /* set by the provider's open */
+    pgasi_verbs_limits_t limits; /* set by the provider's open */
+    int n_open;                  /* verbs.c: open objects and registrations, atomic */
 };
 
 struct pgas_verbs_cq {
-    pgas_verbs_dev_t *dev; /* verbs.c's from here */
+    pgas_verbs_dev_t *dev; /* set by verbs.c, as are the flags */
     uint32_t flags;
-    uint32_t depth;    /* by the provider: what it really has */
-    int n_users;       /* queue pairs, atomic */
-    uint32_t reserved; /* completions that transmitters may have outstanding (tx.c) */
-    struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
-    /* atomic: a completion that was taken while waiting, and is polled next */
+    uint32_t depth;    /* set by the provider: what the queue really has */
+    int n_users;       /* queue pairs that use it, atomic */
+    uint32_t reserved; /* completions for which transmitters have reserved room (tx.c) */
+    struct pgasi_verbs_poller *poller; /* of transmitters (tx.c); NULL: there are none */
+    /* atomic: a completion was taken while waiting, and is polled next */
     bool has_kept;
-    int kept_lock; /* of taking one, against who closes its queue pair */
+    int kept_lock; /* held while a completion is taken, against threads that close its queue pair */
     pgas_verbs_completion_t kept;
-    /* providers': odd while somebody takes completions, see pgasi_verbs_await_poller */
+    /* of providers: odd while a thread takes completions, see pgasi_verbs_await_poller */
     uint32_t rounds;
 };
 
 struct pgas_verbs_srq {
     pgas_verbs_dev_t *dev;
-    uint32_t depth, spans; /* by the provider */
+    uint32_t depth, spans; /* set by the provider */
     int n_users;
 };
 
 struct pgas_verbs_qp {
-    pgas_verbs_dev_t *dev; /* verbs.c's */
-    /* verbs.c's: as given, defaults filled in; the provider raises depths and inline_max to what it
-     * has */
+    pgas_verbs_dev_t *dev; /* set by verbs.c */
+    /* set by verbs.c: as given, with defaults filled in; the provider raises depths and inline_max
+     * to what it has */
     pgas_verbs_qp_opts_t opts;
     bool connected;
     pgas_verbs_tx_t *tx;
 };
 
-/** Who polls takes queue pairs out of a table without a lock, within a round of his. */
+/** A polling thread takes queue pairs out of a table without a lock, but only between begin and end
+ *  of a round. */
 static inline void pgasi_verbs_round_begin(pgas_verbs_cq_t *cq)
 {
     __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
@@ -74,8 +76,8 @@ static inline void pgasi_verbs_round_end(pgas_verbs_cq_t *cq)
 {
     __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
 }
-/** On return nobody who polls this queue still has what was taken out of the table (by a store in
- *  sequence) before. */
+/** On return no thread that polls this queue still uses an object that was removed from the table
+ *  before, by a sequentially consistent store. */
 static inline void pgasi_verbs_await_poller(const pgas_verbs_cq_t *cq)
 {
     uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
@@ -85,9 +87,11 @@ static inline void pgasi_verbs_await_poller(const pgas_verbs_cq_t *cq)
 
 struct pgasi_verbs_ops {
     const char *name;
-    /** Appends what can be opened to infos, from *n_p on; counts in *n_p also what does not fit. */
+    /** Appends the ports that can be opened to infos, from *n_p on; *n_p also counts those that do
+     *  not fit. */
     pgas_status_t (*list)(pgas_verbs_info_t *infos, int n_max, int *n_p);
-    /** device: name without provider and port; port 0: the first active one. */
+    /** @param device  name without provider and port
+     *  @param port  0: the first active one */
     pgas_status_t (*open)(const pgas_verbs_dev_opts_t *opts, const char *device, int port,
                           pgas_verbs_dev_t **dev_p);
     void (*close)(pgas_verbs_dev_t *dev);
@@ -98,8 +102,8 @@ struct pgasi_verbs_ops {
     pgas_status_t (*mem_alloc)(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
                                pgas_verbs_mem_t *mem_p);
     void (*mem_release)(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
-    /** Where this process reaches memory of another that was allocated by mem_alloc there, by its
-     *  packed description; snic only. pack fills up to *bytes_io bytes; unmap undoes map. */
+    /** snic only: maps memory that mem_alloc of another process has allocated, by its packed
+     *  description. pack writes up to *bytes_io bytes; unmap undoes map. */
     pgas_status_t (*mem_pack)(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer,
                               size_t *bytes_io);
     pgas_status_t (*mem_map)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes,
@@ -126,9 +130,9 @@ struct pgasi_verbs_ops {
     pgas_status_t (*qp_connect)(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
     pgas_status_t (*qp_write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
                               uint32_t *n_p);
-    /** Writes one request with these flags and this id in place of its own: transmitters', who
-     *  spare themselves a copy. May be left out. Refuses as qp_write does; send_depth requests of
-     *  the largest kind always fit. */
+    /** Writes one request with these flags and this id instead of its own, so that transmitters
+     *  need not copy it. Optional. It refuses what qp_write refuses; send_depth requests of the
+     *  largest kind always fit. */
     pgas_status_t (*qp_write_one)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
                                   uint32_t flags, uint64_t id);
     pgas_status_t (*qp_ring)(pgas_verbs_qp_t *qp);
@@ -139,37 +143,38 @@ struct pgasi_verbs_ops {
                                uint32_t *slot_bytes_p);
 };
 
-/** Poll, without the check for what waiting has taken: nobody waits on this queue by
- *  pgas_verbs_cq_wait. */
+/** Polls without the check for a completion that pgas_verbs_cq_wait has taken. For queues on which
+ *  no thread waits with that function. */
 static inline int pgasi_verbs_poll_bare(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions,
                                         int n)
 {
     return cq->dev->ops->cq_poll(cq, completions, n);
 }
 
-/** The providers of this build, hardware first; NULL ends the list (verbs.c). mlx5 lists a device
- *  that it can drive, verbs all others; "verbs:NAME" opens any. */
+/** The providers of this build, hardware first; NULL ends the list (devices.c). mlx5 lists the
+ *  devices that it can drive, verbs all others; "verbs:NAME" opens any device. */
 extern const pgasi_verbs_ops_t *const pgasi_verbs_providers[];
 extern const pgasi_verbs_ops_t pgasi_verbs_ibv;  /* provider_ibv.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_mlx5; /* provider_mlx5.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
 
-/** Keep transmitters from polling a completion queue, so that a queue pair can be taken away from
- *  below them; not from advance(). */
+/** Keeps transmitters from polling a completion queue while one of its queue pairs is closed. Not
+ *  to be called by advance functions. */
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
 
-/** pgas_verbs_gids, of devices that libibverbs knows (port.c). */
+/** pgas_verbs_gids for devices that libibverbs knows (port.c). */
 pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
                                int *n_p);
 
-/** The status of a completion for a syndrome of mlx5 (wqe.h) or its equal. */
+/** The status of a completion for a syndrome of mlx5 (wqe.h), or its equal of another provider. */
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);
 
-/** The first words of every packed address: which provider it is of. */
+/** The first words of every packed address: its provider. */
 typedef struct {
-    uint32_t magic;    /* PGASI_VERBS_ADDRESS_MAGIC */
-    uint32_t provider; /* 1 ibv and mlx5 (they reach each other), 2 snic */
+    uint32_t magic; /* PGASI_VERBS_ADDRESS_MAGIC */
+    /* PGASI_VERBS_WIRE_RDMA: verbs and mlx5, which reach each other; PGASI_VERBS_WIRE_SNIC */
+    uint32_t provider;
 } pgasi_verbs_address_head_t;
 #define PGASI_VERBS_ADDRESS_MAGIC 0x31565150u
 enum { PGASI_VERBS_WIRE_RDMA = 1, PGASI_VERBS_WIRE_SNIC = 2 };

@@ -1,4 +1,4 @@
-/* Devices: the list of providers, and which of them opens a device by name. */
+/* Devices: the list of providers, and which of them opens a device by its name. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -43,9 +43,9 @@ pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gi
 #endif
 }
 
-/** A name as the user gave it, in parts. */
+/** The parts of a name that the user has given. */
 typedef struct {
-    const pgasi_verbs_ops_t *ops; /* NULL: whoever has the device */
+    const pgasi_verbs_ops_t *ops; /* NULL: the provider that has the device */
     char device[64];
     int port; /* 0: not given */
 } name_t;
@@ -84,7 +84,7 @@ static pgas_status_t parse_name(const char *text, name_t *name_p)
     return PGAS_OK;
 }
 
-/* Which provider has the device; with no name at all, the first active port. */
+/* Finds the provider that has the device. Without a name: the first active port. */
 static pgas_status_t choose(name_t *name)
 {
     int n = 0;
@@ -112,7 +112,7 @@ static pgas_status_t choose(name_t *name)
     return status;
 }
 
-/* Options of any version of ours, the later fields defaulted. */
+/* Copies and checks options. */
 static pgas_status_t take_opts(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_opts_t *opts_p)
 {
     *opts_p = (pgas_verbs_dev_opts_t)PGAS_VERBS_DEV_OPTS_INIT;

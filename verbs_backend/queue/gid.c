@@ -1,6 +1,5 @@
-/* Which GID a port uses, and the bytes of an address. The order of preference is that of UCX and
- * perftest: version 2 is routed, and an IPv4 address is what administrators have configured on
- * purpose. */
+/* Selects the GID of a port, and packs addresses. The order of preference is that of UCX and
+ * perftest: version 2 is routed, and administrators configure IPv4 addresses on purpose. */
 #include "verbs_backend/queue/gid.h"
 
 #include <endian.h>
@@ -18,7 +17,7 @@ static bool is_link_local(const uint8_t gid[16])
     return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* Less is better. */
+/* A lower rank is better. */
 static int rank_of(const pgasi_gid_t *gid)
 {
     if (gid->type == PGASI_GID_INFINIBAND)

@@ -1,11 +1,11 @@
-/** The provider "verbs": queues of libibverbs, on any card. What its two halves share: ibv_queue.c
- *  posts and polls, provider_ibv.c makes and closes.
+/** The provider "verbs": queues of libibverbs, on any card. provider_ibv.c makes devices and
+ *  completion queues, ibv_qp.c makes queue pairs, ibv_queue.c posts and polls.
  *
- *  libibverbs takes requests as lists and copies them into queues of its own, so requests are
- *  gathered here until the doorbell, and whether a queue is full is counted here: sent says what
- *  stands at each position, pi is behind the last one written, ci behind the last one that a
- *  completion has told of. A work request's id (wr_id) says where in our notes it stands, since
- *  libibverbs does not tell a failed receive from a failed send. */
+ *  libibverbs takes requests as lists and copies them into queues of its own. So requests are
+ *  staged here until the doorbell, and occupancy of a queue is counted here: `sent` describes the
+ *  request at each position, pi is behind the last one written, ci behind the last one whose
+ *  completion was polled. The id of a work request (wr_id) names the place of its description,
+ *  because libibverbs does not tell a failed receive from a failed send. */
 #ifndef PGASI_VERBS_IBV_H
 #define PGASI_VERBS_IBV_H
 
@@ -13,7 +13,7 @@
 #include "verbs_backend/queue/mr.h"
 #include "verbs_backend/queue/port.h"
 
-/* requests that are gathered before they are posted without having been asked to */
+/* staged requests are posted at this number, even without a doorbell */
 #define PGASI_IBV_STAGE       32
 #define PGASI_IBV_PAGE        1024
 #define PGASI_IBV_PAGES       ((1u << 24) / PGASI_IBV_PAGE)
@@ -23,10 +23,10 @@
 
 typedef struct pgasi_ibv_dev pgasi_ibv_dev_t;
 
-/** A request under way. */
+/** A posted request. */
 typedef struct {
     uint64_t id;
-    uint32_t bytes; /* that it reads */
+    uint32_t bytes; /* bytes that it reads */
     uint8_t op;     /* pgas_verbs_op_t */
 } pgasi_ibv_note_t;
 
@@ -34,22 +34,23 @@ typedef struct pgasi_ibv_srq {
     pgas_verbs_srq_t super;
     struct ibv_srq *srq;
     uint32_t serial;
-    struct pgasi_ibv_srq *next; /* the device's list */
-    int lock;                   /* of all below: who posts and who polls may be several threads */
+    struct pgasi_ibv_srq *next; /* next in the list of the device */
+    /* guards the fields below: posting and polling may be two threads */
+    int lock;
     uint32_t n_free;
     uint32_t *free_slots;
     uint64_t *ids;         /* of each slot */
-    struct ibv_sge *spans; /* of the one being posted */
+    struct ibv_sge *spans; /* of the entry that is being posted */
 } pgasi_ibv_srq_t;
 
 typedef struct {
     pgas_verbs_cq_t super;
     struct ibv_cq *cq;
-    struct ibv_comp_channel *channel; /* NULL: without events */
-    /* polls that found nothing, since events of the device were last looked for */
+    struct ibv_comp_channel *channel; /* NULL: no events */
+    /* empty polls since the thread last looked for events of the device */
     uint32_t n_empty;
-    bool dead;     /* overrun */
-    bool ended;    /* that was told: some devices go on when there is room again */
+    bool dead;     /* the queue has overrun */
+    bool ended;    /* the overrun was reported; some devices go on when there is room again */
     bool has_next; /* next was taken while arming */
     struct ibv_wc next;
 } pgasi_ibv_cq_t;
@@ -58,15 +59,15 @@ typedef struct {
     pgas_verbs_qp_t super;
     struct ibv_qp *qp;
     uint32_t serial, psn;
-    bool dead; /* an error completion was seen, or the device refused */
+    bool dead; /* an error completion was polled, or the device has refused a request */
     uint32_t sq_mask, sq_pi, sq_ci;
     pgasi_ibv_note_t *sent;
     uint32_t rq_mask, rq_pi, rq_ci;
     uint64_t *received; /* ids */
-    uint32_t n_staged;  /* not yet posted */
+    uint32_t n_staged;  /* requests that are not posted yet */
     struct ibv_send_wr wrs[PGASI_IBV_STAGE];
-    struct ibv_sge *spans;  /* send_spans of each */
-    unsigned char *inlined; /* inline_max of each */
+    struct ibv_sge *spans;  /* send_spans for each staged request */
+    unsigned char *inlined; /* inline_max bytes for each staged request */
     struct ibv_sge *recv_spans;
 } pgasi_ibv_qp_t;
 
@@ -76,10 +77,10 @@ struct pgasi_ibv_dev {
     struct ibv_pd *pd;
     pgasi_rdma_address_t at; /* of the port */
     bool atomics;
-    pthread_mutex_t lock; /* of what follows; pollers read pages without it */
+    pthread_mutex_t lock; /* guards the fields below; polling threads read pages without it */
     uint32_t serial;      /* the last one given */
     pgasi_ibv_srq_t *srqs;
-    /* queue pairs by number; pages are made when needed and kept until close */
+    /* queue pairs by number; pages are allocated when needed and freed at close */
     pgasi_ibv_qp_t **pages[PGASI_IBV_PAGES];
 };
 

@@ -1,5 +1,5 @@
-/* The provider "verbs": shared receive queues and queue pairs are made, connected and closed here.
- * Time limits are those of large machines: a peer is taken for dead after some ten seconds without an
+/* The provider "verbs": makes, connects and closes shared receive queues and queue pairs. Time
+ * limits are those of large machines: a peer counts as dead after some ten seconds without an
  * answer. */
 #include "verbs_backend/queue/ibv.h"
 
@@ -12,7 +12,7 @@
 
 #define HOP_LIMIT 64
 #define TIMEOUT   18 /* 4 us * 2^18, a second, for each try */
-#define RNR_TIMER 12 /* 0.64 ms until a peer without a receive buffer is asked again */
+#define RNR_TIMER 12 /* 0.64 ms until a send is repeated to a peer without a receive buffer */
 
 /* ---- shared receive queues ---- */
 
@@ -80,7 +80,7 @@ void pgasi_ibv_srq_close(pgas_verbs_srq_t *base)
 
 /* ---- queue pairs ---- */
 
-/* Pollers look without the lock. */
+/* Polling threads read pages without the lock. */
 static pgas_status_t enter(pgasi_ibv_dev_t *dev, uint32_t number, pgasi_ibv_qp_t *qp)
 {
     pgas_status_t status = PGAS_OK;
@@ -109,7 +109,7 @@ static void free_qp(pgasi_ibv_qp_t *qp)
     free(qp);
 }
 
-/* Room for notes and for what is staged. */
+/* Allocates room for staged requests and for descriptions of posted ones. */
 static bool make_notes(pgasi_ibv_qp_t *qp)
 {
     const pgas_verbs_qp_opts_t *opts = &qp->super.opts;
@@ -145,7 +145,8 @@ static struct ibv_qp *create_qp(pgasi_ibv_dev_t *dev, pgas_verbs_qp_opts_t *opts
     return qp;
 }
 
-/* Where a queue pair says what peers may do; before that, receive buffers can be posted already. */
+/* This state sets the rights of peers. Receive buffers can already be posted before the peer is
+ * known. */
 static int to_init(pgasi_ibv_qp_t *qp)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
@@ -157,7 +158,7 @@ static int to_init(pgasi_ibv_qp_t *qp)
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* The device says EINVAL, or ENOMEM, of what is deeper or longer than it can. */
+/* The device returns EINVAL or ENOMEM if a queue is deeper or longer than it supports. */
 static pgas_status_t explain_qp(const pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
                                 int error)
 {

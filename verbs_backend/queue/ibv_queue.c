@@ -1,6 +1,6 @@
-/* Posting and polling through libibverbs. A completion tells of all requests before it too, so it
- * takes ci to behind its position: that is how requests without one of their own leave the queue,
- * and why it can never overflow. */
+/* Posts and polls through libibverbs. A completion covers all earlier requests too, so it moves ci
+ * behind its own position. In this way unsignaled requests leave the queue, which therefore never
+ * overflows. */
 #include "verbs_backend/queue/ibv.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "verbs_backend/wqe.h"
 
 #define POLL_BATCH   16
-#define EVENTS_EVERY 1024u /* empty polls */
+#define EVENTS_EVERY 1024u /* empty polls between two looks */
 
 /* ---- sending ---- */
 
@@ -19,8 +19,8 @@ static inline uint64_t wr_id_of(uint64_t kind, uint32_t serial, uint32_t positio
     return kind | (uint64_t)serial << 32 | position;
 }
 
-/* Hands over what is staged. What the device refuses is lost, and with it the connection; that is
- * our mistake or the device's. */
+/* Posts the staged requests. A request that the device refuses is lost, and so is the connection;
+ * the cause is an error of the library or of the device. */
 static pgas_status_t post(pgasi_ibv_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
@@ -31,7 +31,7 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
     qp->n_staged = 0;
     if (PGAS_LIKELY(error == 0))
         return PGAS_OK;
-    if (__atomic_load_n(&qp->dead, __ATOMIC_ACQUIRE)) /* some devices take nothing more then */
+    if (__atomic_load_n(&qp->dead, __ATOMIC_ACQUIRE)) /* some devices accept nothing more then */
         return PGAS_ERR_PEER;
     PGASI_ERROR("verbs", "%s: a request to queue pair %u was refused: %s", qp->super.dev->info.name,
                 qp->qp->qp_num, strerror(error));
@@ -41,7 +41,7 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
     return PGAS_ERR_TRANSPORT;
 }
 
-/* The bytes themselves, from all spans, as one. */
+/* Copies the bytes of all spans into one. */
 static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
                                   const pgas_verbs_request_t *r)
 {
@@ -59,7 +59,7 @@ static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
     return PGAS_OK;
 }
 
-/* @return PGAS_OK, with the bytes of all; PGAS_ERR_LIMIT */
+/* @return PGAS_OK, with the number of bytes; PGAS_ERR_LIMIT */
 static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
                                  const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
@@ -68,7 +68,7 @@ static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
         return PGAS_ERR_LIMIT;
     wr->num_sge = 0;
     for (uint32_t i = 0; i < r->n_spans; i++) {
-        if (r->spans[i].bytes == 0) /* libibverbs may take it for 2 GiB */
+        if (r->spans[i].bytes == 0) /* libibverbs may take 0 for 2 GiB */
             continue;
         wr->sg_list[wr->num_sge++] = (struct ibv_sge){ .addr = r->spans[i].addr,
                                                        .length = r->spans[i].bytes,
@@ -96,7 +96,7 @@ static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
     return stage_spans(qp, wr, r, bytes_p);
 }
 
-/* Fills the next place of the list. bytes_p: what it reads */
+/* Fills the next place of the list. @param bytes_p  bytes that the request reads */
 static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
                            const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
@@ -161,7 +161,7 @@ static pgas_status_t write_one(pgasi_ibv_qp_t *qp, const pgas_verbs_request_t *r
     qp->sent[qp->sq_pi & qp->sq_mask] =
         (pgasi_ibv_note_t){ .id = r->id, .bytes = reads ? bytes : 0, .op = (uint8_t)r->op };
     wr->wr_id = wr_id_of(0, qp->serial, qp->sq_pi);
-    wr->next = wr + 1; /* post ends the list */
+    wr->next = wr + 1; /* post ends the list here */
     qp->sq_pi++;
     qp->n_staged++;
     return PGAS_OK;
@@ -276,7 +276,8 @@ pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
 
 /* ---- completions ---- */
 
-/* The syndrome of mlx5 that means the same, so that all providers speak of errors alike. */
+/* The syndrome of mlx5 with the same meaning, so that all providers report errors in the same
+ * way. */
 static uint32_t syndrome_of(enum ibv_wc_status status)
 {
     static const uint8_t syndromes[] = { [IBV_WC_LOC_LEN_ERR] = PGASI_CQE_LOCAL_LENGTH,
@@ -296,7 +297,7 @@ static uint32_t syndrome_of(enum ibv_wc_status status)
     return syndrome != 0 ? syndrome : PGASI_CQE_BAD_RESP;
 }
 
-/* NULL: closed meanwhile */
+/* @return NULL: it was closed meanwhile */
 static pgasi_ibv_qp_t *find_qp(pgasi_ibv_dev_t *dev, uint32_t number)
 {
     pgasi_ibv_qp_t **page =
@@ -304,9 +305,9 @@ static pgasi_ibv_qp_t *find_qp(pgasi_ibv_dev_t *dev, uint32_t number)
     return !page ? NULL : __atomic_load_n(&page[number % PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
 }
 
-/* Frees a slot of the shared queue with a serial, mostly that of the queue pair itself, which keeps
- * it open; others may close at any moment. @return the queue, to be compared with only; NULL:
- * closed meanwhile */
+/* Frees a slot of the shared receive queue with a serial. Mostly it is the queue of the queue pair,
+ * which keeps it open; others may be closed at any moment. @return the queue, only for comparison;
+ * NULL: it was closed meanwhile */
 static const pgas_verbs_srq_t *give_back(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp,
                                          uint32_t serial, uint32_t slot, uint64_t *id_p)
 {
@@ -343,7 +344,7 @@ static void take_received(const struct ibv_wc *wc, pgas_verbs_completion_t *c)
     c->imm = c->has_imm ? be32toh(wc->imm_data) : 0;
 }
 
-/* @return false: it is of a queue that was closed, and nobody's */
+/* @return false: the queue pair was closed, and the completion is dropped */
 static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_completion_t *c)
 {
     uint32_t serial = (uint32_t)(wc->wr_id >> 32) & PGASI_IBV_SERIAL_MASK;
@@ -354,7 +355,7 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
         const pgas_verbs_srq_t *srq = give_back(dev, qp, serial, (uint32_t)wc->wr_id, &c->id);
         if (!srq)
             return false;
-        if (qp && qp->super.opts.srq != srq) /* the number has a new owner */
+        if (qp && qp->super.opts.srq != srq) /* another queue pair has the number now */
             qp = NULL;
         take_received(wc, c);
     } else if (!qp || qp->serial != serial) {
@@ -377,12 +378,12 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
     return true;
 }
 
-/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of
+/* The device reports an overrun by an event, not by a completion. Any thread may find the event of
  * any queue. */
 static void look_for_events(pgasi_ibv_dev_t *dev)
 {
     struct ibv_async_event event;
-    while (ibv_get_async_event(dev->context, &event) == 0) { /* does not block, see ibv_open */
+    while (ibv_get_async_event(dev->context, &event) == 0) { /* does not block, see open_device */
         if (event.event_type == IBV_EVENT_CQ_ERR)
             __atomic_store_n(&((pgasi_ibv_cq_t *)event.element.cq->cq_context)->dead, true,
                              __ATOMIC_RELEASE);
@@ -427,13 +428,13 @@ int pgasi_ibv_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     return PGAS_UNLIKELY(cq->ended) ? -1 : 0;
 }
 
-/* libibverbs has no way to ask whether completions are there but to take one. */
+/* libibverbs can only find out whether completions are there by taking one. */
 pgas_status_t pgasi_ibv_arm(pgas_verbs_cq_t *base, bool solicited)
 {
     pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
     struct ibv_cq *of;
     void *context;
-    while (ibv_get_cq_event(cq->channel, &of, &context) == 0) /* does not block, see cq_open */
+    while (ibv_get_cq_event(cq->channel, &of, &context) == 0) /* does not block, see open_cq */
         ibv_ack_cq_events(of, 1);
     if (cq->has_next)
         return PGAS_ERR_BUSY;

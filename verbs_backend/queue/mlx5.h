@@ -1,8 +1,8 @@
-/** The provider "mlx5": queue pairs that are made by commands of the card (prm.h) and written and
- *  read by ourselves (raw.h), on NVIDIA's cards from ConnectX-4 on. Domains, memory, completion and
- *  shared receive queues are libibverbs', looked into by mlx5dv_init_obj: so registration,
- *  completion channels and the kernel's clean-up are as everywhere. provider_mlx5.c has those,
- *  mlx5_qp.c queue pairs. */
+/** The provider "mlx5", on NVIDIA's cards from ConnectX-4 on. Commands of the card (prm.h) make its
+ *  queue pairs, and raw.h writes and reads them. Domains, memory, completion queues and shared
+ *  receive queues are those of libibverbs; mlx5dv_init_obj gives access to their rings. So
+ *  registration, completion channels and the kernel's clean-up work as usual. provider_mlx5.c makes
+ *  these, mlx5_qp.c queue pairs. */
 #ifndef PGASI_VERBS_MLX5_H
 #define PGASI_VERBS_MLX5_H
 
@@ -11,7 +11,7 @@
 #include "verbs_backend/queue/port.h"
 #include "verbs_backend/queue/raw.h"
 
-/* blocks or strides: what four bits of the context, and the 16-bit indices, allow */
+/* blocks or strides: the limit of a four-bit field and of 16-bit indices */
 #define PGASI_MLX5_RING_LOG_MAX 15
 
 typedef struct {
@@ -26,10 +26,10 @@ typedef struct {
 typedef struct {
     pgasi_raw_cq_t raw;
     struct ibv_cq *cq;
-    struct ibv_comp_channel *channel; /* NULL: without events */
-    void *page;                       /* of doorbells */
-    uint32_t n_events;                /* of the channel, that were taken */
-    /* polls that found nothing: now and then they look for events of the device */
+    struct ibv_comp_channel *channel; /* NULL: no events */
+    void *page;                       /* the page of doorbells */
+    uint32_t n_events;                /* events that were taken from the channel */
+    /* empty polls; after some of them the thread looks for events of the device */
     uint32_t n_empty;
 } pgasi_mlx5_cq_t;
 
@@ -51,8 +51,8 @@ static inline pgasi_mlx5_srq_t *pgasi_mlx5_srq(pgas_verbs_srq_t *srq)
     return (pgasi_mlx5_srq_t *)(void *)srq;
 }
 
-/* Before a doorbell: what was stored to memory is seen first. After it: it leaves now, and does not
- * wait in a buffer that combines stores. */
+/* Before a doorbell: earlier stores to memory become visible first. After it: the doorbell leaves
+ * now, instead of waiting in a write-combining buffer. */
 static inline void pgasi_mlx5_order_stores(void)
 {
 #if defined __x86_64__
@@ -64,7 +64,7 @@ static inline void pgasi_mlx5_order_stores(void)
 #endif
 }
 
-/* entries of the table */
+/* functions of the ops table */
 pgas_status_t pgasi_mlx5_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
                                  pgas_verbs_qp_t **qp_p);
 void pgasi_mlx5_qp_close(pgas_verbs_qp_t *qp);

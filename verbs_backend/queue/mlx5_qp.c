@@ -1,11 +1,10 @@
-/* Queue pairs of the provider "mlx5": their rings, their doorbell, and the way to a peer.
- *
- *  - One page of doorbells serves all queue pairs: a doorbell is one store of eight bytes, and no
- *  two of them mix.
- *  - The doorbell of a managed queue is never rung, nor its record written: on a card either might
- *  let it run before its ENABLE.
- *  - Receive completions bear the user index of a queue pair where the card is new, the number of
- *    its shared receive queue where it is old; so the index is that number. */
+/* Queue pairs of the provider "mlx5": their rings, their doorbell, and the connection to a peer.
+ * - One page of doorbells serves all queue pairs: a doorbell is one store of eight bytes, and no
+ *   two of them mix.
+ * - The doorbell of a managed queue is never rung, and its record never written: either could start
+ *   it on a card before its ENABLE.
+ * - Receive completions contain the user index of a queue pair on new cards, and the number of its
+ *   shared receive queue on old ones. So the index is set to that number. */
 #include "verbs_backend/queue/mlx5.h"
 
 #include <errno.h>
@@ -32,10 +31,10 @@ typedef struct {
     struct mlx5dv_devx_umem *umem;
     unsigned char *memory; /* receive ring, send ring, record */
     size_t bytes;
-    struct ibv_mr *slots; /* the send ring, where peers may write to it */
+    struct ibv_mr *slots; /* the send ring, if peers may write to it */
     volatile uint64_t *bell;
     uint32_t psn;
-    uint32_t no_record; /* of a managed queue */
+    uint32_t no_record; /* replaces the record of a managed queue */
 } mlx5_qp_t;
 
 static void ring(pgasi_raw_qp_t *raw)
@@ -53,7 +52,7 @@ static void ring_nothing(pgasi_raw_qp_t *raw)
     (void)raw;
 }
 
-/* Sizes of the rings as powers of two, and where they lie. */
+/* Sizes of the rings as powers of two, and their places. */
 typedef struct {
     /* of the send ring; of the receive ring, if there is one */
     uint32_t log_blocks, log_strides, log_stride;
@@ -150,7 +149,8 @@ static pgasi_prm_path_t begin_path(const pgasi_mlx5_dev_t *dev, const mlx5_qp_t 
     };
 }
 
-/* Rings, records and the card's object; what it got this far is undone by pgasi_mlx5_qp_close. */
+/* Makes rings, records and the card's object. After a failure pgasi_mlx5_qp_close undoes what was
+ * made. */
 static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
 {
     pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
@@ -239,8 +239,8 @@ void pgasi_mlx5_qp_address(const pgas_verbs_qp_t *base, pgas_verbs_address_t *ad
     pgasi_rdma_address_pack(&address, address_p);
 }
 
-/* The kernel finds the peer's Ethernet address while it makes an address handle; that, and the port
- * that packets come from, are read out of it. */
+/* The kernel finds the peer's Ethernet address when it makes an address handle. The address and the
+ * source port of packets are read out of the handle. */
 static pgas_status_t resolve(pgasi_mlx5_dev_t *dev, pgasi_prm_path_t *path)
 {
     struct ibv_ah_attr attr = { .is_global = 1,

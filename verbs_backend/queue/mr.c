@@ -1,4 +1,5 @@
-/* Memory as libibverbs registers it; what we map ourselves is unmapped with its registration. */
+/* Memory that libibverbs registers. Memory that was mapped here is unmapped with its
+ * registration. */
 #include "verbs_backend/queue/mr.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 typedef struct {
     struct ibv_mr *mr;
-    bool mapped; /* by us */
+    bool mapped; /* mapped here */
 } region_t;
 
 unsigned pgasi_rdma_access(uint32_t access)
@@ -33,7 +34,7 @@ struct ibv_mr *pgasi_rdma_register(struct ibv_pd *pd, const char *name, void *ad
     return mr;
 }
 
-/* With ENOMEM memory is there in most cases, but may not be locked. */
+/* With ENOMEM there is memory in most cases, but it may not be locked. */
 pgas_status_t pgasi_rdma_register_status(int error)
 {
     if (error == ENOMEM)

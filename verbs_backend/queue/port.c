@@ -1,4 +1,4 @@
-/* What libibverbs and the kernel tell of a port. */
+/* Properties of a port that libibverbs and the kernel know. */
 #include "verbs_backend/queue/port.h"
 
 #include <errno.h>
@@ -60,8 +60,7 @@ static pgasi_gid_type_t type_of(uint32_t gid_type)
     return gid_type == IBV_GID_TYPE_ROCE_V1 ? PGASI_GID_ROCE_1 : PGASI_GID_INFINIBAND;
 }
 
-/* The entries of a port that are set. @return how many, in *gids_p that the caller frees; -1: no
- * memory */
+/* Reads the valid entries of a port. The caller frees *gids_p. @return how many; -1: no memory */
 static int read_gids(struct ibv_context *context, int port, int table_length, pgasi_gid_t **gids_p)
 {
     struct ibv_device_attr device;
@@ -95,8 +94,8 @@ static const char *name_of(pgasi_gid_type_t type)
     return type == PGASI_GID_ROCE_1 ? "RoCE v1" : "InfiniBand";
 }
 
-/* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there
- * is no LID, or one was asked for. */
+/* Adds the selected GID to the properties of a port. Ethernet needs one; InfiniBand only without a
+ * LID, or if the program has asked for one. */
 static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids, int n,
                               bool ethernet, int wanted)
 {
@@ -118,7 +117,7 @@ static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids,
     if (chosen >= 0 && port->at.is_global)
         port->info.gid_index = (int)gids[chosen].index;
     else if (port->at.is_global)
-        port->info.active = false; /* nobody could reach it */
+        port->info.active = false; /* no peer could reach it */
     return PGAS_OK;
 }
 
@@ -153,7 +152,7 @@ pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int number, in
     return status;
 }
 
-/* The copy that the caller gets. */
+/* Copies GIDs for the caller. */
 static void take_gids(const pgasi_gid_t *from, int n, pgas_verbs_gid_t *gids, int n_max)
 {
     for (int i = 0; i < PGASI_MIN(n, n_max); i++) {

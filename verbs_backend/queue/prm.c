@@ -1,4 +1,4 @@
-/* Bytes of a card's commands: a bit at a time, since none of this is on a path that is hot. */
+/* Bytes of a card's commands, one bit at a time, because no hot path uses them. */
 #include "verbs_backend/queue/prm.h"
 
 #include <string.h>

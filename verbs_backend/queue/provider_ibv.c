@@ -1,5 +1,5 @@
-/* The provider "verbs": devices, memory and completion queues of libibverbs, on any InfiniBand or RoCE
- * card. ibv_qp.c makes queue pairs, ibv_queue.c posts and polls. */
+/* The provider "verbs": devices, memory and completion queues of libibverbs, on any InfiniBand or
+ * RoCE card. ibv_qp.c makes queue pairs, ibv_queue.c posts and polls. */
 #include "verbs_backend/queue/ibv.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define DEPTH_MAX    (1u << 20)
 #define MESSAGE_MAX  (UINT64_C(1) << 31)
-#define INLINE_ASKED 1024u /* more would be no gain */
+#define INLINE_ASKED 1024u /* larger inline data brings no gain */
 #define READS_MAX    255u
 #define WHY          "libibverbs has no requests that wait for others; the provider mlx5 does"
 
@@ -32,7 +32,7 @@ pgas_status_t pgasi_ibv_status(int error)
 
 /* ---- devices ---- */
 
-/* Whether a provider before this one lists the device. */
+/* Whether a provider earlier in the list has the device. */
 static bool is_listed_before(const char *name)
 {
     bool found = false;
@@ -56,7 +56,7 @@ static void finish_info(pgas_verbs_info_t *info)
     snprintf(info->chains_why, sizeof info->chains_why, "%s", WHY);
 }
 
-/* All ports of a device; those that cannot be used are left out. */
+/* Lists all ports of a device that can be used. */
 static void list_ports(struct ibv_context *context, pgas_verbs_info_t *infos, int n_max, int *n_p)
 {
     struct ibv_device_attr attr;
@@ -89,8 +89,7 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return PGAS_OK;
 }
 
-/* The inline limit cannot be asked for: the largest of some sizes with which a queue pair can be
- * made. */
+/* The inline limit cannot be queried: this tries sizes until a queue pair can be made. */
 static uint32_t probe_inline(struct ibv_pd *pd)
 {
     uint32_t bytes = INLINE_ASKED;
@@ -139,7 +138,7 @@ static void take_limits(pgasi_ibv_dev_t *dev, const struct ibv_device_attr *attr
     dev->atomics = attr->atomic_cap != IBV_ATOMIC_NONE;
 }
 
-/* A device with its domain, when its port is known. */
+/* Makes a device with its domain, when its port is known. */
 static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr,
                               const pgasi_verbs_port_t *port, pgas_verbs_dev_t **dev_p)
 {
@@ -232,7 +231,7 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
                              pgas_verbs_cq_t **cq_p)
 {
     pgasi_ibv_dev_t *dev = pgasi_ibv_dev(base);
-    if (flags & PGAS_VERBS_CQ_IGNORE_OVERRUN) /* without chains nobody can look at such a queue */
+    if (flags & PGAS_VERBS_CQ_IGNORE_OVERRUN) /* without chains such a queue is useless */
         return PGAS_ERR_UNSUPPORTED;
     pgasi_ibv_cq_t *cq = calloc(1, sizeof *cq);
     pgas_status_t status = !cq ? PGAS_ERR_NO_MEMORY : PGAS_OK;

@@ -1,4 +1,4 @@
-/* The provider "mlx5" but for its queue pairs: devices, memory, completion queues and shared
+/* The provider "mlx5" without its queue pairs: devices, memory, completion queues and shared
  * receive queues. */
 #include "verbs_backend/queue/mlx5.h"
 
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "verbs_backend/queue/prm.h"
 
-#define EVENTS_EVERY 1024u /* empty polls */
+#define EVENTS_EVERY 1024u /* empty polls between two looks */
 #define CQ_DOORBELL  0x20  /* in a page of doorbells */
 
 static pgas_status_t status_of(int error)
@@ -29,7 +29,7 @@ static pgas_status_t status_of(int error)
 
 /* ---- devices ---- */
 
-/* Whether queues can be managed; why not, if they cannot. */
+/* Whether the card has managed queues. @param why  otherwise: why not */
 static bool probe_chains(struct ibv_context *context, char *why, size_t why_bytes)
 {
     unsigned char in[PGASI_PRM_QUERY_CAP_BYTES], out[PGASI_PRM_CAP_BYTES] = { 0 };
@@ -49,7 +49,7 @@ static void finish_info(struct ibv_context *context, pgas_verbs_info_t *info)
     info->chains = probe_chains(context, info->chains_why, sizeof info->chains_why);
 }
 
-/* DEVX is what kernel and card must have. */
+/* Kernel and card must have DEVX. */
 static struct ibv_context *open_context(struct ibv_device *device)
 {
     struct mlx5dv_context_attr attr = { .flags = MLX5DV_CONTEXT_FLAGS_DEVX };
@@ -104,7 +104,7 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
 static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *attr,
                         const pgasi_verbs_port_t *port)
 {
-    /* raw.c has set those of the entries' form */
+    /* raw_setup.c has set the limits that follow from the entries' format */
     pgasi_verbs_limits_t *limits = &dev->raw.super.limits;
     uint32_t depth = PGASI_MIN((uint32_t)attr->max_qp_wr, 1u << PGASI_MLX5_RING_LOG_MAX);
     limits->send_depth_max = depth;
@@ -118,7 +118,8 @@ static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *att
     limits->chains = dev->raw.super.info.chains;
 }
 
-/* A page that stores go to at once; where the kernel does not give such, one that combines them. */
+/* Allocates a page for doorbells. Stores to it leave at once; where the kernel has no such page, a
+ * write-combining one. */
 static struct mlx5dv_devx_uar *alloc_page(struct ibv_context *context)
 {
     enum { AT_ONCE = 1, COMBINED = 0 }; /* MLX5_IB_UAPI_UAR_ALLOC_TYPE_ */
@@ -278,12 +279,12 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     return PGAS_OK;
 }
 
-/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of
+/* The device reports an overrun by an event, not by a completion. Any thread may find the event of
  * any queue. */
 static void look_for_events(struct ibv_context *context)
 {
     struct ibv_async_event event;
-    while (ibv_get_async_event(context, &event) == 0) { /* does not wait, see open_device */
+    while (ibv_get_async_event(context, &event) == 0) { /* does not block, see open_device */
         if (event.event_type == IBV_EVENT_CQ_ERR)
             __atomic_store_n(&((pgasi_mlx5_cq_t *)event.element.cq->cq_context)->raw.dead, true,
                              __ATOMIC_RELEASE);
@@ -308,8 +309,8 @@ static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
     return PGAS_OK;
 }
 
-/* By hand, since libmlx5 does not know how far we have polled. An event is asked for with a count
- * of the events before it, two bits, so that the card can tell a new wish from an old one. */
+/* This does not use libmlx5, which does not know how far the queue was polled. The request contains
+ * a count of earlier events, two bits, by which the card tells a new request from an old one. */
 static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
 {
     enum { SOLICITED = 1 << 24, COUNT_SHIFT = 28, ACK_AT = 1 << 20 };
@@ -342,7 +343,8 @@ static void close_srq(pgas_verbs_srq_t *base)
     free(srq);
 }
 
-/* libmlx5 makes the ring, in two halves if it can; the first is ours, from slot 0 to its tail. */
+/* libmlx5 makes the ring, in two halves if it can. The first one is used here, from slot 0 to its
+ * tail. */
 static pgas_status_t take_srq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_srq_t *srq)
 {
     struct mlx5dv_srq inside = { .comp_mask = MLX5DV_SRQ_MASK_SRQN };

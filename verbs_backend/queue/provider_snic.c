@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/log.h"
 
-/** What mem_pack tells. */
+/** The content of a packed description. */
 typedef struct {
     pgasi_snic_id_t id;
     uint32_t key;
@@ -86,8 +86,8 @@ static bool snic_step(pgas_verbs_dev_t *dev)
 
 /* ---- memory ---- */
 
-/* What was allocated lies in a memfd of its own, whose number is kept where users do not look: 0
- * means that it was registered. */
+/* Allocated memory is a memfd of its own. Its descriptor is kept in a field that users do not read;
+ * 0 means that the memory was only registered. */
 static pgas_status_t enter_memory(pgasi_snic_dev_t *dev, void *addr, size_t bytes, uint32_t access,
                                   int fd, pgas_verbs_mem_t *mem_p)
 {
@@ -105,7 +105,8 @@ static pgas_status_t snic_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t
 {
     uintptr_t first = (uintptr_t)addr & ~(uintptr_t)4095;
     bool mapped =
-        (uintptr_t)addr + bytes > (uintptr_t)addr && /* MS_ASYNC does nothing but look */
+        /* MS_ASYNC only checks that the range is mapped */
+        (uintptr_t)addr + bytes > (uintptr_t)addr &&
         (msync((void *)first, (uintptr_t)addr - first + bytes, MS_ASYNC) == 0 || errno != ENOMEM);
     return mapped ? enter_memory(pgasi_snic_dev_of(dev), addr, bytes, access, -1, mem_p)
                   : PGAS_ERR_INVALID;
@@ -235,7 +236,8 @@ static void snic_cq_close(pgas_verbs_cq_t *base)
     free(cq);
 }
 
-/* An empty queue is the moment to carry out what is left, if that is ours to do. */
+/* If the queue is empty, the polling thread executes what is left, where the engine's mode says
+ * so. */
 static int snic_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n)
 {
     int got = pgasi_raw_poll(base, completions, n);

@@ -1,7 +1,7 @@
-/* Writing entries and reading completions: straight-line code, since every message passes here.
- * Positions count without end in 32 bits; rings are powers of two. A queue pair's record words, and
- * a ring's contents, are read by the device: entries are written before the record (release), the
- * record before the bell. */
+/* Writes entries and reads completions, in straight-line code, because every message passes here.
+ * Positions are 32-bit counters that wrap; rings are powers of two. The device reads the record
+ * words and the rings: an entry is written before the record (release), the record before the
+ * doorbell. */
 #include "verbs_backend/queue/raw.h"
 
 #include "base/spin.h"
@@ -11,7 +11,7 @@ static pgasi_raw_qp_t *qp_of(pgas_verbs_qp_t *qp)
     return (pgasi_raw_qp_t *)(void *)qp;
 }
 
-/* Who polls may be another thread than who posts. */
+/* Polling and posting may be two threads. */
 static inline bool is_dead(const pgasi_raw_qp_t *qp)
 {
     return __atomic_load_n(&qp->dead, __ATOMIC_RELAXED);
@@ -25,7 +25,7 @@ static void *look_up(void **const *pages, uint32_t number)
 
 /* ---- sending ---- */
 
-/* The place of a segment behind another, around the ring's end. */
+/* The place of the next segment, around the ring's end. */
 static inline void *next_segment(const pgasi_raw_queue_t *sq, void *segment)
 {
     unsigned char *next = (unsigned char *)segment + PGASI_WQE_SEGMENT;
@@ -33,7 +33,7 @@ static inline void *next_segment(const pgasi_raw_queue_t *sq, void *segment)
                                                                                    : next;
 }
 
-/* Data pointers, without empty ones. @return segments, or -1 if there are too many or too much */
+/* Writes data pointers and skips empty spans. @return segments; -1: too many spans or bytes */
 static inline int put_spans(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_request_t *r)
 {
     if (PGAS_LIKELY(r->n_spans == 1 && r->spans[0].bytes - 1 < PGASI_WQE_INLINE)) {
@@ -55,7 +55,7 @@ static inline int put_spans(const pgasi_raw_qp_t *qp, void *segment, const pgas_
     return bytes > qp->super.dev->limits.message_max ? -1 : n;
 }
 
-/* Inline data of several spans, or around the ring's end. */
+/* Writes inline data of several spans, or around the ring's end. */
 static int put_inline_pieces(const pgasi_raw_qp_t *qp, const unsigned char *segment,
                              const pgas_verbs_request_t *r)
 {
@@ -95,7 +95,8 @@ static inline unsigned wire_flags(uint32_t flags)
            (flags & PGAS_VERBS_FENCE) << 5;
 }
 
-/* What is not a send or a write. @return segments behind the control one, or -1 */
+/* Writes all other requests than sends and writes. @return segments behind the control segment; -1:
+ * invalid */
 static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_request_t *r,
                       pgasi_wqe_op_t *op_p)
 {
@@ -132,7 +133,7 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
         *op_p = r->op == PGAS_VERBS_SEND_ENABLE ? PGASI_WQE_SEND_EN : PGASI_WQE_RECV_EN;
         if (!master || !r->qp || r->qp->dev != qp->super.dev)
             return -1;
-        /* send positions have it in them */
+        /* send positions include it */
         uint32_t start = r->op == PGAS_VERBS_RECV_ENABLE ? qp_of(r->qp)->rq.start : 0;
         pgasi_wqe_set_enable(segment, (r->index + start) & 0xffffu, qp_of(r->qp)->number);
         return 1;
@@ -221,7 +222,7 @@ uint32_t pgasi_raw_position(const pgas_verbs_qp_t *qp)
 
 /* ---- receiving ---- */
 
-/* Whether it has few enough spans, none of which is too large for its field. */
+/* Whether a receive entry has few enough spans, none of which is too large for its field. */
 static bool is_sound(const pgas_verbs_recv_t *recv, uint32_t n_max)
 {
     bool sound = recv->n_spans <= n_max;
@@ -299,7 +300,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
         pgasi_raw_next_t *slot = slot_of(srq, srq->head);
         put_receive((unsigned char *)(slot + 1), srq->stride / PGASI_WQE_SEGMENT - 1, &recvs[i]);
         srq->ids[srq->head] = recvs[i].id;
-        srq->head = be16toh(slot->next) & srq->mask; /* other processes may have written there */
+        srq->head = be16toh(slot->next) & srq->mask; /* other processes may write this word */
         srq->pi++;
     }
     if (i > 0)
@@ -310,7 +311,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     return status;
 }
 
-/* A slot joins the end of the free list; the device follows the same links. */
+/* Appends a slot to the free list. The device follows the same links. */
 static uint64_t free_slot(pgasi_raw_srq_t *srq, uint32_t slot)
 {
     slot &= srq->mask;
@@ -404,7 +405,7 @@ static inline void take(pgasi_raw_cq_t *cq, const pgasi_cqe_t *cqe, pgas_verbs_c
     }
 }
 
-/* NULL: none is there */
+/* @return NULL: there is none */
 static inline const pgasi_cqe_t *next_completion(const pgasi_raw_cq_t *cq)
 {
     const pgasi_cqe_t *cqe = &cq->ring[cq->ci & cq->mask];

@@ -1,10 +1,10 @@
-/** Queues that we write and read ourselves, by mlx5's bytes: the hot half of the providers mlx5 and
- *  snic, which differ only in how queues come into being and what a doorbell is.
+/** Queues that the library itself writes and reads, by mlx5's bytes: the hot half of the providers
+ *  mlx5 and snic. These differ only in how they make queues and ring doorbells.
  *
- *  A send queue is a ring of blocks (wqe.h). pi counts blocks written, rung those the device knows
- *  of, ci those that completions have told of. For each first block of an entry, ids and ends keep
- *  the caller's id and the position behind it. Receive queues are rings of strides (a power of two
- *  of data segments). */
+ *  A send queue is a ring of blocks (wqe.h). pi counts blocks written, rung those that the device
+ *  knows of, ci those whose completions were polled. For the first block of each entry, ids keeps
+ *  the caller's id and ends the position behind the entry. Receive queues are rings of strides (a
+ *  power of two of data segments). */
 #ifndef PGASI_VERBS_RAW_H
 #define PGASI_VERBS_RAW_H
 
@@ -14,13 +14,13 @@
 typedef struct pgasi_raw_qp pgasi_raw_qp_t;
 typedef struct pgasi_raw_dev pgasi_raw_dev_t;
 
-/** Send or receive. */
+/** A send or receive queue. */
 typedef struct {
     unsigned char *ring;
     uint32_t mask; /* blocks, or strides, minus one */
     uint32_t pi, rung, ci;
-    uint32_t start;   /* what pi began with */
-    uint32_t *record; /* the doorbell record's word */
+    uint32_t start;   /* first value of pi */
+    uint32_t *record; /* word of the doorbell record */
     uint64_t *ids;
     uint32_t *ends; /* send queues only */
 } pgasi_raw_queue_t;
@@ -30,39 +30,39 @@ struct pgasi_raw_qp {
     pgasi_raw_queue_t sq, rq;
     uint32_t number;
     uint32_t rq_stride; /* bytes; 0: there is no receive queue */
-    uint32_t room;      /* blocks that may be under way before another request is written */
-    bool dead;          /* an error completion was seen */
+    uint32_t room;      /* blocks that may be in flight when another request is written */
+    bool dead;          /* an error completion was polled */
     const void *last;   /* the control segment of the last entry written */
-    /** The device's part of the doorbell; the record has been written. */
+    /** The device's part of the doorbell; the record has been written before. */
     void (*ring_doorbell)(pgasi_raw_qp_t *qp);
 };
 
 typedef struct {
     pgas_verbs_srq_t super;
-    /* strides as mlx5's linked receive entries: a next segment, then data segments */
+    /* strides are mlx5's linked receive entries: a next segment, then data segments */
     unsigned char *ring;
     uint32_t mask, stride;
     uint32_t pi; /* entries posted in all */
-    /* slots: the next to post; the last of the free ones, which stays free so that the list never
+    /* slots: head is posted next; tail is the last free one, and stays free so that the list never
      * ends */
     uint32_t head, tail;
     uint32_t number;
     uint32_t *record;
     uint64_t *ids;
-    int lock; /* posting, and completions that free slots, may be two threads */
+    int lock; /* posting, and polling completions that free slots, may be two threads */
 } pgasi_raw_srq_t;
 
 typedef struct pgasi_raw_cq {
     pgas_verbs_cq_t super;
     pgasi_cqe_t *ring;
     uint32_t mask, ci, number;
-    uint32_t start;   /* what ci began with */
-    uint32_t *record; /* two words: consumer index, arm */
+    uint32_t start;   /* first value of ci */
+    uint32_t *record; /* two words: consumer index, arm word */
     bool dead;
-    struct pgasi_raw_cq *next; /* the device's list */
+    struct pgasi_raw_cq *next; /* next in the list of the device */
 } pgasi_raw_cq_t;
 
-/** what a next segment of a shared receive entry holds */
+/** The next segment of a shared receive entry. */
 typedef struct {
     uint8_t reserved0[2];
     uint16_t next;
@@ -71,51 +71,54 @@ typedef struct {
 
 #define PGASI_RAW_NUMBER_BITS 24
 #define PGASI_RAW_PAGE        1024
-/** Begins a device of these providers: queue pairs by number, for completions. */
+/** What a device of these providers begins with: queue pairs and shared receive queues by number,
+ *  for completions. */
 struct pgasi_raw_dev {
     pgas_verbs_dev_t super;
     pthread_mutex_t lock;
     pgasi_raw_cq_t *cqs;
-    /* pages, made when needed, kept until close */
+    /* pages are allocated when needed and freed at close */
     void **qps[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
     void **srqs[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
 };
 
 pgas_status_t pgasi_raw_dev_init(pgasi_raw_dev_t *dev);
 void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev);
-/** Enter (or with NULL remove) under its number. What was removed is nobody's any more on return:
- *  pollers have looked again. */
+/** Enters an object under its number; NULL removes it. On return no polling thread uses a removed
+ *  object. */
 pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp);
 pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_srq_t *srq);
-/** A completion queue is polled from now on, or (also one that was never entered) no more. */
+/** enter: the completion queue is polled from now on. leave: it is not polled any more; it need not
+ *  have been entered. */
 void pgasi_raw_enter_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
 void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
 
-/** Blocks of a send ring, and bytes of a receive stride (linked: of a shared receive queue), for
- *  what options ask; powers of two. */
+/** Blocks of a send ring, and bytes of a receive stride, for given options; powers of two. @param
+ *  linked  a stride of a shared receive queue */
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
 uint32_t pgasi_raw_stride(uint32_t spans, bool linked);
-/** The blocks that one request may take at most. */
+/** The most blocks that one request may take. */
 uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts);
 
-/** Give a queue pair its rings (opts filled in before); makes ids and ends. record: two words,
- *  receive and send.
- *  @param sq_blocks, rq_strides powers of two; 0 strides: no receive queue */
+/** Sets the rings of a queue pair whose options are set, and allocates ids and ends.
+ *  @param sq_blocks, rq_strides  powers of two; 0 strides: no receive queue
+ *  @param record  two words, receive and send */
 pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq,
                                 uint32_t rq_strides, uint32_t rq_stride, uint32_t *record);
 void pgasi_raw_qp_fini(pgasi_raw_qp_t *qp);
-/** Mark all completions as not there yet. */
+/** Marks all completions as absent. */
 void pgasi_raw_cq_init(pgasi_raw_cq_t *cq, void *ring, uint32_t n, uint32_t *record);
 pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride,
                                  uint32_t *record);
-/** Let positions and counts begin with this instead of 0, where the device does so too; right after
- *  init. */
+/** Sets the first value of positions and counts instead of 0, where the device begins with the same
+ *  value. To be called right after init. */
 void pgasi_raw_qp_start(pgasi_raw_qp_t *qp, uint32_t start);
 void pgasi_raw_cq_start(pgasi_raw_cq_t *cq, uint32_t start);
 void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start);
 void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq);
 
-/* entries of the table that both providers share; they need cqs and qps of theirs */
+/* functions of the ops table that both providers share, for their completion queues and queue
+ * pairs */
 pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
                               uint32_t *n_p);
 pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,

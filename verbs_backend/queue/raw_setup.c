@@ -1,4 +1,4 @@
-/* Devices and queues of the providers mlx5 and snic: how they are set up. raw.c posts and polls. */
+/* Sets up devices and queues of the providers mlx5 and snic. raw.c posts and polls. */
 #include "verbs_backend/queue/raw.h"
 
 #include <stdlib.h>
@@ -41,14 +41,14 @@ void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev)
     pthread_mutex_destroy(&dev->lock);
 }
 
-/* Nobody who polls still has what was taken out of the tables. */
+/* On return no polling thread uses an object that was removed from the tables. */
 static void await_pollers(const pgasi_raw_dev_t *dev)
 {
     for (const pgasi_raw_cq_t *cq = dev->cqs; cq != NULL; cq = cq->next)
         pgasi_verbs_await_poller(&cq->super);
 }
 
-/* Pollers look without the lock: a page is entered whole, and stays. */
+/* Polling threads read the tables without the lock, so a page is entered complete, and stays. */
 static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number, void *object)
 {
     pgas_status_t status = PGAS_OK;

@@ -1,4 +1,4 @@
-/* The provider "snic": shared receive queues and queue pairs, in the arena of the device's memory. */
+/* The provider "snic": shared receive queues and queue pairs, in the arena of device memory. */
 #include "verbs_backend/queue/snic_qp.h"
 
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void ring_doorbell(pgasi_raw_qp_t *raw)
     pgasi_snic_ring(((pgasi_snic_qp_queue_t *)(void *)raw)->snic, raw->number, raw->sq.pi);
 }
 
-/* A card that is told of a managed queue's entries would run them. */
+/* A doorbell would make the card execute entries of a managed queue. */
 static void ring_nothing(pgasi_raw_qp_t *raw)
 {
     (void)raw;
@@ -198,7 +198,7 @@ void pgasi_verbs_snic_qp_close(pgas_verbs_qp_t *base)
     free(qp);
 }
 
-/* The number of the first message: any will do that both ends know. */
+/* The number of the first message; both ends know it. */
 static uint32_t first_psn(const pgasi_snic_dev_t *dev, uint32_t qpn)
 {
     return (dev->start != 0 ? dev->start : qpn) & 0xffffffu;
@@ -239,7 +239,7 @@ pgas_status_t pgasi_verbs_snic_qp_connect(pgas_verbs_qp_t *base, const pgas_verb
     status = pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state);
     bool ended = status == PGAS_ERR_INVALID &&
                  pgasi_snic_qp_query(dev->snic, qp->raw.number) == PGASI_SNIC_ERROR;
-    /* the peer has posted already, what is refused: completions tell */
+    /* the peer has already posted a request that was refused: completions report it */
     return ended ? PGAS_OK : status;
 }
 

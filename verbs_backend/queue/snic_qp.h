@@ -13,7 +13,7 @@ typedef struct {
     pgasi_snic_t *snic;
     pgasi_snic_id_t id;
     uint32_t pd;
-    uint32_t start; /* of indices */
+    uint32_t start; /* first value of indices */
 } pgasi_snic_dev_t;
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
     pgasi_snic_t *snic;
     pgasi_snic_ref_t queue; /* send ring, receive ring, record */
     size_t queue_bytes, sq_bytes;
-    uint32_t slots_key; /* of the send ring, if peers may write to it */
+    uint32_t slots_key; /* key of the send ring, if peers may write to it */
 } pgasi_snic_qp_queue_t;
 
 static inline pgasi_snic_dev_t *pgasi_snic_dev_of(pgas_verbs_dev_t *dev)

@@ -1,35 +1,41 @@
-/* Transmitters: who posts does not say what is signaled, and reads from one number what is
- * complete.
+/* Transmitters decide which requests are signaled. One number says which requests are complete.
  *
- * Shaped for some ten millions of small requests a second. Every request has a number, its place in
- * the send queue and the id that its completion bears. One of `interval` is signaled; since that is
- * at most a quarter of the queue, a full queue always holds a signal, so polling makes room. mark()
- * takes a number for itself: an entry that does nothing but is signaled.
+ * They are shaped for some ten millions of small requests a second. Every request has a number: its
+ * place in the send queue and the id in its completion. One request of `interval` is signaled.
+ * `interval` is at most a quarter of the queue, so a full queue always contains a signal, and
+ * polling makes room. mark() takes a number of its own: an entry that is signaled and does nothing
+ * else.
  *
- * Posting. `stop` is the next number that needs more than to be written: a signal, a doorbell, or a
- * look whether there is room. Below it a post of a transmitter of one's own is a comparison and the
- * provider's write. Of a shared one stop is 0, so that all posts go the long way, under the lock.
+ * Posting. `stop` is the next number that needs more than a write: a signal, a doorbell, or a look
+ * whether there is room. Below it a post to an unshared transmitter is a comparison and the
+ * provider's write. A shared transmitter has stop 0, so that all posts take the long path, under
+ * the lock.
  *
- * Credits. Send queue: posted - done never exceeds the queue, and requests leave its last place to
- * a mark, so a mark always has room. Completion queue: a request has at most one completion, and
- * after an error each has one, signaled or not; so a transmitter reserves as many completions as
- * its queue has places, at open, and neither queue can overflow whatever happens.
+ * Credits. Send queue: posted - done never exceeds the queue. Requests leave the last place to a
+ * mark, so a mark always has room. Completion queue: a request has at most one completion. After an
+ * error each request has one, signaled or not. So a transmitter reserves as many completions as its
+ * queue has places when it is opened, and neither queue can overflow.
  *
- * Polling is wait-free. One poller a completion queue serves all transmitters on it. Who polls
- *     1. reads `held` and returns if somebody is inside; 2. exchanges it, and returns if somebody
- *     was faster: two steps; 3. takes at most BATCH completions in one call of the provider, and
- *     for each loads the transmitter and its `done`,
- *        and stores `done`: at most STEPS_EACH steps and one call of advance(); 4. stores `held`.
- * No step is repeated until something happens elsewhere, so a poll ends after at most BATCH *
- * STEPS_EACH + 4 steps of its own, whatever other threads do or fail to do; one that finds another
- * inside ends after two. `done` is read by one load (two once the connection has ended); it is
- * stored by the holder alone, in the order in which the queue completes, and never falls. A holder
- * that is not scheduled delays what is learnt, not who asks. t/unit/verbs_tx_model.c counts the
- * steps.
+ * Polling is wait-free. A completion queue has one poller, which serves all transmitters on it. A
+ * polling thread
+ *     1. reads `held`, and returns if another thread is inside;
+ *     2. exchanges it, and returns if another thread was faster: two steps;
+ *     3. takes at most BATCH completions in one call of the provider; for each it loads the
+ *        transmitter and its `done`, and stores `done`: at most STEPS_EACH steps and one advance();
+ *     4. stores `held`.
+ * No step is repeated until another thread does something. So a poll ends after at most BATCH *
+ * STEPS_EACH + 4 steps of its own, whatever other threads do. A poll that finds another thread
+ * inside ends after two. `done` is read by one load (two after the end of the connection). Only the
+ * holder stores it, in the order in which the queue completes, and it never decreases. A holder
+ * that is not scheduled delays new values of `done`, but no reader. t/unit/verbs_tx_model.c counts
+ * the steps.
  *
- * The end of a connection: its first error completion, seen by the holder, moves `done` to ENDED,
- * which readers take for all that was posted. The owner notices at his next stop; what he posts
- * until then counts as posted, and is flushed. */
+ * The end of a connection: when the holder sees the first error completion it sets `done` to ENDED.
+ * Readers take that for all posted numbers. The owner notices it at its next stop; requests that it
+ * posts until then count as posted, and are flushed.
+ *
+ * The file is longer than 500 lines: posting polls, waiting posts, all share one struct, and the test
+ * of the step bound includes the file as a whole. */
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -48,22 +54,22 @@
 #define NAP_NS       50000u
 #define NAP_EVENT_MS 5 /* another thread may take the event for which this one sleeps */
 
-/* The test of the bound counts them. */
+/* the test of the bound counts steps */
 #ifndef PGASI_TX_STEP
 #define PGASI_TX_STEP() ((void)0)
 #endif
 
 typedef struct pgasi_verbs_poller {
-    uint32_t held; /* somebody is inside */
+    uint32_t held; /* a thread is inside */
     pgas_verbs_cq_t *cq;
     int (*cq_poll)(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
-    pgas_verbs_tx_t *members; /* the holder's */
+    pgas_verbs_tx_t *members; /* accessed by the holder */
     bool some_broken;         /* atomic: a member's doorbell has failed since the holder looked */
 } pgasi_verbs_poller_t;
 
 struct pgas_verbs_tx {
-    /* who posts */
-    uint64_t posted; /* atomic: others read it */
+    /* used by posting threads */
+    uint64_t posted; /* atomic: other threads read it */
     uint64_t stop;   /* 0 if shared */
     pgas_status_t (*write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags,
                            uint64_t id);
@@ -71,15 +77,15 @@ struct pgas_verbs_tx {
     uint32_t inline_max, spans_max;
     uint64_t inlined;
     uint64_t signal_at, signaled; /* numbers: the next to be signaled, the last that was */
-    uint64_t rung;                /* the last that the device knows */
-    uint64_t room_end;            /* the last number that had room when done was looked at */
+    uint64_t rung;                /* the last number that the device knows */
+    uint64_t room_end;            /* the last number that had room when done was read */
     uint32_t interval, batch, room;
     int lock;
     bool shared;
     pgas_status_t broken;        /* atomic: a doorbell failed */
-    pgas_verbs_tx_stats_t stats; /* but for inlined and completions */
+    pgas_verbs_tx_stats_t stats; /* without inlined and completions */
 
-    /* who polls */
+    /* used by polling threads */
     PGASI_ALIGNED(PGASI_CACHELINE) uint64_t done; /* atomic */
     uint64_t good;                                /* done before the end */
     pgas_status_t status;                         /* valid once done is ENDED */
@@ -87,10 +93,10 @@ struct pgas_verbs_tx {
     pgas_verbs_advance_fn_t advance;
     void *arg;
     pgasi_verbs_poller_t *poller;
-    pgas_verbs_tx_t *next; /* member */
+    pgas_verbs_tx_t *next; /* next member */
 };
 
-/* Opening and closing, of all transmitters of the process. */
+/* Guards opening and closing of all transmitters of the process. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t load(const uint64_t *word)
@@ -120,7 +126,7 @@ static void let_go(pgasi_verbs_poller_t *poller)
     __atomic_store_n(&poller->held, 0, __ATOMIC_RELEASE);
 }
 
-/* Tells of the end, once. @return whether it was news. Held. */
+/* Reports the end of a connection, once. The poller is held. @return whether it was news */
 static int end(pgas_verbs_tx_t *tx, pgas_status_t status)
 {
     if (load(&tx->done) == ENDED)
@@ -134,7 +140,7 @@ static int end(pgas_verbs_tx_t *tx, pgas_status_t status)
     return 1;
 }
 
-/* The completion queue is dead. Held. */
+/* The completion queue is dead. The poller is held. */
 static int end_all(pgasi_verbs_poller_t *poller)
 {
     int n_news = 0;
@@ -143,7 +149,7 @@ static int end_all(pgasi_verbs_poller_t *poller)
     return n_news;
 }
 
-/* Doorbells have failed: nothing of these will complete. */
+/* Doorbells have failed: requests of these transmitters will not complete. */
 static int end_broken(pgasi_verbs_poller_t *poller)
 {
     int n_news = 0;
@@ -156,7 +162,7 @@ static int end_broken(pgasi_verbs_poller_t *poller)
     return n_news;
 }
 
-/* @return whether it was news. Held. */
+/* The poller is held. @return whether it was news */
 static int account(const pgas_verbs_completion_t *completion)
 {
     PGASI_TX_STEP();
@@ -225,7 +231,7 @@ static void unlock_posting(pgas_verbs_tx_t *tx)
         pgasi_spin_unlock(&tx->lock);
 }
 
-/* For providers without the short form. */
+/* for providers without qp_write_one */
 static pgas_status_t write_copy(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
                                 uint32_t flags, uint64_t id)
 {
@@ -244,7 +250,7 @@ static __attribute__((noinline)) bool fit_inline(const pgas_verbs_tx_t *tx,
     return request->n_spans <= tx->spans_max && bytes - 1 < tx->inline_max;
 }
 
-/* Whether the bytes are copied while posting: of what goes out and is small. */
+/* Whether the bytes are copied while posting: only small ones that are sent. */
 static inline bool is_small(const pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request)
 {
     if (request->op > PGAS_VERBS_WRITE_IMM)
@@ -253,7 +259,7 @@ static inline bool is_small(const pgas_verbs_tx_t *tx, const pgas_verbs_request_
                                               : fit_inline(tx, request);
 }
 
-/* All that follows is for who posts, under the lock if there is one. */
+/* The following functions are for the posting thread, under the lock if there is one. */
 
 static void ring(pgas_verbs_tx_t *tx)
 {
@@ -268,7 +274,7 @@ static void ring(pgas_verbs_tx_t *tx)
     }
 }
 
-/* How far posts may go before they must come here again. */
+/* Computes the number at which a post must take the long path again. */
 static void plan_ahead(pgas_verbs_tx_t *tx)
 {
     uint64_t stop = PGASI_MIN(tx->signal_at, tx->rung + tx->batch);
@@ -276,7 +282,7 @@ static void plan_ahead(pgas_verbs_tx_t *tx)
         tx->stop = PGASI_MIN(stop, tx->room_end + 1);
 }
 
-/* Looks at what has become of earlier requests. */
+/* Reads which earlier requests are done. */
 static pgas_status_t look(pgas_verbs_tx_t *tx)
 {
     uint64_t done = __atomic_load_n(&tx->done, __ATOMIC_ACQUIRE);
@@ -322,7 +328,7 @@ static pgas_status_t post_locked(pgas_verbs_tx_t *tx, const pgas_verbs_request_t
                              : put(tx, request, request->flags & PGAS_VERBS_SIGNAL, number_p);
 }
 
-/* With polling once if there is no room; not under the lock, since advance() may post. */
+/* Polls once if there is no room; not under the lock, because advance() may post. */
 static __attribute__((noinline)) pgas_status_t
 post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
 {
@@ -338,8 +344,8 @@ post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_
     return status;
 }
 
-/* Below stop: nothing but to write it. What must survive that is little, so that few registers are
- * saved. */
+/* A post below stop only writes the entry. It keeps few values across the call, so that few
+ * registers are saved. */
 static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
                                       bool small, uint64_t *number_p)
 {
@@ -355,8 +361,8 @@ static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_requ
     return PGAS_OK;
 }
 
-/* Of several pieces, or of none. A function of its own, so that the frequent way has no registers
- * to save for it. */
+/* A post of several pieces, or of none. It is a function of its own, so that the frequent path
+ * saves no registers for it. */
 static __attribute__((noinline)) pgas_status_t
 post_pieces(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
 {
@@ -429,7 +435,7 @@ void pgas_verbs_tx_ring(pgas_verbs_tx_t *tx)
     unlock_posting(tx);
 }
 
-/* Sees to it that a number is signaled and known to the device. */
+/* Makes sure that a number is signaled and known to the device. */
 static pgas_status_t cover(pgas_verbs_tx_t *tx, uint64_t number)
 {
     static const pgas_verbs_request_t nothing = { .op = PGAS_VERBS_NOP };
@@ -437,7 +443,7 @@ static pgas_status_t cover(pgas_verbs_tx_t *tx, uint64_t number)
     pgas_status_t status = look(tx);
     if (status == PGAS_OK && tx->signaled < PGASI_MIN(number, tx->posted)) {
         status = put(tx, &nothing, true, NULL);
-        tx->stats.posted -= status == PGAS_OK; /* it is no request of the caller's */
+        tx->stats.posted -= status == PGAS_OK; /* a mark is not a request of the caller */
     }
     ring(tx);
     plan_ahead(tx);
@@ -452,7 +458,7 @@ pgas_status_t pgas_verbs_tx_mark(pgas_verbs_tx_t *tx)
 
 /* ---- waiting ---- */
 
-/* Whether a number is done, and how. */
+/* Whether a number is done, and with which status. */
 static bool is_over(const pgas_verbs_tx_t *tx, uint64_t number, pgas_status_t *status_p)
 {
     uint64_t done = __atomic_load_n(&tx->done, __ATOMIC_ACQUIRE);
@@ -460,7 +466,7 @@ static bool is_over(const pgas_verbs_tx_t *tx, uint64_t number, pgas_status_t *s
     return number <= done;
 }
 
-/* Sleeps until a completion comes, or for a moment. */
+/* Sleeps until a completion arrives, or for a moment. */
 static void nap(pgasi_verbs_poller_t *poller, uint64_t left_ns)
 {
     pgas_verbs_cq_t *cq = poller->cq;
@@ -573,7 +579,7 @@ static pgas_verbs_tx_t *make_tx(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t 
                              .advance = opts->advance,
                              .arg = opts->arg };
     tx->write = qp->dev->ops->qp_write_one != NULL ? qp->dev->ops->qp_write_one : write_copy;
-    /* where all are signaled nobody marks */
+    /* where all requests are signaled there are no marks */
     tx->room = opts->interval == 1 ? o->send_depth : o->send_depth - 1;
     return tx;
 }

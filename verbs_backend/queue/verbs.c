@@ -1,5 +1,5 @@
-/* The public functions of queues: arguments are checked and what is open is counted here, the rest
- * is the provider's. */
+/* The public functions of queues check arguments and count open objects; the provider does the
+ * rest. */
 #include "verbs_backend/queue/device.h"
 
 #include <poll.h>
@@ -41,7 +41,7 @@ pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome)
     }
 }
 
-/* One more, or one less, of whatever must be closed before the device. */
+/* Counts an object that must be closed before the device. */
 static void count(pgas_verbs_dev_t *dev, int change)
 {
     __atomic_fetch_add(&dev->n_open, change, __ATOMIC_ACQ_REL);
@@ -129,8 +129,8 @@ static void set_kept(pgas_verbs_cq_t *cq, bool there)
     __atomic_store_n(&cq->has_kept, there, __ATOMIC_RELAXED);
 }
 
-/* Under the lock: a completion is either still in the queue or known to who closes its queue pair.
- * @return as poll */
+/* The lock is held: a completion is either in the queue, or a thread that closes its queue pair
+ * sees it here. @return as poll */
 static int keep_one(pgas_verbs_cq_t *cq)
 {
     pgasi_spin_lock(&cq->kept_lock, 0);
@@ -158,7 +158,7 @@ int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions
     return pgasi_verbs_poll_bare(cq, completions, n);
 }
 
-/* Sleeps until the device says that something came, or for a moment where it cannot say. */
+/* Sleeps until the device reports a completion, or for a moment where it cannot. */
 static void nap(pgas_verbs_cq_t *cq, uint64_t left_ns)
 {
     int fd;
@@ -265,7 +265,7 @@ static pgas_status_t check_qp(const pgas_verbs_dev_t *dev, const pgas_verbs_qp_o
     return PGAS_OK;
 }
 
-/* What a queue pair keeps from being closed. */
+/* A queue pair keeps its queues from being closed. */
 static void use_queues(const pgas_verbs_qp_opts_t *opts, int change)
 {
     __atomic_fetch_add(&opts->send_cq->n_users, change, __ATOMIC_ACQ_REL);
@@ -295,7 +295,7 @@ pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts
     return status;
 }
 
-/* A completion that waiting has taken may be of a queue pair that closes. Its lock is held. */
+/* The kept completion may belong to a queue pair that is being closed. The lock is held. */
 static void forget_kept(pgas_verbs_cq_t *cq, const pgas_verbs_qp_t *qp)
 {
     if (has_kept(cq) && cq->kept.qp == qp)
@@ -308,7 +308,8 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     const pgas_verbs_qp_opts_t opts = qp->opts;
     if (qp->tx)
         pgas_verbs_tx_close(qp->tx);
-    pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
+    /* closes one queue pair at a time, because the two locks below have no order */
+    pgasi_verbs_hold_poller(opts.send_cq);
     pgasi_spin_lock(&opts.send_cq->kept_lock, 0);
     if (opts.recv_cq != opts.send_cq)
         pgasi_spin_lock(&opts.recv_cq->kept_lock, 0);
