@@ -422,6 +422,8 @@ typedef struct {
     uint64_t messages, data_bytes; /* sent */
     uint64_t bytes;                /* of the heap that the array takes on this rank */
 } pgas_array_info_t;
+
+/** Gives the statistics. Any thread; no message. */
 PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_info_t *info_p);
 
 PGAS_END_DECLS

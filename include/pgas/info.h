@@ -37,7 +37,10 @@ PGAS_API pgas_status_t pgas_info_print_var(FILE *out, const char *name);
 PGAS_API int pgas_launcher_rank(void);
 
 /** Prints this rank's counters: calls, bytes, sent batches by reason, waits. With PGAS_STATS=1
- *  pgas_finalize calls it. */
+ *  pgas_finalize calls it.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  out is NULL
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);
 
 /** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form. On a

@@ -45,7 +45,9 @@ PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY       a thread has it; nothing has happened
  *          PGAS_ERR_RANGE      it lives at another rank
- *          PGAS_ERR_NOT_FOUND  no such lock */
+ *          PGAS_ERR_NOT_FOUND  no such lock
+ *          PGAS_ERR_CONTEXT    the thread is not attached
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
 /** Waits, with progress, until the calling thread has the lock.

@@ -26,7 +26,8 @@ PGAS_BEGIN_DECLS
  *          size
  *                              and request
  *          PGAS_ERR_MISMATCH   the sizes differ
- *          PGAS_ERR_NOT_INIT
+ *          PGAS_ERR_INVALID    ptr_p is NULL
+ *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER, PGAS_ERR_MPI  as for collectives
  *          All ranks get the same status. */
 PGAS_API pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p);
 
@@ -36,21 +37,26 @@ PGAS_API pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p);
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID   not a live block, for example freed before
  *          PGAS_ERR_MISMATCH  ranks free different blocks
+ *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER, PGAS_ERR_MPI  as for collectives
  *          All ranks get the same status. After an error nothing is freed. */
 PGAS_API pgas_status_t pgas_free(pgas_gptr_t ptr);
 
 /** Allocates a block on the calling rank alone, from the other end of the same heap.
- *  Shape:  any attached thread.
+ *  Shape:  any attached thread. 0 bytes give PGAS_NULL.
  *  Owns:   pgas_free_local.
  *  @return PGAS_OK
  *          PGAS_ERR_NO_MEMORY  as pgas_alloc
+ *          PGAS_ERR_INVALID    ptr_p is NULL
+ *          PGAS_ERR_CONTEXT    the thread is not attached
  *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p);
 
-/** Frees a block of pgas_alloc_local, on the rank that allocated it.
+/** Frees a block of pgas_alloc_local, on the rank that allocated it. Null is ignored.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  not a live block of pgas_alloc_local
- *          PGAS_ERR_RANGE    a block of another rank */
+ *          PGAS_ERR_RANGE    a block of another rank
+ *          PGAS_ERR_CONTEXT  the thread is not attached
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
 
 /** Allocates a block on any rank, near one of its threads.
@@ -94,7 +100,8 @@ PGAS_API pgas_status_t pgas_free_on(pgas_gptr_t ptr);
  *  Owns:   the memory stays the caller's. It must not be freed before pgas_mem_detach.
  *  Cost:   registration with the transport, if there is one.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID    null or empty
+ *          PGAS_ERR_INVALID    a null pointer, or no bytes
+ *          PGAS_ERR_CONTEXT    the thread is not attached
  *          PGAS_ERR_LIMIT      PGAS_SEGMENTS are attached, or no global pointers are left; the log
  *                              says which
  *          PGAS_ERR_NO_MEMORY
@@ -104,7 +111,9 @@ PGAS_API pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t 
 /** Detaches memory. No peer may use it any more; the program ensures that, for example by a
  *  barrier.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not the start of an attached segment of this rank */
+ *          PGAS_ERR_INVALID  not the start of an attached segment of this rank
+ *          PGAS_ERR_CONTEXT  the thread is not attached
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_mem_detach(pgas_gptr_t ptr);
 
 /** The state of this rank's heap. */
@@ -115,6 +124,11 @@ typedef struct {
     size_t largest_free;    /* the largest request that pgas_alloc_local could serve */
     size_t page_bytes;      /* size of the heap's pages */
 } pgas_heap_info_t;
+
+/** Describes this rank's heap.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  info_p is NULL
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p);
 
 PGAS_END_DECLS

@@ -110,6 +110,11 @@ typedef struct {
     int numa;   /* logical NUMA node as hwloc counts; -1: unknown */
     bool bound; /* the thread is allowed on fewer CPUs than the machine has */
 } pgas_place_info_t;
+
+/** Describes the place where the calling thread runs.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  place_p is NULL
+ *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_thread_place(pgas_place_info_t *place_p);
 
 /** Makes progress: runs calls and requests of peers that have arrived, and continues operations of
