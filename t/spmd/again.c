@@ -1,15 +1,14 @@
-/* Transports without room.
- *   what:   ranks that issue more than their transports take, each to the other at the same time
- *           and without service threads, finish: a rank that waits for room serves its peers
- *           meanwhile, also in a flush, and on a shared context
+/* Transports that are full.
+ *   what:   Two ranks that each issue more to the other than their transports take, at the same
+ *           time and without service threads, finish. A rank that waits for room serves its peers
+ *           meanwhile, also in a flush and on a shared context.
  *   np:     2 3
  *   nodes:  1
  *   tls:    tcp,self
  *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic |
  *   env:    PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic PGAS_LANES=1
- *   source: include/pgas/rma.h
- */
+ *   source: include/pgas/rma.h */
 #include <pthread.h>
 #include "t/spmd/job.h"
 

@@ -1,7 +1,7 @@
 /* Aggregators.
- *   what:   gathered calls run after a flush, when enough are gathered, behind a direct call, at
- *           quiesce, and not before; in order, none lost; handlers gather too; a counter tells when
- *           it has run
+ *   what:   Gathered calls run after a flush, when a batch is full, after a direct call to the same
+ *           rank, and at quiesce, and not before. They run in order, and none is lost. Handlers may
+ *           gather too. A counter reports that the calls have run.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

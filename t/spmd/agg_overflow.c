@@ -1,6 +1,7 @@
 /* Aggregators that overflow.
- *   what:   calls go at once while there is room, are gathered while there is none, up to a limit,
- *           then refused; in order, none lost; afterwards they go at once again
+ *   what:   Calls are sent at once while there is room, gathered while there is none, and refused
+ *           above a limit. They run in order, and none is lost. When there is room again they are
+ *           sent at once again.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,6 +1,6 @@
 /* Limits and counters of aggregators.
- *   what:   what is gathered leaves in time while its thread makes progress or waits, when its
- *           buffer is needed, and not before; the counters tell why
+ *   what:   A batch is sent within its time limit while its thread makes progress or waits, and
+ *           when its buffer is needed, and not before. The counters give the reason.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,8 +1,8 @@
 /* Memory of other ranks.
- *   what:   a block on any rank, for any of its threads; it is live and no other's until it is
- *           freed, from anywhere, also by a handler; what fails there is told here. The same from
- *           the allocators of NUMA zones, which machines with one zone are made to use here
- *           (t/spmd/zones.c tells where pages lie)
+ *   what:   A thread of any rank can allocate a block on any rank. No other allocation overlaps it
+ *           until it is freed, by any rank or by a handler. Errors at the other rank are reported
+ *           to the caller. The same holds for the allocators of NUMA zones, which this test also
+ *           uses on machines with one zone (t/spmd/zones.c checks the zones of pages).
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self

@@ -1,14 +1,13 @@
-/* Arrays: what they are, and their elements.
- *   what:   arrays are made with any number of elements of any size, any partition, on any team,
- *           several at once, and end without losing memory; home and range say where elements are;
- *           they begin as zero; set, get, typed or not, fill, load, store, gather, scatter,
- *           compare_swap and fetch_op do what they say, also across chunks and homes; info counts
+/* Arrays and their elements.
+ *   what:   Arrays have any number of elements of any size, any partition and any team. Several
+ *           exist at once, and none leaves memory behind. Home and range locate elements. Elements
+ *           begin as zero. Set, get, fill, load, store, gather, scatter, compare_swap and fetch_op
+ *           have their documented results, typed or not, across chunks and homes. Info counts them.
  *   np:     1 2 3 4 5
  *   nodes:  1 1 2 0 2
  *   tls:    posix posix posix posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
- *   source: pgas/array.h
- */
+ *   source: pgas/array.h */
 #include "t/spmd/array_crew.h"
 
 static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,

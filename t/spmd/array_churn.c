@@ -1,6 +1,6 @@
-/* Arrays that come and go.
- *   what:   5,000 arrays made and destroyed leave the process as it was: memory, mappings, open
- *           files, heap
+/* Many arrays, created and destroyed.
+ *   what:   After 5,000 arrays have been made and destroyed, the process has as much memory and
+ *           heap, and as many mappings and open files, as before.
  *   np:     2
  *   nodes:  0
  *   needs:  no-sanitizers

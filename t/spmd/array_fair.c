@@ -1,8 +1,8 @@
 /* Locks of elements.
- *   what:   readers share a lock, writers have it alone, of ranks and threads; a waiting writer
- *           passes later readers, and is not starved; try does not wait, a time-out takes the
- *           request back; what was done under a lock is seen under the next; locks of many elements
- *           are one by one; what is wrong gets a status
+ *   what:   Ranks and threads that read share a lock; a writer has it alone. A waiting writer
+ *           passes later readers and does not starve. Try does not wait, and a time-out withdraws
+ *           the request. A thread that has a lock sees all writes under it before. Locks of
+ *           different elements are independent. Wrong calls get a status.
  *   np:     1 2 3 4
  *   nodes:  0 1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=5,again=2

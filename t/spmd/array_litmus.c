@@ -1,11 +1,11 @@
 /* Litmus tests of arrays.
- *   what:   reads and writes of elements are sequentially consistent: store buffering, message
- *           passing, independent readers of independent writers, one order of the writes to an
- *           element for all; what was applied, by one operator or two in one chunk, is seen by
- *           whoever was told; increments by locks, fetch_op, apply and compare_swap are all there;
- *           what is pinned holds still although others want it; with elements in one chunk, in
- *           several, of one home, of several, and of structures, and threads on one node or on
- *           several
+ *   what:   Reads and writes of elements are sequentially consistent: store buffering, message
+ *           passing, independent readers of independent writers, and one order of the writes to an
+ *           element. A thread that has been informed of applied operations, by one operator or by
+ *           two in one chunk, sees them. Increments by locks, fetch_op, apply and compare_swap are
+ *           all counted. A pinned chunk does not change although others want it. The elements are
+ *           in one chunk or in several, of one home or of several, also structures; the threads are
+ *           on one node or on several.
  *   np:     2 3 4 4
  *   nodes:  1 1 1 2
  *   env:    PGAS_ARRAY_ACCESS=open | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=0

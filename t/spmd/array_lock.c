@@ -1,9 +1,9 @@
 /* Locks of elements.
- *   what:   writers have a lock alone, readers together, ranks, threads and handlers that block
- *           alike; what was done under it before is seen; a writer that waits is not overtaken; a
- *           time-out takes the request back, and keeps nobody waiting; what is wrong gets a status;
- *           locks keep an array from being destroyed, and none is left to the next; a lock of the
- *           own rank sends nothing
+ *   what:   Among ranks, threads and blocking handlers a writer has a lock alone, and readers share
+ *           it. A thread that has a lock sees all writes under it before. No request overtakes a
+ *           waiting writer. A time-out withdraws the request and delays no other. Wrong calls get a
+ *           status. An array with a held lock cannot be destroyed, and the next array has no lock
+ *           of it. A lock of an element at home sends no message.
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self

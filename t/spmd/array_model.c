@@ -1,9 +1,9 @@
 /* An array against a plain one.
- *   what:   whatever all threads of all ranks do at the same time, to elements of any size, by
- *           every function, through caches of a few lines of tiny chunks, over a transport that
- *           delays, reorders and refuses: each read gives what the plain array has, operands are
- *           applied once, numbers of fetch_op and compare_swap are given once, no value is seen in
- *           halves, what a thread applied it sees, and no sum goes back
+ *   what:   All threads of all ranks use elements of any size by every function at the same time,
+ *           through caches of a few tiny chunks, over a transport that delays, reorders and
+ *           refuses. Each read gives the value of the plain array. Each contribution is applied
+ *           once. No value of fetch_op and compare_swap is given twice. No value is torn. A thread
+ *           sees its own operations, and no sum decreases.
  *   np:     2 3 4 5 6 7
  *   nodes:  1 2 3 1 2 1
  *   tls:    posix posix tcp,self posix posix posix

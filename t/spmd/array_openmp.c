@@ -1,7 +1,7 @@
 /* Arrays in OpenMP regions.
- *   what:   the threads of a region, each attached, share the elements of the rank and walk, read,
- *           write and operate at the same time, also over other ranks' elements; sums are those of
- *           a plain loop; regions with other numbers of threads follow
+ *   what:   The attached threads of an OpenMP region share the elements of the rank, and walk,
+ *           read, write and operate at the same time, also on elements of other ranks. Sums are
+ *           those of a plain loop. Later regions have other numbers of threads.
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   env:    OMP_NUM_THREADS=3 | OMP_NUM_THREADS=4 PGAS_LANES=2 | OMP_NUM_THREADS=2

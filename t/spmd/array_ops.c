@@ -1,8 +1,8 @@
 /* Operators of arrays.
- *   what:   the built-in operators of all types combine as C does, by apply, typed or not, and by
- *           fetch_op; those of a program may have operands of another type than the elements;
- *           registered in any order they are the same everywhere; an operand is applied once, also
- *           when operators take turns
+ *   what:   The built-in operators of all types combine as C does, by apply, typed or not, and by
+ *           fetch_op. Operators of a program may have contributions of another type than the
+ *           elements. Operators are the same on all ranks in whatever order these register them.
+ *           Each contribution is applied once, also when operators alternate.
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   tls:    posix posix tcp,self

@@ -1,9 +1,9 @@
 /* Code paths of accesses.
- *   what:   accesses take the path meant for them, as the counters show: own elements and copies
- *           are used without a lock and without the home; a chunk that is used again is fetched
- *           once, one that is used once is not; operands of built-in operators are kept in lines
- *           from the first on, those of others from the second on; a walk is read ahead; threads of
- *           a node share a chunk without a lock
+ *   what:   The counters show that each access takes its intended path. Own elements and copies
+ *           need no lock and no message to the home. A chunk is fetched once if it is used again,
+ *           and not at all if it is used once. Contributions stay in the cache from the first on
+ *           with built-in operators, from the second on with others. A walk reads ahead. Threads of
+ *           a node share a chunk without a lock.
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1

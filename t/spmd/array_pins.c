@@ -1,9 +1,10 @@
 /* Pins, walks and prefetch.
- *   what:   a pin gives the part of a chunk that lies at one rank, as a plain pointer, to read,
- *           write or operate; it keeps the chunk although others want it, and lets them have it
- *           afterwards; pins nest; what would wait for the thread's own pin is refused; get, set
- *           and apply work within; a cache of which all lines are pinned says so; walks go over a
- *           range once, in order, prefetch harms nothing, shares are the own elements
+ *   what:   A pin gives the part of a chunk that is at one rank as a plain pointer, to read, write
+ *           or operate. It keeps the chunk although other ranks want it; they get it afterwards.
+ *           Pins nest. An operation that would wait for the thread's own pin is refused. Get, set
+ *           and apply work within a pin. A cache whose chunks are all pinned is reported. Walks
+ *           cover a range once, in order; prefetch does not change results; shares are the own
+ *           elements.
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1

@@ -1,15 +1,14 @@
-/* What arrays refuse.
- *   what:   indices out of range, elements of another size, null pointers, operators that are
- *           unknown, here or at the home, or for other elements, parameters that are wrong or
- *           differ between ranks, an end with pins or locks held, threads that are not attached,
- *           handlers, calls before init and after finalize: each gives the promised status, the
- *           same on all ranks where all take part, with a line of the log where one is promised,
- *           and leaves the array as it was
+/* Refusals of arrays.
+ *   what:   Each of the following gets its documented status, the same on all ranks if all take
+ *           part, a log line where one is promised, and leaves the array unchanged: indices out of
+ *           range, elements of another size, null pointers, operators that are unknown here or at
+ *           the home or belong to other elements, parameters that are wrong or differ between
+ *           ranks, destruction with pins or locks held, threads that are not attached, handlers,
+ *           and calls before init and after finalize.
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
- *   source: pgas/array.h
- */
+ *   source: pgas/array.h */
 #include "t/spmd/array_crew.h"
 #include "t/spmd/said.h"
 

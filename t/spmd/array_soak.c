@@ -1,9 +1,9 @@
 /* Soak: everything that arrays offer, at once.
- *   what:   threads of all ranks count by fetch_op and compare_swap, apply with several operators,
- *           keep elements of their own between those of others, change pairs under locks, set and
- *           read structures, pin and walk, all in the same chunks and without phases: after each
- *           round no count, operand or element is lost or doubled, meanwhile nothing goes back, is
- *           torn or is another's
+ *   what:   Threads of all ranks count by fetch_op and compare_swap, apply several operators, keep
+ *           elements of their own between those of others, change pairs under locks, set and read
+ *           structures, pin and walk, all in the same chunks and without phases. After each round
+ *           no count, contribution or element is lost or doubled. Meanwhile no value decreases, is
+ *           torn or belongs to another thread.
  *   np:     2 3 4 7
  *   nodes:  1 1 2 3
  *   tls:    posix posix posix tcp,self

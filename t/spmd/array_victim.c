@@ -2,7 +2,7 @@
  * test by itself.
  *   array_victim RANK HOW      HOW is traffic: in the middle of accesses; pin: with a chunk pinned
  *                              that the others want; lock: with a lock that the others wait for
- * The others go on if PGAS_ON_PEER_DEATH says so, and say what they saw. */
+ * The others continue if PGAS_ON_PEER_DEATH says so, and report the results of their calls. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,12 @@
-/* Calls that arrive while a waiter is being woken.
- *   what:   a call runs at once although the ring for it found a thread that was just leaving its
- *           wait: a rank whose thread leaves a barrier and computes, while its service thread
- *           sleeps, runs the call of the rank that came last; so it does if calls of several
- *           threads come
+/* Calls that arrive while a waiting thread wakes up.
+ *   what:   A call runs at once although its wakeup finds a thread that is just leaving its wait: a
+ *           rank whose thread leaves a barrier and computes, while its service thread sleeps, runs
+ *           the call of the rank that came last. The same holds for calls of several threads.
  *   np:     2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2
  *   source: src/boot/wait.h
- * A call counts as lost if it has not run 50 ms after its sender went on, and no other thread of
- * the rank is ready to run: a machine that is busy delays calls too, but then the service thread is
+ * A call counts as lost if it has not run 50 ms after its sender has continued, and no other thread
+ * of the rank is ready to run. A busy machine delays calls too, but then the service thread is
  * ready, not asleep. */
 #include <dirent.h>
 #include <pthread.h>

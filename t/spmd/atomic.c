@@ -1,13 +1,12 @@
-/* Atomics that meet.
- *   what:   concurrent atomics of all ranks on one word lose nothing, also together with the
- *           owner's own C11 atomics, on the heap and on attached memory, 32 and 64 bits, fetching
- *           and not
+/* Concurrent atomics.
+ *   what:   Concurrent atomics of all ranks on one word lose no update, also together with the
+ *           owner's own C11 atomics: on the heap and on attached memory, with 32 and 64 bits,
+ *           fetching or not.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=3,reorder=3,again=2 | PGAS_SERVICE_THREADS=0
- *   source: pgas/atomic.h
- */
+ *   source: pgas/atomic.h */
 #include <stdatomic.h>
 #include "t/spmd/job.h"
 

@@ -1,6 +1,6 @@
 /* Batch handlers.
- *   what:   runs of gathered calls reach the batch form at once, single calls the plain one;
- *           together all of them, in order
+ *   what:   Batches of gathered calls reach the batch form at once, single calls the plain form.
+ *           Together the two receive all calls, in order.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

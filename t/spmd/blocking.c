@@ -1,15 +1,14 @@
-/* Handlers that wait.
- *   what:   a handler registered as blocking may wait for replies and counters while others run: a
- *           chain of 100 nested calls over the ranks, 100 that wait for one counter; they start in
- *           order and run one at a time; spawned handlers run at once; what they must not do is
- *           refused
+/* Blocking handlers.
+ *   what:   A blocking handler may wait for replies and counters while others run: a chain of 100
+ *           nested calls over the ranks, and 100 handlers that wait for one counter. Handlers start
+ *           in order and run one at a time. Spawned handlers run at once. Forbidden operations are
+ *           refused.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3
  *   log:    handlers wait, and calls wait for them to end
- *   source: pgas/call.h, pgas/handler.h
- */
+ *   source: pgas/call.h, pgas/handler.h */
 #include <time.h>
 #include "t/handlers.h"
 #include "t/spmd/job.h"

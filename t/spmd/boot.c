@@ -1,6 +1,6 @@
-/* what:    all ranks leave the start with the same status and the same idea of ranks, nodes and
- *          parameters, whatever was wrong on one of them; what was started is undone; waiting ranks
- *          keep running the progress hook
+/* what:    All ranks leave the start with the same status and the same map of ranks, nodes and
+ *          parameters, whatever was wrong on one of them. A failed start undoes its steps. Waiting
+ *          ranks keep running the progress hook.
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
  * source:  the log is read back from a file, so that expected errors are judged here and not by

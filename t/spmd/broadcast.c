@@ -1,9 +1,9 @@
 /* Broadcasts of calls.
- *   what:   every rank runs the handler once, whichever rank is the root, with its arguments and
- *           the root as its source; no rank sends more than ceil(log2 N) messages, acknowledgements
- *           included; the counter falls once, when all have run, received or been told; many roots
- *           at once, in the order of each; from handlers; with handlers that block; and once on
- *           every thread of the program
+ *   what:   Every rank runs the handler once, whichever rank is the root, with the root's arguments
+ *           and the root as its source. No rank sends more than ceil(log2 N) messages, including
+ *           acknowledgements. The counter is decremented once, when all ranks have run the handler
+ *           or received the call. This holds for many roots at once, in the order of each; from
+ *           handlers; with blocking handlers; and once on every thread of the program.
  *   np:     1 2 3 5 7 8
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

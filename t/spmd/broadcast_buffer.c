@@ -1,8 +1,8 @@
 /* Broadcasts of buffers.
- *   what:   every rank has the buffer, or its piece, when its handler runs, pushed, pulled or
- *           scattered, of 0 bytes to MiB, from any root; handlers may write to what they got; what
- *           is held is freed; the caller's memory is left alone until the counter has fallen, and
- *           may be touched on return where the header says so; no room is told
+ *   what:   When its handler runs, every rank has the buffer or its piece: pushed, pulled or
+ *           scattered, of 0 bytes to some MiB, from any root. Handlers may write to their copy.
+ *           Kept buffers are freed. The library does not read the caller's memory after the counter
+ *           is zero, or after the return where the header says so. Missing room is reported.
  *   np:     1 2 3 5 7 8
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,8 +1,8 @@
 /* Calls with buffers.
- *   what:   copied, pushed and pulled buffers of any size arrive whole before the handler runs,
- *           alone and several in one call; a buffer may be reused at local completion; order is
- *           kept; AGAIN means that nothing has happened; what is wrong is refused; replies larger
- *           than a call come back
+ *   what:   Copied, pushed and pulled buffers of any size arrive whole before the handler runs, one
+ *           or several in a call. A buffer may be reused at local completion. Order is kept. AGAIN
+ *           means that the call had no effect. Wrong calls are refused. Replies larger than a call
+ *           come back.
  *   np:     2 3 1 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

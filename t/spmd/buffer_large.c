@@ -1,6 +1,6 @@
 /* Large buffers.
- *   what:   64 MiB are copied, pushed, pulled by whoever serves and by a helper, and come back as a
- *           reply, every word of them
+ *   what:   64 MiB are copied, pushed, pulled by the serving thread and by a helper, and come back
+ *           as a reply. Every word is right.
  *   np:     2
  *   nodes:  0 1
  *   tls:    posix tcp,self

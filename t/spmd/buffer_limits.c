@@ -1,7 +1,7 @@
 /* Limits of calls with buffers.
- *   what:   what is larger than PGAS_BUFFER_LIMIT is refused; pulls wait until there is room for
- *           them; a copy that finds none falls with PGAS_ERR_NO_MEMORY, and the next one is well; a
- *           rank has 256 open pulls at most
+ *   what:   Buffers larger than PGAS_BUFFER_LIMIT are refused. Pulls wait until there is room for
+ *           them. A copy that finds no room completes with PGAS_ERR_NO_MEMORY, and the next copy
+ *           succeeds. A rank has at most 256 open pulls.
  *   np:     2 3
  *   nodes:  0 1
  *   env:    PGAS_BUFFER_LIMIT=256K | PGAS_BUFFER_LIMIT=256K PGAS_VM_READ=0

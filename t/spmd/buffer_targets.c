@@ -1,8 +1,9 @@
-/* Calls with buffers for threads, services and handlers that wait.
- *   what:   copied, pushed and pulled buffers arrive whole at the thread that a call is for, which
- *           runs it; at the service while the application computes; a handler that waits keeps its
- *           buffers and its turn, and answers with a large reply; a thread that has left refuses,
- *           and all counters fall; so do counters that are written
+/* Calls with buffers to threads, to services and to blocking handlers.
+ *   what:   Copied, pushed and pulled buffers arrive whole at the thread that a call addresses, and
+ *           that thread runs the call; at the service while the application computes; and at a
+ *           handler that waits, which keeps its buffers and its turn, and answers with a large
+ *           reply. A thread that has detached refuses calls, and all their counters are
+ *           decremented, by message or by a write.
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
@@ -10,8 +11,7 @@
  *   env:    PGAS_VM_READ=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   log:    a call with buffers from rank [0-9]+ is lost: peer
- *   source: pgas/buffer.h, pgas/call.h
- */
+ *   source: pgas/buffer.h, pgas/call.h */
 #include <pthread.h>
 #include <sched.h>
 #include "t/spmd/job.h"

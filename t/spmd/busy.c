@@ -1,6 +1,7 @@
 /* A rank that computes.
- *   what:   while a rank computes without calling the library, its peers' atomics, transfers and
- *           calls to it complete: on the node, off it, and on memory that it attached
+ *   what:   While a rank computes without calling the library, its peers' atomics, transfers and
+ *           calls to it complete: on its node, from other nodes, and on memory that it has
+ *           attached.
  *   np:     2 3 4
  *   nodes:  1 0 2
  *   tls:    posix sysv,cma tcp,self

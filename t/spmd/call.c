@@ -1,7 +1,7 @@
 /* Calls between ranks.
- *   what:   every call runs once, in the order of its thread, with its arguments; replies and
- *           completions come back; calls from handlers run too; a full peer gives AGAIN and loses
- *           nothing; what handlers must not do is refused
+ *   what:   Every call runs once, in the order of its thread, with its arguments. Replies and
+ *           completions come back. Calls from handlers run too. A full peer gives AGAIN and loses
+ *           no call. Operations that handlers must not use are refused.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

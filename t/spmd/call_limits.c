@@ -1,7 +1,7 @@
 /* Limits of calls.
- *   what:   a handler hears AGAIN when what it queued for a full peer reaches PGAS_BACKLOG_LIMIT,
- *           and nothing that was accepted is lost; completions and replies are never given up; the
- *           number of counters is limited
+ *   what:   A handler gets AGAIN when its queued calls to a full peer reach PGAS_BACKLOG_LIMIT, and
+ *           no accepted call is lost. Completions and replies are always delivered. The number of
+ *           counters is limited.
  *   np:     2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

@@ -1,6 +1,6 @@
-/* A wall clock that somebody sets.
- *   what:   the library never asks for the time of day, so a step of that clock neither delays nor
- *           ends anything; several service threads start and end without it
+/* A wall clock that is set while the job runs.
+ *   what:   The library never reads the time of day, so a step of that clock neither delays nor
+ *           ends any operation. Several service threads start and end without it.
  *   np:     2
  *   nodes:  0 1
  *   tls:    posix

@@ -1,6 +1,6 @@
-/* what:    every collective gives what a plain loop over all ranks' data gives: all types and
- *          operations, sizes from nothing to 1 MiB, all kinds of roots, teams in any order; and
- *          every rank gets the same bits
+/* what:    Every collective gives the result of a plain loop over all ranks' data: all types and
+ *          operations, sizes from 0 to 1 MiB, all kinds of roots, teams in any order. Every rank
+ *          gets the same bits.
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
  * source:  a seeded model: anybody can compute what any rank contributes, so nothing is

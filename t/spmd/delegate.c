@@ -1,7 +1,7 @@
 /* Delegation.
- *   what:   operations on an object run at its owner, one at a time, each once, and their results
- *           come back, one by one or combined; threads that ask while others wait share a call;
- *           what is wrong gets a status
+ *   what:   Operations on an object run at its owner, one at a time, each once. Their results come
+ *           back, one by one or combined. Threads that delegate while others wait share a call.
+ *           Wrong calls get a status.
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self

@@ -1,11 +1,11 @@
 /* Channels between nodes.
- *   what:   a channel to another node comes by itself where PGAS_FAR_CALLS and the transport allow,
- *           or ahead; calls of any kind stay in order, whole and once each while messages give way
- *           to the channel, over many uses of small chunks, with zeros, and while handlers of both
- *           ends fill each other's channels; chunks are taken when the target stays away and given
- *           back; who gets none goes on with messages; calls to a thread that left are refused;
- *           arguments built in place leave from there; a record that has arrived in part is never
- *           run
+ *   what:   A channel to another node is set up automatically where PGAS_FAR_CALLS and the
+ *           transport allow it, or on request. While messages are replaced by the channel, calls of
+ *           any kind stay in order and whole, and run once: over many uses of small chunks, with
+ *           zeros, and while handlers of both ends fill each other's channels. The channel grows
+ *           when the target does not poll, and chunks are given back. A sender without a channel
+ *           continues with messages. Calls to a thread that has detached are refused. Arguments
+ *           built in place are sent from there. A descriptor that has arrived in part never runs.
  *   np:     2 3 4
  *   nodes:  1
  *   tls:    posix sysv,cma tcp,self

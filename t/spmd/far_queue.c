@@ -1,15 +1,14 @@
-/* Messages for a thread that stays away.
- *   what:   who sends messages to a thread of another node that does not look is stopped after
- *           PGAS_FAR_QUEUE bytes and what is under way, and goes on when it has looked; nothing is
- *           lost, and the order stays; refused calls are not counted
+/* Messages to a thread that does not poll.
+ *   what:   A sender to a thread of another node that does not poll waits after PGAS_FAR_QUEUE
+ *           bytes and the messages under way, and continues when the thread has polled. No message
+ *           is lost, and the order is kept. Refused calls are not counted.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
  *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K | PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=16K
  *   env:    PGAS_SERVICE_THREADS=2 |
  *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K PGAS_FAULT=delay=5,reorder=4,again=3
- *   source: pgas/call.h, src/msg/far.c
- */
+ *   source: pgas/call.h, src/msg/far.c */
 #include <sched.h>
 #include "base/param.h"
 #include "msg/send_queue.h"

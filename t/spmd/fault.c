@@ -1,7 +1,7 @@
-/* Faults on purpose.
- *   what:   under heavy delay, reordering and refusals of the transport memory still holds what a
- *           plain array says, and calls run once and in order; memory that cannot be registered on
- *           one rank is refused, everywhere alike where all take part, and nobody hangs
+/* Injected faults.
+ *   what:   Under heavy delay, reordering and refusals of the transport, memory still equals a
+ *           plain array, and calls run once and in order. Memory that cannot be registered on one
+ *           rank is refused, on all ranks if all take part, and no rank hangs.
  *   np:     2 3 4
  *   nodes:  1 2
  *   tls:    sysv,cma posix tcp,self
@@ -9,8 +9,7 @@
  *   env:    PGAS_FAULT=delay=200,seed=5 PGAS_SERVICE_THREADS=0 | PGAS_FAULT=reorder=64,delay=9
  *   env:    PGAS_FAULT_SEED=77
  *   log:    PGAS_FAULT drop-reg: registering
- *   source: public headers; src/transport/fault.h
- */
+ *   source: public headers; src/transport/fault.h */
 #include "t/spmd/rma_model.h"
 #include "t/spmd/said.h"
 

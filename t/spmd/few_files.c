@@ -1,6 +1,6 @@
-/* A rank that has no file left for a connection.
- *   what:   an operation that needs a connection is refused with PGAS_ERR_LIMIT, logged once, and
- *           works when files are available again; UCX does not end the process
+/* A rank without a file descriptor for a connection.
+ *   what:   An operation that needs a connection is refused with PGAS_ERR_LIMIT, logged once, and
+ *           works when files are available again. UCX does not end the process.
  *   np:     3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx

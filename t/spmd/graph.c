@@ -1,6 +1,6 @@
 /* Graphs from files and streams.
- *   what:   whatever the number of ranks, a text becomes the graph that a serial reading gives, and
- *           a bad one the same status on all ranks, with file, true line and reason in the log once
+ *   what:   On any number of ranks a text becomes the graph that a serial reader gives. A malformed
+ *           text gives the same status on all ranks, and one log line with file, line and reason.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0

@@ -1,6 +1,7 @@
 /* PageRank over all ranks.
- *   what:   values are those of a serial computation on any number of ranks and threads, each time
- *           the same bits; lists of the greatest are sorted; the check finds wrong values
+ *   what:   Values are those of a serial computation on any number of ranks and threads, with the
+ *           same bits each time. Lists of the greatest values are sorted. The check finds wrong
+ *           values.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_LANES=1 |

@@ -1,7 +1,8 @@
 /* The symmetric heap and attached memory.
- *   what:   blocks of pgas_alloc lie at one offset on all ranks, those of pgas_alloc_local
- *           anywhere, none overlap, all keep their contents; the numbers of pgas_heap_info add up;
- *           exhaustion is refused, everywhere alike; attached memory comes and goes
+ *   what:   Blocks of pgas_alloc have one offset on all ranks, those of pgas_alloc_local have any.
+ *           No blocks overlap, and all keep their contents. The numbers of pgas_heap_info are
+ *           consistent. Exhaustion is refused, on all ranks if all take part. Memory can be
+ *           attached and detached.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,6 +1,6 @@
 /* Ranks times OpenMP threads.
- *   what:   the threads of a parallel region attach, transfer, count and call at the same time, and
- *           detach; regions follow one another with other numbers of threads
+ *   what:   The threads of a parallel region attach, transfer, count and call at the same time, and
+ *           detach. Further regions have other numbers of threads.
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

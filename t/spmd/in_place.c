@@ -1,9 +1,9 @@
 /* Calls built in place, and channels.
- *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with
- *           other calls, and on the node lie in the target's memory from the start; abandoned calls
- *           leave nothing; channels are set up ahead, tell how far the target is, grow while it
- *           stays away and give back what they took; what is queued without a context leaves;
- *           threads without one build calls too
+ *   what:   Arguments built by pgas_call_begin arrive as written, once, and in order with other
+ *           calls; on the node they are in the target's memory from the start. Abandoned calls have
+ *           no effect. Channels can be set up ahead, report how far the target has read, grow while
+ *           it does not poll, and give chunks back. Calls that were queued without a context are
+ *           sent. Threads without a context build calls too.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma tcp,self

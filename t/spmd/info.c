@@ -1,13 +1,12 @@
-/* What the library says about itself.
- *   what:   pgas_info tells version, MPI, transports, every parameter with value, default and
- *           origin, the progress rule as it is with these service threads, and the bytes per rank;
- *           pgas_stats counts what was done
+/* Information about the library.
+ *   what:   pgas_info prints version, MPI, transports, every parameter with value, default and
+ *           origin, the progress rule for these service threads, and the bytes per rank. pgas_stats
+ *           counts operations.
  *   np:     1 2 3
  *   nodes:  0 1
  *   tls:    posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 PGAS_SPIN_US=7 | PGAS_SERVICE_THREADS=0 PGAS_SPIN_US=7
- *   source: pgas/info.h; public headers
- */
+ *   source: pgas/info.h; public headers */
 #include "config.h"
 
 #include "base/param.h"

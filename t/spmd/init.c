@@ -1,7 +1,7 @@
 /* Starting and ending.
- *   what:   pgas_init works before and after MPI_Init, on any communicator, counts, takes options,
- *           can be called again after the last pgas_finalize, and ends MPI only if it began it; a
- *           weak thread level of MPI is respected
+ *   what:   pgas_init works before and after MPI_Init and on any communicator. It counts, takes
+ *           options, can be called again after the last pgas_finalize, and ends MPI only if it has
+ *           started MPI. A weak thread level of MPI is respected.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

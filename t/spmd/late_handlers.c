@@ -1,7 +1,7 @@
 /* Handlers registered after init.
- *   what:   libraries that are loaded late register handlers in any order; all ranks agree on
- *           numbers and keep the earlier ones; a handler that is missing on a rank is named,
- *           everywhere refused, and can be registered again
+ *   what:   Libraries that are loaded late register handlers in any order. All ranks agree on
+ *           numbers and keep the earlier ones. A handler that is missing on a rank is named and
+ *           refused on all ranks, and can be registered again.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

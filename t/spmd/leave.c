@@ -1,12 +1,11 @@
-/* A thread that leaves.
- *   what:   calls that have arrived for a thread when it detaches run, however few of them stand in
- *           a chunk; what comes later is refused
+/* A thread that detaches.
+ *   what:   Calls that have arrived for a thread when it detaches run, however few are in a chunk.
+ *           Later calls are refused.
  *   np:     2 3
  *   nodes:  0 1
  *   tls:    posix
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=3000 PGAS_CHUNKS=8 PGAS_LANES=4
- *   source: include/pgas/thread.h, src/msg/inbox.c
- */
+ *   source: include/pgas/thread.h, src/msg/inbox.c */
 #include <pthread.h>
 #include <sched.h>
 #include "t/spmd/job.h"

@@ -1,13 +1,12 @@
-/* Where a job of one host listens.
- *   what:   over UCX's TCP ranks of one host listen on the loopback interface alone, so that an
- *           interface that comes or goes beside the job does not touch it; without TCP in
- *           PGAS_UCX_TLS they listen nowhere
+/* Listening sockets of a job on one host.
+ *   what:   Over UCX's TCP, ranks of one host listen on the loopback interface alone, so that an
+ *           interface that appears or disappears does not affect the job. Without TCP in
+ *           PGAS_UCX_TLS they do not listen.
  *   np:     2
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx
  *   tls:    tcp,self ^ib,rc sysv,cma,self
- *   source: pgas/init.h; README of the UCX backend
- */
+ *   source: pgas/init.h; README of the UCX backend */
 #include <dirent.h>
 #include <unistd.h>
 #include "t/spmd/job.h"

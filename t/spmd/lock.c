@@ -1,7 +1,6 @@
 /* Locks.
- *   what:   one thread at a time has a lock, of ranks and threads and handlers that block; who
- *           comes first has it first; a time-out takes the request back; what is wrong gets a
- *           status
+ *   what:   Among ranks, threads and blocking handlers one thread at a time has a lock, in the
+ *           order of the requests. A time-out withdraws the request. Wrong calls get a status.
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self

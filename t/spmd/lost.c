@@ -1,14 +1,13 @@
-/* Connections of ranks that live come to an end.
- *   what:   a rank shuts its TCP sockets down at random: calls run once and in order all the same,
- *           puts and gets have the right contents, an atomic that succeeds counts once and any
- *           other reports an error, and no rank counts as dead
+/* Connections between live ranks are lost.
+ *   what:   A rank shuts its TCP sockets down at random. Calls still run once and in order, puts
+ *           and gets have the right contents, an atomic that succeeds counts once and any other
+ *           reports an error, and no rank counts as dead.
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   tls:    tcp,self
  *   log:    ucx: warn: the connection of context [0-9]+ to rank [0-9]+ was lost
- *   source: pgas/call.h, pgas/rma.h; README of the UCX and verbs backends
- */
+ *   source: pgas/call.h, pgas/rma.h; README of the UCX and verbs backends */
 #include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* Tree search: problems and policies.
- *   what:   the search finds what a walk over all states finds, for one, two and three players,
- *           with chance, with priors, by evaluations, in games without end; each policy selects as
- *           its formula says; proofs are true and end a search
+ *   what:   The search finds the result of a walk over all states: for one, two and three players,
+ *           with chance, with priors, by evaluations, and in games without end. Each policy selects
+ *           as its formula says. Proofs are true and end a search.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   source: pgas/mcts.h; a walk over all states; UCB1 and PUCT played by hand

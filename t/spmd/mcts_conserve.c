@@ -1,9 +1,9 @@
-/* Nothing of a search is lost.
- *   what:   whatever the transport delays, reorders and refuses, however small channels, calls and
- *           queues are, on 2 to 7 ranks with 1 to 3 threads: at rest each visit of each node has
- *           been answered by a report, the root was visited once for each rollout, none is lost,
- *           also of searches that are stopped, end by time or run out of memory; and states arrive
- *           as they left, also those larger than a call may be
+/* Conservation of rollouts and visits.
+ *   what:   Whatever the transport delays, reorders and refuses, and however small channels, calls
+ *           and queues are, on 2 to 7 ranks with 1 to 3 threads: when a search is at rest, each
+ *           visit of each node has been answered by a report, and the root was visited once for
+ *           each rollout. This also holds for searches that are stopped, reach a time limit or run
+ *           out of memory. States arrive as they were sent, also those larger than a call may be.
  *   np:     2 3 4 5 6 7
  *   nodes:  1 2 0
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 |
@@ -18,7 +18,7 @@
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_SERVICE_THREADS=0
  *   env:    PGAS_AGG_SIZE=256
  *   source: pgas/mcts.h; `make soak` runs more (CONSERVE_ROUNDS: searches with settings drawn anew)
- */
+ *           */
 #include "mcts/mcts.h"
 #include "pgas/hex.h"
 #include "t/random.h"

@@ -1,12 +1,11 @@
-/* Tree search: budgets, stopping, looking, moving on.
- *   what:   a search ends at the first of its budgets, exactly where that is a number; any thread
- *           stops it, looks at it; a move keeps what is known below it and gives back the rest on
- *           every rank; a new state drops all
+/* Tree search: budgets, stopping, reading results, moving on.
+ *   what:   A search ends at the first of its budgets, exactly if that is a number. Any thread may
+ *           stop it or read its results. A move keeps the tree below it and frees the rest on every
+ *           rank. A new state frees all.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
- *   source: pgas/mcts.h
- */
+ *   source: pgas/mcts.h */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Tree search: corners.
- *   what:   times and memory beyond all limits; ways through a graph that is known; a root of
- *           chance, probabilities that are none; many threads that look all the time while others
- *           search and move; few rollouts on many roots
+ *   what:   Times and memory beyond all limits; paths through a known graph; a root of chance, and
+ *           wrong probabilities; many threads that read results while others search and move; few
+ *           rollouts on many roots.
  *   np:     1 2 3 5
  *   nodes:  0 1
  *   source: pgas/mcts.h

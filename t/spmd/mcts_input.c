@@ -1,7 +1,7 @@
 /* Tree search: bad input.
- *   what:   descriptions, options and budgets that make no sense are refused with the stated
- *           status, the same on all ranks, and with a line that says what is wrong; nothing works
- *           before init or after finalize; nothing is lost by it
+ *   what:   Descriptions, options and budgets that are wrong are refused with the documented
+ *           status, the same on all ranks, and with a line that names the error. No function works
+ *           before init or after finalize. None of this loses memory.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   source: pgas/mcts.h

@@ -1,8 +1,8 @@
 /* Tree search: trees and threads.
- *   what:   one tree, a tree a rank, simulations everywhere; children anywhere, by hash, near; by
- *           call or memory; combined or not; gathered or at once; with one to three threads: every
- *           rollout is accounted for, the answer is the same; the same seed gives the same tree;
- *           equal states are one node; many searches live side by side
+ *   what:   One tree, a tree on each rank, or simulations everywhere; children anywhere, by hash,
+ *           or near; by call or by memory; combined or not; gathered or at once; with one to three
+ *           threads: every rollout is accounted for, and the answer is the same. The same seed
+ *           gives the same tree. Equal states are one node. Many searches exist at the same time.
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   source: pgas/mcts.h

@@ -2,7 +2,7 @@
  * test by itself.
  *   mcts_victim RANK HOW THREADS    HOW is search: in a playout; or rest: after a search, while the
  *                                   others begin the next.
- * The others go on if PGAS_ON_PEER_DEATH says so, and say what they saw. */
+ * The others continue if PGAS_ON_PEER_DEATH says so, and report the results of their calls. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

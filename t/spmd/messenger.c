@@ -1,9 +1,9 @@
-/* The messenger against a model: what one rank sends to another is a queue.
- *   what:   calls of random sizes in both directions at once come out of every channel as they
- *           would of a queue: in order, whole, zeros included, while chunks rotate, while a
- *           receiver stays away and the channel grows, and with chunks of the least size; after the
- *           first of ten million calls own and pinned memory grow by a chunk at most, shared memory
- *           by what channels may take
+/* The messenger against a model: each pair of ranks has a queue.
+ *   what:   Calls of random sizes in both directions at once come out of every channel as out of a
+ *           queue: in order and whole, including zeros, while chunks are reused, while a receiver
+ *           does not poll and the channel grows, and with chunks of the least size. After the first
+ *           of ten million calls, own and pinned memory grow by a chunk at most, shared memory by
+ *           the limit of channels.
  *   np:     2 3 4 7
  *   nodes:  0 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
@@ -11,8 +11,7 @@
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CHUNKS_MAX=2 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAR_CALLS=message
- *   source: pgas/call.h; seeded model test
- */
+ *   source: pgas/call.h; seeded model test */
 #include "base/param.h"
 #include "base/checks.h"
 #include "base/rng.h"

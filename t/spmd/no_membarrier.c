@@ -1,6 +1,6 @@
 /* A rank without membarrier.
- *   what:   if one rank of a node, or of another one, has no membarrier, all ranks make fences
- *           instead; calls, barriers and transfers work as ever
+ *   what:   If one rank, of this or another node, has no membarrier, all ranks use fences instead.
+ *           Calls, barriers and transfers work as usual.
  *   np:     2 3
  *   nodes:  0 1
  *   tls:    posix

@@ -1,7 +1,7 @@
-/* Ranks that may not copy each other's memory.
- *   what:   if a filter refuses process_vm_readv and process_vm_writev, always or only between
- *           ranks, the transport that needs them reports it, and init fails on all ranks; other
- *           transports carry buffers of calls all the same
+/* Ranks that must not copy each other's memory.
+ *   what:   If a filter refuses process_vm_readv and process_vm_writev, always or only between
+ *           ranks, the transport that needs them reports it, and init fails on all ranks. Other
+ *           transports carry buffers of calls nevertheless.
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx

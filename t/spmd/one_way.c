@@ -1,13 +1,12 @@
-/* A connection that only one of two ranks can open again.
- *   what:   rank 0's connection to rank 1 is cut, and its attempts to connect are never answered:
- *           it uses the connection that rank 1 opens, also for a new context
+/* A connection that only one of two ranks can reopen.
+ *   what:   Rank 0's connection to rank 1 is cut, and its attempts to connect are never answered.
+ *           Rank 0 uses the connection that rank 1 opens, also for a new context.
  *   np:     2
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   tls:    tcp,self
  *   turn:   waits
- *   source: verbs_backend/transport/README.md
- */
+ *   source: verbs_backend/transport/README.md */
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* Quiescence.
- *   what:   when pgas_quiesce returns on any rank, every call has run, with all calls that it led
- *           to, however they were sent and whichever thread ran them; many rounds with more threads
- *           than cores; with work of the program's own, all of that has ended too, and is done
- *           while others are waited for
+ *   what:   When pgas_quiesce returns on any rank, every call has run, with all calls that it has
+ *           led to, however they were sent and whichever thread has run them: in many rounds, with
+ *           more threads than cores. With work of the program's own, all of that has ended too, and
+ *           threads continue it while they wait for others.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,12 +1,11 @@
-/* What is refused.
- *   what:   bad input and wrong use end with the promised status, the same on all ranks where all
- *           take part, with a line that names what is wrong, and leave everything usable
+/* Refusals.
+ *   what:   Bad input and wrong use end with the documented status, the same on all ranks if all
+ *           take part, and with a line that names the error. The library stays usable.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=1M PGAS_SERVICE_THREADS=0
- *   source: include/pgas, docs/install.md
- */
+ *   source: include/pgas, docs/install.md */
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"

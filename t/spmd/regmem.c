@@ -1,8 +1,8 @@
 /* Registered memory between ranks.
- *   what:   what a thread fills in blocks of its rings and gives to pgas_put_nb arrives unchanged,
- *           while blocks are used again and again; it reaches the transport where it stands, and
- *           nothing is registered for it; peers read and write blocks of every allocator by their
- *           global pointers; pgas_info tells the owners
+ *   what:   The bytes that a thread writes to blocks of its rings and gives to pgas_put_nb arrive
+ *           unchanged while blocks are reused. The transport reads them in place, and nothing is
+ *           registered for them. Peers read and write blocks of every allocator by global pointers.
+ *           pgas_info prints the owners.
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma

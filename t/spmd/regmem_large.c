@@ -1,6 +1,6 @@
 /* Blocks above 1 GiB between ranks; only some pages of them are touched.
- *   what:   peers reach every part of a block of more than 1 GiB, across the borders of the GiB
- *           that pointers are mapped by
+ *   what:   Peers reach every part of a block of more than 1 GiB, across the 1 GiB boundaries by
+ *           which pointers are mapped.
  *   np:     1 2 3
  *   nodes:  0
  *   env:    PGAS_HEAP_SIZE=6G PGAS_REG_MAX=5G PGAS_REG_UNIT=2M

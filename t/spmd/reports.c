@@ -1,6 +1,6 @@
 /* SIGUSR2 and programs that block it, or keep the library's handler.
- *   what:   a rank that blocks SIGUSR2 while another one asks for reports has no signal pending,
- *           also after pgas_finalize; a handler that outlives the library writes to no descriptor
+ *   what:   A rank that blocks SIGUSR2 while another rank asks for reports has no pending signal,
+ *           also after pgas_finalize. A handler that outlives the library writes to no descriptor.
  *   np:     2
  *   nodes:  0
  *   env:    PGAS_ON_PEER_DEATH=abort | PGAS_ON_PEER_DEATH=continue

@@ -1,7 +1,7 @@
-/* Heaps between the nodes of one host are reserved, not written.
- *   what:   init takes no memory for a heap that nobody has touched, whatever transport carries the
- *           data; a peer's heap is loaded and stored directly all the same, however little room
- *           /dev/shm has
+/* Heaps that nodes of one host share are reserved, not written.
+ *   what:   Init takes no memory for an untouched heap, whichever transport carries the data. A
+ *           peer's heap is loaded and stored directly nevertheless, however little room /dev/shm
+ *           has.
  *   np:     2
  *   nodes:  1
  *   tls:    posix sysv,cma

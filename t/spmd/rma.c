@@ -1,13 +1,12 @@
-/* Put, get and their kin.
- *   what:   global pointers, transfers of every form and their completion do to memory what a plain
- *           array says, on the node, off it, and on memory that the program attached
+/* Put, get and related operations.
+ *   what:   Global pointers, transfers of every form and their completion change memory as in a
+ *           plain array: on the node, between nodes, and on attached memory.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0
  *   env:    | PGAS_CALL_MAX=64
- *   source: pgas/gptr.h, pgas/rma.h, pgas/atomic.h; seeded model test
- */
+ *   source: pgas/gptr.h, pgas/rma.h, pgas/atomic.h; seeded model test */
 #include "base/param.h"
 #include "t/spmd/rma_model.h"
 

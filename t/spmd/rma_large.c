@@ -1,6 +1,6 @@
 /* Transfers that do not fit 31 bits.
- *   what:   one put or get may have twice 2^31 - 1 bytes, on one rank and between nodes; a heap of
- *           several GiB is one contiguous block
+ *   what:   One put or get may have twice 2^31 - 1 bytes, on one rank and between nodes. A heap of
+ *           several GiB is one contiguous block.
  *   np:     2
  *   nodes:  0 1
  *   tls:    sysv,cma

@@ -1,6 +1,6 @@
 /* Routes of aggregators.
- *   what:   calls that travel over other ranks do the same as direct ones: source, order, batches,
- *           handlers that call, flushes, counters, quiescence
+ *   what:   Routed calls behave as direct ones: source, order, batches, handlers that call,
+ *           flushes, counters, quiescence.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

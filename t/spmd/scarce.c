@@ -1,7 +1,7 @@
-/* Limits of a process that are too low.
- *   what:   init names a limit of open files, address space or threads that is too low, once and
- *           with the number needed; with that number it starts; threads that cannot be started
- *           later are named too, and the job goes on
+/* Process limits that are too low.
+ *   what:   If a limit of open files, address space or threads is too low, init names it once, with
+ *           the number needed. With that number the library starts. Threads that cannot be started
+ *           later are named too, and the job continues.
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx

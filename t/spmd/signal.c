@@ -1,6 +1,6 @@
 /* Signals.
- *   what:   who sees a signal sees the data put before it; waiting wakes, looks, compares and times
- *           out as it says
+ *   what:   A rank that sees a signal sees the data that were put before it. Waiting wakes,
+ *           compares and times out as documented.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

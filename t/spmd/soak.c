@@ -1,9 +1,9 @@
 /* Soak: all primitives at once.
- *   what:   calls of every kind (inline, any size, built in place, gathered, with replies, to
- *           ranks, threads, services, sent, blocking, spawned, with buffers, broadcast, from
- *           handlers) beside puts, gets and atomics: after each round nothing is lost, doubled,
- *           changed or out of order for any source thread and target, every counter has fallen,
- *           every reply is right
+ *   what:   Calls of every kind (inline, any size, built in place, gathered, with replies, to
+ *           ranks, threads and services, sent, blocking, spawned, with buffers, broadcast, from
+ *           handlers) run at the same time as puts, gets and atomics. After each round nothing is
+ *           lost, doubled, changed or out of order for any source thread and target. Every counter
+ *           is zero, and every reply is right.
  *   np:     2 3 4 7
  *   nodes:  0 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put |

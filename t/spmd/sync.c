@@ -1,8 +1,9 @@
 /* Counters of calls between ranks.
- *   what:   a counter falls on local, remote or executed completion, as asked; it is written by who
- *           ran the call where it lies in the heap of the same node, and told by message elsewhere;
- *           it is lowered by hand, runs its function at zero, is used again; errors name peer and
- *           handler; answers leave from whatever thread runs the handler
+ *   what:   A counter is decremented at local, remote or executed completion, as requested. The
+ *           thread that runs the call decrements it directly if it is in the heap of the same node,
+ *           and by message otherwise. The program may decrement it, it runs its function at zero,
+ *           and it can be used again. Errors name peer and handler. Answers leave from any thread
+ *           that runs the handler.
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

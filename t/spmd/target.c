@@ -1,7 +1,8 @@
 /* Targets.
- *   what:   calls for a thread run on that thread, in order, whatever others do; for the service on
- *           the service thread while the application computes; by who asks for a slot, by consumer
- *           threads; refused once a thread has left; sent by threads that are not attached
+ *   what:   Calls to a thread run on that thread, in order, whatever other threads do; calls to the
+ *           service run on the service thread while the application computes; further calls run on
+ *           the thread that asks for a slot, or on consumer threads. Calls to a thread that has
+ *           detached are refused. Threads that are not attached may send calls.
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

@@ -1,7 +1,7 @@
 /* Threads.
- *   what:   attached threads, also more than there are contexts, call and transfer at the same
- *           time, each in its own order; slots are given and taken back; detach completes what was
- *           issued, also while the job ends; who is not attached is refused
+ *   what:   Attached threads, also more than there are contexts, call and transfer at the same
+ *           time, each in its own order. Slots are given and taken back. Detach completes the
+ *           issued operations, also while the job ends. A thread that is not attached is refused.
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -1,7 +1,7 @@
 /* Typed handlers.
- *   what:   a typed call runs its handler with its argument, to a rank, a target, or everybody; a
- *           typed answer comes back; a call by number with another size does not run. That a wrong
- *           type does not compile: t/lint/typed.t
+ *   what:   A typed call runs its handler with its argument at a rank, a target, or all ranks. A
+ *           typed answer comes back. A call by number with another size does not run.
+ *           t/lint/typed.t checks that a wrong type does not compile.
  *   np:     1 2 3
  *   nodes:  0 1
  *   source: pgas/typed.h

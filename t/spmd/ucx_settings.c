@@ -1,6 +1,6 @@
 /* Settings that only rank 0 has.
- *   what:   PGAS_UCX_ variables that a launcher gives to rank 0 alone count on all ranks that set
- *           none of their own, until the library ends
+ *   what:   PGAS_UCX_ variables that a launcher gives to rank 0 alone apply on all ranks that set
+ *           none of their own, until the library ends.
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx

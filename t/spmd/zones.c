@@ -1,9 +1,9 @@
 /* Registered memory and NUMA zones. Where the machine has one zone only, most is skipped: `make
  * numa-vm` runs this in a virtual machine that has two.
- *   what:   pages of an allocator lie in the zone that it was made for, whoever touches them first,
- *           and pages that are there already move; once given back they lie where they are touched;
- *           a thread's rings lie where the thread runs; blocks of pgas_alloc_on lie where the
- *           thread attached
+ *   what:   Pages of an allocator are in its zone, whichever thread touches them first, and
+ *           existing pages move there. Released pages are in the zone of the next thread that
+ *           touches them. A thread's rings are in the zone in which the thread runs. Blocks of
+ *           pgas_alloc_on are in the zone in which the thread has attached.
  *   np:     1 2
  *   nodes:  0 1
  *   source: pgas/regmem.h; move_pages(2) tells where a page lies
