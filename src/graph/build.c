@@ -77,7 +77,7 @@ static pgas_status_t check_size(const pgas_graph_t *graph)
 
 static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
 {
-    pgas_graph_t *graph = (pgas_graph_t *)calloc(1, sizeof *graph);
+    pgas_graph_t *graph = calloc(1, sizeof *graph);
     if (!graph)
         return PGAS_ERR_NO_MEMORY;
     graph->rank = pgas_rank();
@@ -89,8 +89,8 @@ static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
     *graph_p = graph; /* also after a refusal: the caller destroys it */
     pgas_status_t status = check_size(graph);
     if (status == PGAS_OK) {
-        graph->offsets = (uint64_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint64_t));
-        status = graph->offsets != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+        graph->offsets = pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint64_t));
+        status = graph->offsets ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     }
     return status;
 }
@@ -102,8 +102,8 @@ static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64
 {
     const pgas_graph_t *graph = b->graph;
     size_t n_ranks = (size_t)graph->n_ranks;
-    uint64_t *out = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
-    uint64_t *in = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
+    uint64_t *out = pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
+    uint64_t *in = pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
     pgas_status_t status = pgasi_graph_agree(out && in ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++)
         out[pgasi_graph_owner_of(ends[2 * i], graph->block)]++;
@@ -125,8 +125,8 @@ static pgas_status_t allocate(building_t *b)
                          b->n_expected, UINT32_MAX - 1);
         return PGAS_ERR_LIMIT;
     }
-    b->source = (uint32_t *)pgasi_graph_array(b->n_expected, sizeof(uint32_t));
-    b->target = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
+    b->source = pgasi_graph_array(b->n_expected, sizeof(uint32_t));
+    b->target = pgasi_graph_array(b->n_expected, sizeof(uint64_t));
     b->n_stored = b->n_own;
     return b->source && b->target ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
@@ -179,7 +179,7 @@ static pgas_status_t make_rows(building_t *b)
 {
     pgas_graph_t *graph = b->graph;
     uint64_t *offsets = graph->offsets, begin = 0;
-    graph->targets = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
+    graph->targets = pgasi_graph_array(b->n_expected, sizeof(uint64_t));
     if (!graph->targets)
         return PGAS_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < b->n_expected; i++)

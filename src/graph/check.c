@@ -100,7 +100,7 @@ static pgas_status_t whole_init(whole_t *w, const pgas_graph_t *graph)
 {
     *w = (whole_t){ .n = { graph->n_vertices, graph->n_vertices, graph->n_edges } };
     for (int i = 0; i < N_ARRAYS && graph->rank == 0; i++) { /* one more: degrees become offsets */
-        w->array[i] = (uint64_t *)pgasi_graph_array(w->n[i] + 1, sizeof(uint64_t));
+        w->array[i] = pgasi_graph_array(w->n[i] + 1, sizeof(uint64_t));
         if (!w->array[i])
             return PGAS_ERR_NO_MEMORY;
     }
@@ -173,8 +173,7 @@ static pgas_status_t judge(whole_t *w, const pgasi_pagerank_rule_t *rule,
                            pgas_pagerank_check_t *check)
 {
     uint64_t n = w->n[VALUES], *offsets = w->array[DEGREES], sum = 0;
-    double *x = (double *)pgasi_graph_array(n, sizeof(double)),
-           *y = (double *)pgasi_graph_array(n, sizeof(double));
+    double *x = pgasi_graph_array(n, sizeof(double)), *y = pgasi_graph_array(n, sizeof(double));
     bool complete = w->n_bad == 0 && w->n_stored == w->n[VALUES] + w->n[DEGREES] + w->n[TARGETS];
     pgas_status_t status = x && y ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (!complete)

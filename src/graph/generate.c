@@ -64,7 +64,7 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
         pgasi_graph_note("pgas_graph_generate: opts->size is too small");
         return PGAS_ERR_INVALID;
     }
-    o = opts != NULL ? *opts : o;
+    o = opts ? *opts : o;
     r->n_vertices = o.n_vertices != 0 ? o.n_vertices : 65536;
     r->n_edges = r->n_vertices * (uint64_t)(o.edges_per_vertex != 0 ? o.edges_per_vertex : 16);
     r->seed = o.seed != 0 ? o.seed : 1;
@@ -88,7 +88,7 @@ static uint64_t *allocate(uint64_t share, uint64_t n_edges)
                          share, share >> 16, pgasi_graph_memory() >> 20);
         return NULL;
     }
-    return (uint64_t *)pgasi_graph_array(2 * n_edges, sizeof(uint64_t));
+    return pgasi_graph_array(2 * n_edges, sizeof(uint64_t));
 }
 
 pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_graph_t **graph_p)

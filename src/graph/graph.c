@@ -150,7 +150,7 @@ static pgas_status_t ask_all(query_t *query, const uint64_t *vertices)
     }
     pgas_status_t settled = pgas_quiesce();
     for (size_t i = 0; status == PGAS_OK && i < query->n; i++)
-        status = query->names[i] != NULL ? query->status : PGAS_ERR_NO_MEMORY;
+        status = query->names[i] ? query->status : PGAS_ERR_NO_MEMORY;
     pgasi_graph_keep_first(&status, settled);
     pgasi_graph_keep_first(&status, query->status);
     return status;

@@ -52,7 +52,7 @@ static void fill_slot(pgasi_names_t *names, uint32_t number)
 static pgas_status_t rehash(pgasi_names_t *names)
 {
     uint64_t n_slots = PGASI_MAX(names->n_slots * 2, 1024);
-    uint32_t *slot = (uint32_t *)calloc(n_slots, sizeof *slot);
+    uint32_t *slot = calloc(n_slots, sizeof *slot);
     if (!slot)
         return PGAS_ERR_NO_MEMORY;
     free(names->slot);
@@ -71,11 +71,11 @@ static pgas_status_t make_room(pgasi_names_t *names, size_t bytes)
                             sizeof *names->name);
     if (!name)
         return PGAS_ERR_NO_MEMORY;
-    names->name = (pgasi_name_t *)name;
+    names->name = name;
     void *text = pgasi_grow(names->text, &names->text_room, names->text_bytes + bytes + 1, 1);
     if (!text)
         return PGAS_ERR_NO_MEMORY;
-    names->text = (char *)text;
+    names->text = text;
     return ((uint64_t)names->n_names + 1) * 2 > names->n_slots ? rehash(names) : PGAS_OK;
 }
 

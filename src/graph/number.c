@@ -80,9 +80,9 @@ static pgas_status_t store_reader(numbering_t *n, const announce_t *announce, co
     if (status != PGAS_OK)
         return status;
     void *entry = pgasi_grow(n->entry, &n->entry_room, (uint64_t)at + 1, sizeof *n->entry);
-    n->entry = entry != NULL ? (entry_t *)entry : n->entry;
+    n->entry = entry ? entry : n->entry;
     void *reader = pgasi_grow(n->reader, &n->reader_room, n->n_readers + 1, sizeof *n->reader);
-    n->reader = reader != NULL ? (reader_t *)reader : n->reader;
+    n->reader = reader ? reader : n->reader;
     if (!entry || !reader)
         return PGAS_ERR_NO_MEMORY;
     if (at == n_before || announce->piece < n->entry[at].piece)
@@ -162,7 +162,7 @@ static void handle_name(const void *args, size_t bytes, pgas_thread_t source, vo
         pgasi_graph_keep_first(&now.status, !text ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INTERNAL);
         return;
     }
-    graph->name_text = (char *)text;
+    graph->name_text = text;
     graph->name[vertex - graph->first] =
         (pgasi_name_t){ graph->name_text_bytes, (uint32_t)bytes, 0 };
     memcpy(graph->name_text + graph->name_text_bytes, (const char *)args + sizeof vertex, bytes);
@@ -257,7 +257,7 @@ static pgas_status_t count_first(pgasi_numbering_t *out, uint64_t *count, uint64
 
 static pgas_status_t number_first(pgasi_numbering_t *out)
 {
-    uint64_t *scratch = (uint64_t *)pgasi_graph_array(2 * out->n_rounds, sizeof(uint64_t));
+    uint64_t *scratch = pgasi_graph_array(2 * out->n_rounds, sizeof(uint64_t));
     pgas_status_t status = pgasi_graph_agree(scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     if (status == PGAS_OK)
         status = count_first(out, scratch, scratch + out->n_rounds);
@@ -318,9 +318,9 @@ pgas_status_t pgasi_graph_number(pgasi_numbering_t *out)
     numbering_t n = { .out = out };
     pgas_agg_t *agg = NULL;
     uint32_t n_names = out->names->n_names;
-    out->ids = (uint64_t *)pgasi_graph_array(n_names, sizeof(uint64_t));
-    out->first = (uint64_t *)pgasi_graph_zeroed(pgasi_bitmap_words(n_names), sizeof(uint64_t));
-    n.entry_of = (uint32_t *)pgasi_graph_array(n_names, sizeof(uint32_t));
+    out->ids = pgasi_graph_array(n_names, sizeof(uint64_t));
+    out->first = pgasi_graph_zeroed(pgasi_bitmap_words(n_names), sizeof(uint64_t));
+    n.entry_of = pgasi_graph_array(n_names, sizeof(uint32_t));
     pgasi_names_init(&n.names);
     pgas_status_t mine = out->ids && out->first && n.entry_of ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (mine == PGAS_OK)
@@ -360,7 +360,7 @@ static pgas_status_t send_names(const pgas_graph_t *graph, const pgasi_numbering
 
 pgas_status_t pgasi_graph_spread_names(pgas_graph_t *graph, const pgasi_numbering_t *numbering)
 {
-    graph->name = (pgasi_name_t *)pgasi_graph_zeroed(graph->n_local, sizeof *graph->name);
+    graph->name = pgasi_graph_zeroed(graph->n_local, sizeof *graph->name);
     now.status = PGAS_OK;
     now.graph = graph;
     pgas_status_t status = pgasi_graph_agree(graph->name ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);

@@ -231,7 +231,7 @@ static void end_sweep(sweeps_t *s)
 /* Runs all sweeps on thread i of n. */
 static void sweep(int i, int n, void *arg)
 {
-    sweeps_t *s = (sweeps_t *)arg;
+    sweeps_t *s = arg;
     uint64_t chunk_begin = s->n_chunks * (uint64_t)i / (uint64_t)n,
              chunk_end = s->n_chunks * (uint64_t)(i + 1) / (uint64_t)n;
     uint64_t slot_begin = slot_of_thread(&s->plan, i, n),
@@ -278,10 +278,10 @@ static pgas_status_t start_values(sweeps_t *s)
 static pgas_status_t allocate(sweeps_t *s)
 {
     s->n_chunks = PGASI_DIV_UP(s->graph->n_local, CHUNK);
-    s->share = (double *)pgasi_graph_array(s->graph->n_local, sizeof(double));
-    s->incoming = (double *)pgasi_graph_zeroed(s->plan.n_incoming, sizeof(double));
-    s->chunk_change = (double *)pgasi_graph_array(s->n_chunks, sizeof(double));
-    s->chunk_dangling = (double *)pgasi_graph_array(s->n_chunks, sizeof(double));
+    s->share = pgasi_graph_array(s->graph->n_local, sizeof(double));
+    s->incoming = pgasi_graph_zeroed(s->plan.n_incoming, sizeof(double));
+    s->chunk_change = pgasi_graph_array(s->n_chunks, sizeof(double));
+    s->chunk_dangling = pgasi_graph_array(s->n_chunks, sizeof(double));
     bool have = s->share && s->incoming && s->chunk_change && s->chunk_dangling;
     return have ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
@@ -348,7 +348,7 @@ pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_
                             double *values, pgas_pagerank_info_t *info_p)
 {
     static const pgas_pagerank_opts_t defaults = PGAS_PAGERANK_OPTS_INIT;
-    sweeps_t s = { .graph = graph, .opts = opts != NULL ? opts : &defaults, .values = values };
+    sweeps_t s = { .graph = graph, .opts = opts ? opts : &defaults, .values = values };
     uint64_t begin_ns = pgasi_now_ns();
     bool sane = graph && (values || graph->n_local == 0);
     if (!sane)

@@ -81,18 +81,17 @@ static uint64_t count_targets(const pgasi_arc_t *arcs, uint64_t n_arcs)
 static pgas_status_t init_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, uint32_t **targets_p)
 {
     uint64_t n_arcs = graph->offsets[graph->n_local];
-    pgasi_arc_t *arcs = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof *arcs);
-    pgasi_arc_t *scratch = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof *arcs);
+    pgasi_arc_t *arcs = pgasi_graph_array(n_arcs, sizeof *arcs);
+    pgasi_arc_t *scratch = pgasi_graph_array(n_arcs, sizeof *arcs);
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
-    plan->sources = (uint32_t *)pgasi_graph_array(n_arcs, sizeof(uint32_t));
-    plan->slot_begin =
-        (uint64_t *)pgasi_graph_zeroed((uint64_t)graph->n_ranks + 1, sizeof(uint64_t));
+    plan->sources = pgasi_graph_array(n_arcs, sizeof(uint32_t));
+    plan->slot_begin = pgasi_graph_zeroed((uint64_t)graph->n_ranks + 1, sizeof(uint64_t));
     if (arcs && scratch && plan->sources && plan->slot_begin) {
         list_arcs(graph, arcs);
         const pgasi_arc_t *sorted = pgasi_arcs_sort(arcs, scratch, n_arcs, graph->n_vertices);
         uint64_t n_slots = count_targets(sorted, n_arcs);
-        plan->slot_edges = (uint32_t *)pgasi_graph_array(n_slots + 1, sizeof(uint32_t));
-        *targets_p = (uint32_t *)pgasi_graph_array(n_slots, sizeof(uint32_t));
+        plan->slot_edges = pgasi_graph_array(n_slots + 1, sizeof(uint32_t));
+        *targets_p = pgasi_graph_array(n_slots, sizeof(uint32_t));
         if (plan->slot_edges && *targets_p) {
             make_slots(plan, graph, sorted, n_arcs, *targets_p);
             status = PGAS_OK;
@@ -173,8 +172,8 @@ static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uin
 /* Stores how many sums come from each rank. */
 static pgas_status_t exchange_counts(pgasi_plan_t *plan, int n_ranks)
 {
-    uint64_t *out = (uint64_t *)pgasi_graph_zeroed((uint64_t)n_ranks, sizeof(uint64_t)), sum = 0;
-    plan->from_begin = (uint64_t *)pgasi_graph_zeroed((uint64_t)n_ranks + 1, sizeof(uint64_t));
+    uint64_t *out = pgasi_graph_zeroed((uint64_t)n_ranks, sizeof(uint64_t)), sum = 0;
+    plan->from_begin = pgasi_graph_zeroed((uint64_t)n_ranks + 1, sizeof(uint64_t));
     bool have = out && plan->from_begin;
     pgas_status_t status = pgasi_graph_agree(have ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     for (int r = 0; status == PGAS_OK && r < n_ranks; r++)
@@ -196,8 +195,8 @@ static pgas_status_t make_indices(pgasi_plan_t *plan, const pgas_graph_t *graph,
                                   const uint32_t *vertex)
 {
     uint32_t begin = 0;
-    plan->index_begin = (uint32_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint32_t));
-    plan->indices = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
+    plan->index_begin = pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint32_t));
+    plan->indices = pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
     if (!plan->index_begin || !plan->indices)
         return PGAS_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < plan->n_incoming; i++)
@@ -219,7 +218,7 @@ static pgas_status_t init_indices(pgasi_plan_t *plan, const pgas_graph_t *graph,
     pgas_status_t status = exchange_counts(plan, graph->n_ranks);
     if (status != PGAS_OK)
         return status;
-    l.vertex = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
+    l.vertex = pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
     pgas_status_t mine = plan->n_incoming >= UINT32_MAX ? PGAS_ERR_LIMIT : PGAS_OK;
     if (mine != PGAS_OK) {
         pgasi_graph_note("%" PRIu64 " sums come to one rank in each sweep, at most %" PRIu32

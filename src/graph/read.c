@@ -22,11 +22,11 @@ typedef struct {
 
 static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
 {
-    contents_t *c = (contents_t *)arg;
+    contents_t *c = arg;
     void *ends = pgasi_grow(c->ends, &c->ends_room, c->n_ends + 2, sizeof *c->ends);
     if (!ends)
         return PGAS_ERR_NO_MEMORY;
-    c->ends = (uint64_t *)ends;
+    c->ends = ends;
     c->ends[c->n_ends++] = from;
     c->ends[c->n_ends++] = to;
     c->greatest = PGASI_MAX(c->greatest, PGASI_MAX(from, to));
@@ -36,7 +36,7 @@ static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
 static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b,
                                  size_t b_bytes)
 {
-    contents_t *c = (contents_t *)arg;
+    contents_t *c = arg;
     uint32_t from, to;
     pgas_status_t status =
         pgasi_names_add(&c->names, a, a_bytes, pgasi_names_hash(a, a_bytes), &from);
@@ -48,12 +48,12 @@ static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const
 
 static pgas_status_t begin_round(void *arg)
 {
-    contents_t *c = (contents_t *)arg;
+    contents_t *c = arg;
     void *begin =
         pgasi_grow(c->round_begin, &c->rounds_room, c->n_rounds + 1, sizeof *c->round_begin);
     if (!begin)
         return PGAS_ERR_NO_MEMORY;
-    c->round_begin = (uint32_t *)begin;
+    c->round_begin = begin;
     c->round_begin[c->n_rounds++] = c->names.n_names;
     return PGAS_OK;
 }
@@ -158,7 +158,7 @@ pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *op
         pgasi_graph_note("pgas_graph_read: path or graph_p is NULL, or opts->size is too small");
     status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
-        o = opts != NULL ? *opts : o;
+        o = opts ? *opts : o;
         status = pgasi_source_open(&source, path, &o);
     }
     if (status != PGAS_OK)

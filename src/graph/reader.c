@@ -139,7 +139,7 @@ static const char *third_column(text_t word, const char *otherwise)
 static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
 {
     text_t a = line, b = { NULL, NULL };
-    const char *tab = (const char *)memchr(line.at, '\t', (size_t)(line.end - line.at));
+    const char *tab = memchr(line.at, '\t', (size_t)(line.end - line.at));
     if (memchr(line.at, '\0', (size_t)(line.end - line.at)) != NULL)
         return refuse(reader, PGAS_ERR_FORMAT, "a NUL byte", line);
     if (tab) {
@@ -148,7 +148,7 @@ static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
         b.end = line.end;
         if (is_empty(a) || is_empty(b))
             return refuse(reader, PGAS_ERR_FORMAT, "a name is missing", line);
-        const char *third = (const char *)memchr(b.at, '\t', (size_t)(b.end - b.at));
+        const char *third = memchr(b.at, '\t', (size_t)(b.end - b.at));
         if (third) {
             return refuse(reader, PGAS_ERR_FORMAT,
                           third_column((text_t){ third + 1, line.end }, "more than two names"),
@@ -159,7 +159,7 @@ static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
         return refuse(reader, PGAS_ERR_FORMAT, "a name of more than 4095 bytes", line);
     reader->n_entries++;
     return reader->ops->names(reader->arg, a.at, (size_t)(a.end - a.at), b.at,
-                              b.at != NULL ? (size_t)(b.end - b.at) : 0);
+                              b.at ? (size_t)(b.end - b.at) : 0);
 }
 
 static pgas_status_t read_el(pgasi_reader_t *reader, text_t line)
@@ -322,8 +322,8 @@ static pgas_status_t feed(pgasi_reader_t *reader, const char *bytes, size_t n_by
     text_t rest = { bytes, bytes + n_bytes };
     while (reader->error.status == PGAS_OK && !is_empty(rest) &&
            !(header_only && !before_entries(reader))) {
-        const char *line_end = (const char *)memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
-        text_t line = { rest.at, line_end != NULL ? line_end : rest.end };
+        const char *line_end = memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
+        text_t line = { rest.at, line_end ? line_end : rest.end };
         if (line_end) {
             end_line(reader, line);
         } else {
@@ -332,7 +332,7 @@ static pgas_status_t feed(pgasi_reader_t *reader, const char *bytes, size_t n_by
             if (reader->carry_bytes >= PGASI_READER_LINE_MAX + 2)
                 end_line(reader, (text_t){ rest.end, rest.end });
         }
-        rest.at = line_end != NULL ? line_end + 1 : rest.end;
+        rest.at = line_end ? line_end + 1 : rest.end;
     }
     *used_p = n_bytes - (size_t)(rest.end - rest.at);
     return reader->error.status;
@@ -386,7 +386,7 @@ pgas_status_t pgasi_reader_judge(pgas_graph_format_t format, const pgasi_mtx_hea
 pgas_status_t pgasi_reader_init(pgasi_reader_t *reader, pgas_graph_format_t format,
                                 const pgasi_reader_ops_t *ops, void *arg)
 {
-    char *space = (char *)malloc(PGASI_READER_LINE_MAX + 2);
+    char *space = malloc(PGASI_READER_LINE_MAX + 2);
     if (!space)
         return PGAS_ERR_NO_MEMORY;
     *reader = (pgasi_reader_t){ .format = format, .ops = ops, .arg = arg, .carry = space };
@@ -466,14 +466,14 @@ pgas_graph_format_t pgasi_reader_sniff(const char *bytes, size_t n_bytes)
     if (n_bytes >= sizeof banner - 1 && strncasecmp(bytes, banner, sizeof banner - 1) == 0)
         return PGAS_GRAPH_MTX;
     while (!is_empty(rest)) {
-        const char *line_end = (const char *)memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
-        text_t line = { rest.at, line_end != NULL ? line_end : rest.end }, words = line;
+        const char *line_end = memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
+        text_t line = { rest.at, line_end ? line_end : rest.end }, words = line;
         line.end -= !is_empty(line) && line.end[-1] == '\r';
         words.end = line.end;
         text_t first = next_word(&words);
         if (!is_empty(first) && *first.at != '#' && *first.at != '%')
             return sniff_line(line);
-        rest.at = line_end != NULL ? line_end + 1 : rest.end;
+        rest.at = line_end ? line_end + 1 : rest.end;
     }
     return PGAS_GRAPH_EL; /* comments only */
 }

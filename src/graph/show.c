@@ -40,9 +40,9 @@ pgas_status_t pgas_graph_print_top(const pgas_graph_t *graph, const double *valu
                                    FILE *out)
 {
     int n_top = n > 0 ? n : 0, n_names = 0;
-    pgas_graph_top_t *top = (pgas_graph_top_t *)pgasi_graph_array((uint64_t)n_top, sizeof *top);
-    uint64_t *vertices = (uint64_t *)pgasi_graph_array((uint64_t)n_top, sizeof *vertices);
-    char **names = (char **)pgasi_graph_zeroed((uint64_t)n_top, sizeof *names);
+    pgas_graph_top_t *top = pgasi_graph_array((uint64_t)n_top, sizeof *top);
+    uint64_t *vertices = pgasi_graph_array((uint64_t)n_top, sizeof *vertices);
+    char **names = pgasi_graph_zeroed((uint64_t)n_top, sizeof *names);
     bool have = top && vertices && names;
     pgas_status_t status = pgasi_graph_agree(have ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     if (status == PGAS_OK)

@@ -203,7 +203,7 @@ pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path,
 {
     pgasi_graph_error_t error = { .status = PGAS_OK };
     *source = (pgasi_source_t){ .fd = -1 };
-    source->buffer = (char *)malloc(PGASI_SOURCE_BUFFER);
+    source->buffer = malloc(PGASI_SOURCE_BUFFER);
     if (!source->buffer) {
         pgasi_graph_error_set(&error, PGAS_ERR_NO_MEMORY, 0, "no memory for a buffer");
     } else if (pgas_rank() == 0) {
@@ -249,7 +249,7 @@ static pgas_status_t find_line(pgasi_source_t *source, uint64_t offset, uint64_t
         pgas_status_t status = read_at(source->fd, at, source->buffer, PART_BYTES, &n, error);
         if (status != PGAS_OK || n == 0)
             return status;
-        const char *end = (const char *)memchr(source->buffer, '\n', n);
+        const char *end = memchr(source->buffer, '\n', n);
         if (end) {
             *begin_p = PGASI_MIN(at + (uint64_t)(end - source->buffer) + 1, source->info.size);
             return PGAS_OK;
@@ -351,7 +351,7 @@ static uint64_t count_lines(const char *bytes, size_t n_bytes)
 {
     uint64_t n = 0;
     const char *at = bytes, *end = bytes + n_bytes;
-    while ((at = (const char *)memchr(at, '\n', (size_t)(end - at))) != NULL) {
+    while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
         n++;
         at++;
     }
@@ -369,8 +369,8 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
     size_t n = source->n_pending;
     /* a piece ends with the last line end; the reader refuses a line that fills the buffer */
     if (!source->at_end) {
-        const char *end = (const char *)memrchr(source->buffer, '\n', n);
-        n = end != NULL ? (size_t)(end - source->buffer) + 1 : n;
+        const char *end = memrchr(source->buffer, '\n', n);
+        n = end ? (size_t)(end - source->buffer) + 1 : n;
     }
     part.line = source->next_line;
     for (size_t at = 0; status == PGAS_OK && at < n; at += PART_BYTES) {
@@ -430,10 +430,10 @@ static pgas_status_t read_round(pgasi_source_t *source, pgasi_reader_t *reader, 
 static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
                                  pgas_status_t (*new_round)(void *arg), void *arg)
 {
-    piece_t piece = { .bytes = (char *)malloc(PGASI_SOURCE_BUFFER) };
+    piece_t piece = { .bytes = malloc(PGASI_SOURCE_BUFFER) };
     pgas_agg_t *agg = NULL;
     bool more = true;
-    pgas_status_t mine = piece.bytes != NULL ? pgas_agg_create(NULL, &agg) : PGAS_ERR_NO_MEMORY;
+    pgas_status_t mine = piece.bytes ? pgas_agg_create(NULL, &agg) : PGAS_ERR_NO_MEMORY;
     arriving.piece = &piece;
     pgas_status_t status = pgasi_graph_agree(mine, NULL);
     source->n_lines = pgas_rank() == 0 ? source->info.header_lines : 0;

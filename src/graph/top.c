@@ -17,7 +17,7 @@ static bool is_before(const pgas_graph_top_t *a, const pgas_graph_top_t *b)
 
 static int by_order(const void *a, const void *b)
 {
-    const pgas_graph_top_t *x = (const pgas_graph_top_t *)a, *y = (const pgas_graph_top_t *)b;
+    const pgas_graph_top_t *x = (const pgas_graph_top_t *)a, *y = b;
     return is_before(y, x) - is_before(x, y);
 }
 
@@ -55,8 +55,7 @@ static void find_best(const pgas_graph_t *graph, const double *values, pgas_grap
 pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, int n,
                              pgas_graph_top_t *top, int *n_p)
 {
-    bool sane =
-        graph != NULL && n >= 0 && n_p && (n == 0 || top) && (values || graph->n_local == 0);
+    bool sane = graph && n >= 0 && n_p && (n == 0 || top) && (values || graph->n_local == 0);
     uint64_t n_least = (uint64_t)n;
     if (!sane)
         pgasi_graph_note("pgas_graph_top: graph, values, top or n_p is NULL, or n is negative (%d)",
@@ -68,8 +67,8 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
         return status;
     size_t n_top = (size_t)PGASI_MIN(n_least, graph->n_vertices);
     size_t n_each = (size_t)PGASI_MIN(n_top, graph->block), n_all = n_each * (size_t)graph->n_ranks;
-    pgas_graph_top_t *best = (pgas_graph_top_t *)pgasi_graph_array(n_each, sizeof *best);
-    pgas_graph_top_t *all = (pgas_graph_top_t *)pgasi_graph_array(n_all, sizeof *all);
+    pgas_graph_top_t *best = pgasi_graph_array(n_each, sizeof *best);
+    pgas_graph_top_t *all = pgasi_graph_array(n_all, sizeof *all);
     status = pgasi_graph_agree(best && all ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     if (status == PGAS_OK && n_each > 0) {
         find_best(graph, values, best, n_each);
