@@ -29,8 +29,9 @@
  *  |                  |                                          |              | mem/mem.c       |
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
- *  | death_settled    | call/progress.c: a rank died, and what   | any, without | bulk/start.c,   |
- *  |                  | call/ waited for from it has ended       | locks        | bcast/ack.c,    |
+ *  | death_settled    | call/progress.c: a rank died; the layers   | any, without | call/sync.c,    |
+ *  |                  | end what they wait for from it           | locks        | bulk/start.c,   |
+ *  |                  |                                          |              | bcast/ack.c,    |
  *  |                  |                                          |              | object/lock.c,  |
  *  |                  |                                          |              | array/lock.c    |
  *  | on_block         | boot/wait.c: a wait of this thread       | that thread  | call/task.c     |

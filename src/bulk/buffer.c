@@ -309,9 +309,9 @@ static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s,
     if (status == PGAS_OK || (first == status && second == status))
         return status;
     if (s->sync && first != PGAS_OK)
-        pgasi_sync_fall_by(s->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+        pgasi_sync_lower_by(s->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
     if (l->sync && second != PGAS_OK)
-        pgasi_sync_fall_by(l->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+        pgasi_sync_lower_by(l->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
     return PGAS_OK;
 }
 

@@ -28,7 +28,6 @@
 #include "boot/wait.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
-#include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 
@@ -89,7 +88,6 @@ static __attribute__((noinline)) void settle_deaths(void)
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
         if (!pgasi_boot_is_dead(r))
             continue;
-        pgasi_sync_peer_died(r);
         pgasi_hooks_death_settled(r);
     }
 }

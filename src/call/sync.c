@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "call/notify.h"
@@ -47,13 +48,14 @@ typedef struct {
             void *arg;
         };
     };
-    int rank;        /* that owes the reply */
-    uint32_t n_owed; /* calls that name the counter and have not been answered; by rank in owed */
+    int rank; /* that owes the reply */
+    uint32_t
+        n_outstanding; /* calls that name the counter and have not been answered; by rank in owed */
     /* [n_ranks], from the entry's first call on, and as many numbers of handlers of 16 bits: the
      * latest that the rank was asked for; stays with it */
-    uint32_t *owed;
+    uint32_t *outstanding;
 } entry_t;
-#define OWED_BYTES (sizeof(uint32_t) + sizeof(uint16_t)) /* per rank */
+#define OUTSTANDING_BYTES (sizeof(uint32_t) + sizeof(uint16_t)) /* per rank */
 
 static entry_t *entries;
 static uint64_t free_head; /* tag << 32 | index */
@@ -76,13 +78,13 @@ PGASI_STATIC_ASSERT(sizeof(entry_t) + sizeof(pgasi_completion_t) == 120 || sizeo
 
 uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
 {
-    return N_ENTRIES * (sizeof(entry_t) + sizeof(pgasi_completion_t) + n_ranks * OWED_BYTES);
+    return N_ENTRIES * (sizeof(entry_t) + sizeof(pgasi_completion_t) + n_ranks * OUTSTANDING_BYTES);
 }
 
 void pgasi_sync_stop(void)
 {
     for (uint32_t i = 0; entries && i < n_ever; i++)
-        free(entries[i].owed);
+        free(entries[i].outstanding);
     pgasi_lazy_free(entries, N_ENTRIES * sizeof *entries);
     entries = NULL;
     n_ever = 0;
@@ -177,47 +179,47 @@ bool pgasi_token_give(uint32_t token)
 
 /* ---- what ranks owe ---- */
 
-static uint32_t *owed_of(entry_t *e)
+static uint32_t *outstanding_of(entry_t *e)
 {
-    uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
-    if (PGAS_LIKELY(owed))
-        return owed;
-    uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, OWED_BYTES);
-    if (fresh && !__atomic_compare_exchange_n(&e->owed, &owed, fresh, false, __ATOMIC_ACQ_REL,
-                                              __ATOMIC_ACQUIRE)) {
+    uint32_t *outstanding = __atomic_load_n(&e->outstanding, __ATOMIC_ACQUIRE);
+    if (PGAS_LIKELY(outstanding))
+        return outstanding;
+    uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, OUTSTANDING_BYTES);
+    if (fresh && !__atomic_compare_exchange_n(&e->outstanding, &outstanding, fresh, false,
+                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         free(fresh);
-        fresh = owed;
+        fresh = outstanding;
     }
     return fresh;
 }
 
 /* The latest handler that each rank was asked for. */
-static uint16_t *handlers_of(uint32_t *owed)
+static uint16_t *handlers_of(uint32_t *outstanding)
 {
-    return (uint16_t *)(void *)(owed + pgasi_boot.n_ranks);
+    return (uint16_t *)(void *)(outstanding + pgasi_boot.n_ranks);
 }
 
-static pgas_status_t owe(entry_t *e, int rank, uint32_t handler)
+static pgas_status_t add_outstanding(entry_t *e, int rank, uint32_t handler)
 {
-    uint32_t *owed = owed_of(e);
-    if (!owed)
+    uint32_t *outstanding = outstanding_of(e);
+    if (!outstanding)
         return PGAS_ERR_NO_MEMORY;
-    __atomic_store_n(&handlers_of(owed)[rank], (uint16_t)handler, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&e->n_owed, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&handlers_of(outstanding)[rank], (uint16_t)handler, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&e->n_outstanding, 1, __ATOMIC_RELAXED);
     /* before the caller looks whether the rank is dead */
-    __atomic_add_fetch(&owed[rank], 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&outstanding[rank], 1, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }
 
 /* One call less; false if the rank owes none. */
-static bool pay(entry_t *e, int rank)
+static bool take_outstanding(entry_t *e, int rank)
 {
-    uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
-    uint32_t n = owed ? __atomic_load_n(&owed[rank], __ATOMIC_RELAXED) : 0;
+    uint32_t *outstanding = __atomic_load_n(&e->outstanding, __ATOMIC_ACQUIRE);
+    uint32_t n = outstanding ? __atomic_load_n(&outstanding[rank], __ATOMIC_RELAXED) : 0;
     while (n > 0) {
-        if (__atomic_compare_exchange_n(&owed[rank], &n, n - 1, true, __ATOMIC_ACQ_REL,
+        if (__atomic_compare_exchange_n(&outstanding[rank], &n, n - 1, true, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED)) {
-            __atomic_sub_fetch(&e->n_owed, 1, __ATOMIC_RELEASE);
+            __atomic_sub_fetch(&e->n_outstanding, 1, __ATOMIC_RELEASE);
             return true;
         }
     }
@@ -225,12 +227,12 @@ static bool pay(entry_t *e, int rank)
 }
 
 /* The counter ends before its calls; answers do not run meanwhile. */
-static void forgive(entry_t *e)
+static void drop_outstanding(entry_t *e)
 {
-    if (!__atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&e->n_outstanding, __ATOMIC_ACQUIRE))
         return;
-    memset(e->owed, 0, (size_t)pgasi_boot.n_ranks * OWED_BYTES);
-    __atomic_store_n(&e->n_owed, 0, __ATOMIC_RELAXED);
+    memset(e->outstanding, 0, (size_t)pgasi_boot.n_ranks * OUTSTANDING_BYTES);
+    __atomic_store_n(&e->n_outstanding, 0, __ATOMIC_RELAXED);
 }
 
 /* ---- counters fall ---- */
@@ -248,8 +250,8 @@ static inline void lower(pgas_sync_t *sync, const entry_t *e, int64_t n)
     pgasi_wake(pgasi_boot.node_rank);
 }
 
-void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
-                        uint32_t handler)
+void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
+                         uint32_t handler)
 {
     const entry_t *e = entry_of(sync);
     if (PGAS_UNLIKELY(status != PGAS_OK))
@@ -257,14 +259,14 @@ void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int 
     lower(sync, e, n);
 }
 
-void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status)
+void pgasi_sync_lower(pgas_sync_t *sync, int64_t n, pgas_status_t status)
 {
-    pgasi_sync_fall_by(sync, n, status, pgasi_boot.rank, 0);
+    pgasi_sync_lower_by(sync, n, status, pgasi_boot.rank, 0);
 }
 
-static inline void fall(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
+static inline void lower_one(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
 {
-    pgasi_sync_fall_by(sync, 1, status, rank, handler);
+    pgasi_sync_lower_by(sync, 1, status, rank, handler);
 }
 
 /* ---- answers arrive ---- */
@@ -280,9 +282,10 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
     entry_t *e = find_entry(ack.token);
     if (!e || e->once)
         return;
-    if (!pay(e, rank) && pgasi_boot_is_dead(rank)) /* fallen already, with the rank's death */
+    if (!take_outstanding(e, rank) &&
+        pgasi_boot_is_dead(rank)) /* fallen already, with the rank's death */
         return;
-    fall(e->sync, (pgas_status_t)ack.status, rank, ack.handler);
+    lower_one(e->sync, (pgas_status_t)ack.status, rank, ack.handler);
 }
 
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -302,11 +305,11 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
         memcpy(e->reply, (const char *)args + sizeof ack, e->reply_bytes);
     pgas_sync_t *sync = e->sync;
     if (pgasi_token_give(ack.token))
-        fall(sync, status, pgas_thread_rank(source), ack.handler);
+        lower_one(sync, status, pgas_thread_rank(source), ack.handler);
 }
 
 /* What the entry's calls to the rank still owe. */
-static void fall_for(entry_t *e, int rank)
+static void end_calls_to(entry_t *e, int rank)
 {
     uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE), handler;
     pgas_sync_t *sync = e->sync;
@@ -314,11 +317,12 @@ static void fall_for(entry_t *e, int rank)
         return;
     handler = e->handler;
     if (e->once && e->rank == rank && pgasi_token_give(token))
-        fall(sync, PGAS_ERR_PEER, rank, handler);
-    while (!e->once && __atomic_load_n(&e->n_owed, __ATOMIC_RELAXED) && pay(e, rank)) {
-        handler = __atomic_load_n(&handlers_of(e->owed)[rank], __ATOMIC_RELAXED);
+        lower_one(sync, PGAS_ERR_PEER, rank, handler);
+    while (!e->once && __atomic_load_n(&e->n_outstanding, __ATOMIC_RELAXED) &&
+           take_outstanding(e, rank)) {
+        handler = __atomic_load_n(&handlers_of(e->outstanding)[rank], __ATOMIC_RELAXED);
         /* whose it is now, if the entry changed hands before it owed */
-        fall(e->sync, PGAS_ERR_PEER, rank, handler);
+        lower_one(e->sync, PGAS_ERR_PEER, rank, handler);
     }
 }
 
@@ -338,7 +342,7 @@ static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source,
     memcpy((char *)e->reply + piece.offset, (const char *)args + sizeof piece, bytes);
     pgas_sync_t *sync = e->sync;
     if (piece.offset + bytes == e->reply_bytes && pgasi_token_give(piece.token))
-        fall(sync, PGAS_OK, pgas_thread_rank(source), 0);
+        lower_one(sync, PGAS_OK, pgas_thread_rank(source), 0);
 }
 
 void *pgasi_token_place(uint32_t token, size_t bytes)
@@ -347,14 +351,15 @@ void *pgasi_token_place(uint32_t token, size_t bytes)
     return e && e->once && e->reply_bytes == bytes ? e->reply : NULL;
 }
 
-void pgasi_sync_peer_died(int rank)
+/* Replies and completions that a dead rank was to send end with PGAS_ERR_PEER. */
+static void end_for_dead(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers run one at a time */
     /* whose token is not seen here sees that the rank is dead */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
     for (uint32_t index = 0; entries && index < n; index++)
-        fall_for(&entries[index], rank);
+        end_calls_to(&entries[index], rank);
     pgasi_serve_end(before);
 }
 
@@ -366,8 +371,8 @@ void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_
         before = pgasi_serve_begin(); /* answers run one at a time */
     entry_t *e = find_entry(token);
     if (e && !e->once) {
-        pay(e, pgasi_boot.rank);
-        fall(e->sync, status, rank, handler);
+        take_outstanding(e, pgasi_boot.rank);
+        lower_one(e->sync, status, rank, handler);
     }
     if (!served)
         pgasi_serve_end(before);
@@ -391,8 +396,8 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
         c->wire |= PGASI_WIRE_WRITE;
         return PGAS_OK;
     }
-    c->owed = true;
-    return owe(e, rank, handler);
+    c->outstanding = true;
+    return add_outstanding(e, rank, handler);
 }
 
 pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
@@ -405,18 +410,18 @@ pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint
     if (when == PGAS_LOCAL)
         return PGAS_OK;
     c->wire = sync->token;
-    return owe(e, pgasi_boot.rank, handler);
+    return add_outstanding(e, pgasi_boot.rank, handler);
 }
 
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status)
 {
     if (status == PGAS_OK && !c->wire)
-        fall(c->sync, PGAS_OK, c->rank, 0);
-    if (status == PGAS_OK || !c->owed)
+        lower_one(c->sync, PGAS_OK, c->rank, 0);
+    if (status == PGAS_OK || !c->outstanding)
         return status;
     entry_t *e = find_entry(pgasi_wire_token(c->wire));
     /* the counter has fallen meanwhile, with the rank's death */
-    return e && pay(e, c->rank) ? status : PGAS_OK;
+    return e && take_outstanding(e, c->rank) ? status : PGAS_OK;
 }
 
 /* ---- public ---- */
@@ -537,10 +542,10 @@ void pgas_sync_fini(pgas_sync_t *sync)
     pgasi_notify_close(sync->token);
     bool locked = pgasi_is_serving();
     bool late = !locked && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
-                            __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
+                            __atomic_load_n(&e->n_outstanding, __ATOMIC_ACQUIRE) > 0);
     if (late)
         pgasi_recv_lock();
-    forgive(e);
+    drop_outstanding(e);
     pgasi_token_give(sync->token);
     if (late)
         pgasi_recv_unlock();
@@ -548,6 +553,7 @@ void pgas_sync_fini(pgas_sync_t *sync)
 
 void pgasi_sync_set_handlers(void)
 {
+    pgasi_hooks.death_settled[PGASI_LAYER_CALL] = end_for_dead;
     pgasi_handler_set_internal(PGASI_DESC_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_DESC_REPLY, on_reply);
     pgasi_handler_set_internal(PGASI_DESC_REPLY_PIECE, on_reply_piece);

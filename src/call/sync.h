@@ -22,8 +22,6 @@ pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t 
 /** The same for the reply of a handler, which an error will name. */
 pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply,
                                    size_t reply_bytes, uint32_t *token_p);
-/** What a dead rank owes, replies and completions, falls with PGAS_ERR_PEER. */
-void pgasi_sync_peer_died(int rank);
 /** Ends the token; false if somebody else has, by an answer or a death. */
 bool pgasi_token_give(uint32_t token);
 
@@ -41,7 +39,7 @@ typedef struct {
     pgas_sync_t *sync;
     uint64_t wire;
     int rank;
-    bool owed;
+    bool outstanding;
 } pgasi_sync_call_t;
 pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
                                pgas_when_t when, bool queued);
@@ -58,9 +56,9 @@ void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_
 /** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if
  *  anything: with fall it was something of this rank. Any thread that may make calls, without a
  *  context's lock, for the counter's function may run here. */
-void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
-                        uint32_t handler);
-void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status);
+void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
+                         uint32_t handler);
+void pgasi_sync_lower(pgas_sync_t *sync, int64_t n, pgas_status_t status);
 /** Whether the counter is live, for calls that are about to name it. */
 bool pgasi_sync_is_live(const pgas_sync_t *sync);
 

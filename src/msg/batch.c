@@ -137,7 +137,7 @@ static pgas_status_t publish(pgasi_sendq_t *sq, out_t *out, int dest, pgasi_publ
 /* Sends what waits, as far as there is room. */
 static pgas_status_t send_waiting(pgasi_sendq_t *sq, out_t *out)
 {
-    if (pgasi_far_channel_pay(sq, out) == PGAS_ERR_AGAIN)
+    if (pgasi_far_channel_send_rest(sq, out) == PGAS_ERR_AGAIN)
         return PGAS_ERR_AGAIN;
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
@@ -369,7 +369,7 @@ int pgasi_sendq_progress(pgasi_sendq_t *sq)
         if (status != PGAS_ERR_AGAIN)
             status = publish(sq, out, dest, PGASI_PUBLISH_ORDER);
         pgasi_send_check_lost(out->rank, status);
-        if (status == PGAS_ERR_AGAIN || pgasi_far_channel_owes(out)) {
+        if (status == PGAS_ERR_AGAIN || pgasi_far_channel_has_unsent(out)) {
             i++;
             continue;
         }
@@ -468,11 +468,11 @@ pgas_status_t pgasi_sendq_flush(pgasi_sendq_t *sq, int dest)
 {
     out_t *out = out_of(sq, dest);
     pgas_status_t status = publish(sq, out, dest, PGASI_PUBLISH_EXPLICIT);
-    if ((!out->waiting && !pgasi_far_channel_owes(out)) || pgasi_self.in_handler)
+    if ((!out->waiting && !pgasi_far_channel_has_unsent(out)) || pgasi_self.in_handler)
         return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
-    while (out->waiting || out->batch || pgasi_far_channel_owes(out)) {
+    while (out->waiting || out->batch || pgasi_far_channel_has_unsent(out)) {
         pgasi_ctx_unlock(sq->ctx);
         pgasi_wait_step(&w);
         pgasi_ctx_lock(sq->ctx);

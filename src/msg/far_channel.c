@@ -22,7 +22,7 @@
 typedef struct {
     buffer_t *buffer; /* in which it stands; NULL: nothing is owed */
     uint64_t at;      /* address there */
-} owed_t;
+} unsent_t;
 
 struct far_channel {
     int state;          /* far_state_t; the answers change it, under the receive lock */
@@ -36,13 +36,13 @@ struct far_channel {
     uint64_t phase;
     pgasi_tp_key_t *key;
     uint64_t region; /* address there */
-    owed_t owed;
+    unsent_t unsent;
     pgasi_tp_comp_t read; /* of seen */
     bool reading;
     chunk_t chunks[]; /* PGAS_CHUNKS_MAX */
 };
 
-static pgasi_sendq_t *outbox_of(int ctx)
+static pgasi_sendq_t *sendq_of(int ctx)
 {
     pgasi_ctx_t *l = __atomic_load_n(&pgasi_ctxs[ctx], __ATOMIC_ACQUIRE);
     return l ? __atomic_load_n(&l->sendq, __ATOMIC_ACQUIRE) : NULL;
@@ -61,7 +61,7 @@ int pgasi_far_channel_state(const out_t *out)
 /* ---- notes ---- */
 
 /* A message to the rank of a destination, out of the order of what waits for it. False: not now. */
-static bool send_note(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *ctl)
+static bool send_ctl(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *ctl)
 {
     uint64_t header = pgasi_desc_header(PGASI_DESC_CHANNEL, sizeof *ctl, 0);
     buffer_t *buffer = pgasi_send_buffer(sq, pgasi_desc_room(header), true);
@@ -76,7 +76,7 @@ static bool send_note(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *
     return status == PGAS_OK;
 }
 
-static pgasi_ctl_t note_of(const pgasi_sendq_t *sq, const out_t *out, pgasi_ctl_what_t what)
+static pgasi_ctl_t ctl_of(const pgasi_sendq_t *sq, const out_t *out, pgasi_ctl_what_t what)
 {
     pgasi_ctl_t ctl;
     memset(&ctl, 0, sizeof ctl);
@@ -110,10 +110,10 @@ bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out)
     int state = state_of(out->far);
     if (state != FAR_NONE && state != FAR_REFUSED)
         return true;
-    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_ASK);
+    pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_ASK);
     /* the answer may come at once */
     __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED);
-    if (send_note(sq, out, PGASI_EP_ANY, &ctl))
+    if (send_ctl(sq, out, PGASI_EP_ANY, &ctl))
         return true;
     __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
     out->ask_at = out->n_messages + PGASI_FAR_ASK_AFTER;
@@ -167,9 +167,9 @@ static bool on_told(const out_t *out, far_channel_t *far, const pgasi_ctl_t *ctl
 }
 
 /* About the channel of a context of this rank. */
-static bool take_note(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
+static bool take_answer(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
-    pgasi_sendq_t *sq = outbox_of((int)ctl->ctx);
+    pgasi_sendq_t *sq = sendq_of((int)ctl->ctx);
     out_t *out = sq ? &sq->out[ctl->ep * sq->n_ranks + (uint32_t)source] : NULL;
     far_channel_t *far = out ? __atomic_load_n(&out->far, __ATOMIC_ACQUIRE) : NULL;
     if (far && ctl->what == PGASI_CTL_GRANT)
@@ -185,7 +185,7 @@ bool pgasi_far_channel_answer(const pgasi_ctl_t *ctl, int source, const char *da
     if (sane)
         pgasi_far_set_stop((int)ctl->ep, source, ctl->position, ctl->what == PGASI_CTL_STOP);
     else
-        sane = take_note(ctl, source, data, bytes);
+        sane = take_answer(ctl, source, data, bytes);
     if (sane)
         pgasi_wake(pgasi_boot.node_rank); /* somebody may wait for room */
     return sane;
@@ -206,20 +206,20 @@ static bool grow(out_t *out, uint32_t *number_p, bool *fresh_p)
     if (more == FAR_ASKED || (more == FAR_REFUSED && ++far->n_refused % ASK_AGAIN))
         return false;
     pgasi_sendq_t *sq = far->sq;
-    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_MORE);
+    pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_MORE);
     ctl.channel = far->granted.channel;
     __atomic_store_n(&far->more, FAR_ASKED, __ATOMIC_RELAXED);
-    if (!send_note(sq, out, PGASI_EP_ANY, &ctl))
+    if (!send_ctl(sq, out, PGASI_EP_ANY, &ctl))
         __atomic_store_n(&far->more, more, __ATOMIC_RELAXED);
     return false;
 }
 
 static bool shrink(out_t *out, uint32_t number)
 {
-    pgasi_ctl_t ctl = note_of(out->far->sq, out, PGASI_CTL_BACK);
+    pgasi_ctl_t ctl = ctl_of(out->far->sq, out, PGASI_CTL_BACK);
     ctl.channel = out->far->granted.channel;
     ctl.number = number;
-    return send_note(out->far->sq, out, PGASI_EP_ANY, &ctl);
+    return send_ctl(out->far->sq, out, PGASI_EP_ANY, &ctl);
 }
 
 static void take_seen(far_channel_t *far)
@@ -305,11 +305,11 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
 /* Nothing comes of it: the chunks go back. */
 static void decline(pgasi_sendq_t *sq, out_t *out)
 {
-    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_BACK);
+    pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_BACK);
     ctl.channel = out->far->granted.channel;
     for (uint32_t i = 0; i < out->far->granted.n; i++) {
         ctl.number = out->far->granted.number + i;
-        send_note(sq, out, PGASI_EP_ANY, &ctl);
+        send_ctl(sq, out, PGASI_EP_ANY, &ctl);
     }
     __atomic_store_n(&out->far->state, FAR_DECLINED, __ATOMIC_RELEASE);
 }
@@ -334,10 +334,10 @@ void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest)
         decline(sq, out);
         return;
     }
-    pgasi_ctl_t ctl = note_of(sq, out, PGASI_CTL_JOIN);
+    pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_JOIN);
     ctl.channel = far->granted.channel;
     ctl.by_put = !by_stores;
-    if (!send_note(sq, out, out->ep, &ctl))
+    if (!send_ctl(sq, out, out->ep, &ctl))
         return; /* next time */
     if (by_stores)
         go_by_stores(sq, out, dest, mapped);
@@ -373,23 +373,24 @@ static pgas_status_t show_far(pgasi_sendq_t *sq, const out_t *out, buffer_t *buf
                             : put(sq, out, buffer, at, &buffer->shown, sizeof buffer->shown);
 }
 
-bool pgasi_far_channel_owes(const out_t *out)
+bool pgasi_far_channel_has_unsent(const out_t *out)
 {
-    return out->kind == OUT_PUT && out->far->owed.buffer;
+    return out->kind == OUT_PUT && out->far->unsent.buffer;
 }
 
 /* PGAS_ERR_AGAIN, or the debt is gone, with the peer too. */
-pgas_status_t pgasi_far_channel_pay(pgasi_sendq_t *sq, const out_t *out)
+pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out)
 {
-    if (!pgasi_far_channel_owes(out))
+    if (!pgasi_far_channel_has_unsent(out))
         return PGAS_OK;
-    owed_t *owed = &out->far->owed;
-    pgas_status_t status =
-        pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(sq, out, owed->buffer, owed->at);
+    unsent_t *unsent = &out->far->unsent;
+    pgas_status_t status = pgasi_boot_is_dead(out->rank)
+                               ? PGAS_ERR_PEER
+                               : show_far(sq, out, unsent->buffer, unsent->at);
     if (status == PGAS_ERR_AGAIN)
         return status;
-    buffer_drop(owed->buffer);
-    owed->buffer = NULL;
+    buffer_drop(unsent->buffer);
+    unsent->buffer = NULL;
     return PGAS_OK;
 }
 
@@ -409,7 +410,7 @@ static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, u
         status = show_far(sq, out, buffer, at);
     }
     if (status == PGAS_ERR_AGAIN) {
-        out->far->owed = (owed_t){ buffer, at };
+        out->far->unsent = (unsent_t){ buffer, at };
         pgasi_send_hold(sq, out);
         return PGAS_OK;
     }
@@ -459,12 +460,12 @@ static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
 /* Room for so many bytes in one piece at the tail, and a unit behind them. */
 static pgas_status_t make_room(pgasi_sendq_t *sq, out_t *out, uint64_t bytes)
 {
-    pgas_status_t status = pgasi_far_channel_pay(sq, out);
+    pgas_status_t status = pgasi_far_channel_send_rest(sq, out);
     uint64_t inside = out->put_position & (pgasi_chunk_bytes - 1);
     if (status != PGAS_OK || bytes + PGASI_RING_UNIT <= pgasi_chunk_bytes - inside)
         return status;
     status = next_chunk(sq, out);
-    return status == PGAS_OK ? pgasi_far_channel_pay(sq, out) : status;
+    return status == PGAS_OK ? pgasi_far_channel_send_rest(sq, out) : status;
 }
 
 pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes)
@@ -508,7 +509,7 @@ size_t pgasi_far_channel_bytes(void)
 void pgasi_far_channel_free(out_t *out)
 {
     if (out->far)
-        pgasi_send_free_buffer(out->far->owed.buffer);
+        pgasi_send_free_buffer(out->far->unsent.buffer);
     free(out->far);
     out->far = NULL;
 }

@@ -204,8 +204,8 @@ pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buf
 pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes);
 /** The last descriptor's header could not leave with its arguments; pays that. @return PGAS_OK,
  *  PGAS_ERR_AGAIN. */
-bool pgasi_far_channel_owes(const out_t *out);
-pgas_status_t pgasi_far_channel_pay(pgasi_sendq_t *sq, const out_t *out);
+bool pgasi_far_channel_has_unsent(const out_t *out);
+pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out);
 void pgasi_far_channel_free(out_t *out);
 /** Memory of one at the sender; 0: there are none in this job. For the account. */
 size_t pgasi_far_channel_bytes(void);

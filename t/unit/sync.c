@@ -13,6 +13,7 @@
 #include "call/notify.h"
 #include "call/progress.h"
 #include "msg/serve.h"
+#include "boot/hooks.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "t/tap.h"
@@ -283,7 +284,7 @@ static void ended_twice(void)
     uint32_t token;
     int n_same = 0;
     ok(pgasi_token_take(&sync, 1, &reply, sizeof reply, &token) == PGAS_OK, "a reply is awaited");
-    pgasi_sync_peer_died(1);
+    pgasi_hooks_death_settled(1);
     ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) &&
            !pgasi_token_give(token),
        "the death of the rank ends it, nobody else does");
