@@ -196,6 +196,7 @@ PGAS_API pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *
  *  @return as pgas_call;
  *          PGAS_ERR_CONTEXT   also in a handler if executed is NULL
  *          PGAS_ERR_INVALID   also if reply is NULL and reply_bytes is not 0
+ *          PGAS_ERR_LIMIT     also if reply_bytes is too large
  *          PGAS_ERR_MISMATCH  executed is NULL and the reply has another size */
 PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args,
                                         size_t bytes, void *reply, size_t reply_bytes,

@@ -42,8 +42,8 @@ typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t 
  *          variable.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  a null pointer, or an empty or too long name
- *          PGAS_ERR_EXISTS   the name is registered with another function, context or options. (With
- *                            the same ones *handler_p replaces the earlier place)
+ *          PGAS_ERR_EXISTS   the name is registered with another function, context or options. If
+ *                            they are the same, *handler_p replaces the earlier place
  *          PGAS_ERR_LIMIT    PGAS_HANDLERS_MAX handlers are registered
  *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
