@@ -1,12 +1,11 @@
-/* Acknowledged broadcasts: what a rank still expects, and how it ends. See bcast.h.
+/* Acknowledged broadcasts: the answers that a rank still expects, and the end. See bcast.h.
  *
- * Who wants to know gets acknowledgements that come back up the tree. A root has
- * PGAS_BROADCASTS_MAX slots for acknowledged broadcasts, and every rank an entry for each slot of
- * each root, in memory that costs nothing until it is touched: so ranks on the way never run out of
- * entries and never allocate, and a root that is too fast waits. Children in an entry are taken out
- * atomically, so that an acknowledgement, the death of a child and a message that cannot be sent
- * may come together, on different threads: one of them counts. Broadcasts that nobody waits for are
- * acknowledged now and then, which bounds what ranks on the way must queue. */
+ * Acknowledgements travel up the tree. A root has PGAS_BROADCASTS_MAX slots for acknowledged
+ * broadcasts. Every rank has an entry for each slot of each root, in memory that costs nothing
+ * until it is used. So ranks inside the tree never run out of entries and never allocate, and a
+ * root that is too fast waits. Children are removed from an entry atomically. An acknowledgement,
+ * the death of a child and a message that cannot be sent may meet on different threads: one of them
+ * counts. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -22,7 +21,7 @@
 #include "msg/send_queue.h"
 #include "msg/serve.h"
 
-/* Up the tree; names the broadcast. */
+/* Travels up the tree; names the broadcast. */
 typedef struct {
     uint32_t root, number;
     uint64_t error; /* as pgasi_error_pack; 0: none */
@@ -138,7 +137,7 @@ static void report_above(const pgasi_bcast_entry_t *e)
     uint32_t root = (uint32_t)((size_t)(e - acks.entry) / PGAS_BROADCASTS_MAX);
     ack_t ack = { root, e->number, e->error, e->slot, 0 };
     pgasi_bcast_count(&pgasi_bcast_stats.n_up);
-    /* it may be dead by now */
+    /* the rank may have died: then the status does not matter */
     pgasi_sendq_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_ANSWER);
 }
 
@@ -211,10 +210,10 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
         child_answered(e, pgas_thread_rank(source), ack.error);
 }
 
-/* Ends with PGAS_ERR_PEER what broadcasts still expect from a dead rank. */
+/* Ends with PGAS_ERR_PEER all answers that broadcasts still expect from a dead rank. */
 static void end_for_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin(); /* what follows may send, as handlers do */
+    pgasi_path_state_t before = pgasi_serve_begin(); /* the end of a broadcast may send */
     size_t n = acks.entry ? (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX : 0;
     for (size_t i = 0; i < n; i++)
         if (__atomic_load_n(&acks.entry[i].missing, __ATOMIC_ACQUIRE) > 0)

@@ -96,7 +96,8 @@ pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t
 /** Fills *h for the caller's broadcast. */
 void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
                        pgas_when_t when);
-/** Whether a broadcast that no counter waits for is acknowledged all the same: now and then. */
+/** Whether a broadcast that no counter waits for is acknowledged all the same. This is so now and
+ *  then, and bounds what ranks inside the tree must queue. */
 bool pgasi_bcast_is_turn(void);
 /** The rank at a position, with this rank as the root. */
 int pgasi_bcast_rank_at(uint32_t position);

@@ -1,11 +1,15 @@
 /* Broadcasts of buffers: see pgas/broadcast.h.
  *
- * The message of a call travels down the tree as in bcast.c and tells where the buffer is: already
- * in its place (PUSH), at the rank above (PULL), or, of each rank's piece, at the rank above or in
- * the message itself (EACH). Pieces of a range follow the order of the positions, so those
- * of a child's stretch are a part of them. A rank first has the buffer, then tells its children,
- * then runs its handler, which may write to the buffer. What it cannot do in a handler, because it
- * would wait or take long, a task does, which then sends the message to its own rank. */
+ * The message travels down the tree as in call.c. It says where the buffer is:
+ *
+ *      PUSH    in the receiver's heap
+ *      PULL    at the rank above
+ *      EACH    the pieces of the ranks: at the rank above, or in the message itself
+ *
+ * Pieces are in the order of positions, so the pieces of a child's range are contiguous. A rank
+ * first obtains the buffer, then sends to its children, then runs its handler, which may write to
+ * the buffer. A handler makes only short transfers that do not wait. A task makes the others, and
+ * then sends the message to its own rank. */
 #include "bcast/buffer.h"
 
 #include <stdlib.h>
@@ -24,7 +28,7 @@
 
 #define IN_HANDLER_MAX ((size_t)1 << 20) /* bytes that a handler transfers itself */
 
-/* What arrived with the message makes sense. */
+/* Whether the sizes that arrived add up to `bytes`. */
 static bool sizes_are_sane(const uint64_t *sizes, size_t n, uint64_t bytes)
 {
     uint64_t sum = 0;
@@ -46,7 +50,7 @@ static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry,
 
 /* ---- running ---- */
 
-/* data: of this rank; block: where it stands, kept until the last run has ended, or NULL. */
+/* block: contains the data, and is kept until the last run has ended; or NULL. */
 static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_bcast_entry_t *entry,
                 const void *data, size_t bytes, pgasi_bcast_block_t *block)
 {
@@ -54,7 +58,7 @@ static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_b
     pgasi_bcast_run(&head->h, args, head->args_bytes, entry, &r);
 }
 
-/* What this rank has is in its place or held by the entry: runs the handler on it. */
+/* Runs the handler. The buffer is in the heap (PUSH), or the entry holds it. */
 static void run_self(const pgasi_bcast_buffer_head_t *head, const void *args)
 {
     pgasi_bcast_entry_t *entry = pgasi_bcast_known(&head->h);
@@ -71,9 +75,9 @@ static void run_self(const pgasi_bcast_buffer_head_t *head, const void *args)
     }
 }
 
-/* ---- a rank on the way ---- */
+/* ---- a rank below the root ---- */
 
-/* What has the buffer at this rank. */
+/* Where this rank has the buffer. */
 static pgasi_bcast_data_t have_of(const pgasi_bcast_buffer_head_t *head,
                                   const pgasi_bcast_block_t *b)
 {
@@ -93,7 +97,7 @@ static pgasi_bcast_data_t have_of(const pgasi_bcast_buffer_head_t *head,
     return have;
 }
 
-/* Reads what is at the rank above into a block. */
+/* Reads the buffer or the pieces from the rank above into a block. */
 static pgas_status_t fetch(const pgasi_bcast_buffer_head_t *head, pgasi_bcast_block_t **block_p)
 {
     bool each = head->way == PGAS_BROADCAST_EACH;
@@ -120,7 +124,7 @@ static bool is_near(uint64_t ptr, size_t bytes)
     return bytes <= IN_HANDLER_MAX && pgas_gptr_local(ptr, bytes);
 }
 
-/* Whether a handler may do it: loads and stores, and not for long. */
+/* Whether a handler may make the transfers: they are loads and stores, and short. */
 static bool is_quick(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan)
 {
     bool quick = true;
@@ -134,7 +138,7 @@ static bool is_quick(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_pl
     return quick;
 }
 
-/* Has the buffer, tells the children; false if it went wrong. */
+/* Obtains the buffer and sends to the children. False: the entry knows the error. */
 static bool pass_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
                     const void *args, pgasi_bcast_entry_t *entry)
 {
@@ -189,7 +193,7 @@ static void submit(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan
     give_up(plan, entry, PGAS_ERR_NO_MEMORY);
 }
 
-/* EACH, in the message: nothing is read, children get their part of it. */
+/* EACH, with the pieces in the message: children get their part of the message. */
 static void pass_message_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
                             const char *args, pgasi_bcast_entry_t *entry)
 {
@@ -264,7 +268,8 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
 
 /* ---- the root ---- */
 
-/* The caller's pieces, by rank, into a block, by place. */
+/* Copies the caller's pieces, which are in the order of ranks, to a block, in the order of
+ * positions. */
 static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
@@ -279,12 +284,12 @@ static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t
     if (b) {
         uint64_t *sizes = (uint64_t *)(void *)b->memory;
         char *to = b->memory + n * sizeof *sizes;
-        for (size_t place = 0; place < n; place++) {
-            int r = pgasi_bcast_rank_at((uint32_t)place);
-            sizes[place] = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
-            if (sizes[place])
-                memcpy(to, (const char *)buffer->data + at[r], sizes[place]);
-            to += pgasi_bcast_padded(sizes[place]);
+        for (size_t position = 0; position < n; position++) {
+            int r = pgasi_bcast_rank_at((uint32_t)position);
+            sizes[position] = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
+            if (sizes[position])
+                memcpy(to, (const char *)buffer->data + at[r], sizes[position]);
+            to += pgasi_bcast_padded(sizes[position]);
         }
     }
     free(at);
@@ -292,7 +297,8 @@ static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t
     return b;
 }
 
-/* What children read: the caller's memory if it can stay and they can reach it, else a copy. */
+/* The block that children read: the caller's memory if it stays valid and they reach it, otherwise
+ * a copy. */
 static pgasi_bcast_block_t *source_block(const pgas_broadcast_buffer_t *buffer,
                                          const pgas_call_opts_t *o)
 {
@@ -319,7 +325,7 @@ static pgas_status_t check_buffer(const pgas_broadcast_buffer_t *buffer)
     return inside ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
-/* Fills in what the way of travelling needs; *block_p NULL: nothing to hold. */
+/* Fills in the head. *block_p NULL: the broadcast needs no memory. */
 static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_broadcast_buffer_t *buffer,
                              const pgas_call_opts_t *o, pgasi_bcast_block_t **block_p)
 {
@@ -338,7 +344,7 @@ static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_broadca
     return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* token: of the counter that wants to know, or 0. */
+/* token: of the counter that waits, or 0. */
 static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
                            const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
                            uint32_t token)
@@ -359,7 +365,7 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
     pgasi_bcast_data_t have = have_of(head, b);
     pgas_status_t sent = pgasi_bcast_buffer_forward(head, &plan, &have, args, entry);
     head->h.flags |= PGASI_BCAST_SELF;
-    if (b && !b->ours) /* the caller's memory, which our own handler reads as well */
+    if (b && !b->ours) /* the caller's memory must stay until our own handler has read it */
         head->h.flags &= (uint8_t)~PGASI_BCAST_REMOTE;
     status = pgasi_bcast_buffer_send(pgasi_boot.rank, head, args, NULL, 0, NULL);
     if (status != PGAS_OK)

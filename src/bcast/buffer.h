@@ -1,4 +1,4 @@
-/** Broadcasts of buffers: what precedes the arguments of their messages, and the way to children. */
+/** Broadcasts of buffers: the head of their messages, and the way to children. */
 #ifndef PGASI_BCAST_BUFFER_H
 #define PGASI_BCAST_BUFFER_H
 
@@ -34,7 +34,7 @@ static inline uint64_t pgasi_bcast_padded(uint64_t bytes)
     return PGASI_ALIGN_UP(bytes, 8);
 }
 
-/** Sends the message to a rank. EACH with PGASI_BCAST_IN_MESSAGE: with these sizes and pieces. */
+/** Sends the message to a rank; sizes and pieces if it has PGASI_BCAST_IN_MESSAGE. */
 pgas_status_t pgasi_bcast_buffer_send(int rank, const pgasi_bcast_buffer_head_t *head,
                                       const void *args, const void *sizes, size_t sizes_bytes,
                                       const void *pieces);

@@ -1,5 +1,5 @@
-/* Broadcasts of calls: see pgas/broadcast.h. A rank that receives one forwards it, then runs
- * its handler; all that within the handler that received. */
+/* Broadcasts of calls: see pgas/broadcast.h. A rank that receives one forwards it, then runs its
+ * handler. Both happen inside the handler that received the message. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -24,7 +24,7 @@ static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_ch
                                  sizeof theirs, args, bytes, full);
 }
 
-/* From child `first` on. What cannot be sent counts as answered. */
+/* Sends to the children from `first` on. A child to which this fails counts as answered. */
 static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, int first,
                     const void *args, size_t bytes, pgasi_bcast_entry_t *entry)
 {
@@ -64,7 +64,8 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
 
 /* ---- the root ---- */
 
-/* The first message, by the rules of the caller: to a child, or to ourselves if there is none. */
+/* Sends the first message, by the rules of the caller: to a child, or to this rank if there is
+ * none. */
 static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
                                 const pgasi_bcast_child_t *self, const void *args, size_t bytes,
                                 pgas_full_t full)
@@ -75,7 +76,7 @@ static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_p
     return status;
 }
 
-/* token: of the counter that wants to know, or 0. */
+/* token: of the counter that waits, or 0. */
 static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes, uint32_t token,
                            pgas_full_t full)
 {
@@ -92,7 +93,7 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
     mine.flags |= PGASI_BCAST_SELF;
     status = send_first(plan.n ? h : &mine, &plan, &self, args, bytes, full);
     if (status == PGAS_ERR_PEER && plan.n) {
-        pgasi_bcast_child_done(entry, plan.child[0].rank, status); /* died a moment ago */
+        pgasi_bcast_child_done(entry, plan.child[0].rank, status); /* it has just died */
         status = PGAS_OK;
     }
     if (status != PGAS_OK) {

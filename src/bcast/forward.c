@@ -1,4 +1,4 @@
-/* Messages of broadcasts of buffers to children. See buffer.h. */
+/* Sends broadcasts of buffers to children. See buffer.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Heads of broadcasts: made, checked, and turned into a plan to which ranks this one sends. See
+/* Heads of broadcasts: how they are made and checked, and to which ranks this rank sends. See
  * bcast.h and tree.h. */
 #include "base/checks.h"
 #include "base/log.h"
@@ -11,7 +11,7 @@
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
 
-#define UNSYNCED 8 /* of so many broadcasts that nobody waits for one is acknowledged */
+#define UNSYNCED 8 /* one of so many broadcasts that no counter waits for is acknowledged */
 
 PGASI_STATIC_ASSERT(sizeof(pgasi_bcast_head_t) == 24, "args of a broadcast are aligned to 8");
 
@@ -69,25 +69,25 @@ __attribute__((cold)) void pgasi_bcast_drop(pgas_thread_t source)
         PGASI_ERROR("call", "malformed broadcast from rank %d: dropped", pgas_thread_rank(source));
 }
 
-static __attribute__((cold)) void pass_over(pgasi_bcast_plan_t *plan, int rank)
+static __attribute__((cold)) void skip(pgasi_bcast_plan_t *plan, int rank)
 {
     if (!plan->error)
         plan->error = pgasi_error_pack(PGAS_ERR_PEER, rank, plan->handler);
 }
 
-/* A dead child is passed over: its children become ours. */
+/* A dead child is skipped: its children become children of this rank. */
 static void add_children(int root, uint32_t low, uint32_t high, pgasi_bcast_plan_t *plan)
 {
     while (high - low > 1) {
         uint32_t cut = pgasi_tree_cut(&tree, root, low, high);
         int rank = pgasi_tree_rank(&tree, root, cut);
         if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank))) {
-            pass_over(plan, rank);
+            skip(plan, rank);
             add_children(root, cut, high, plan);
         } else if (plan->n < PGASI_BCAST_CHILDREN_MAX) {
             plan->child[plan->n++] = (pgasi_bcast_child_t){ rank, cut, high };
         } else {
-            pass_over(plan, rank); /* far too many dead */
+            skip(plan, rank); /* too many dead ranks */
         }
         high = cut;
     }

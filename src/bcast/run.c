@@ -1,5 +1,5 @@
-/* A broadcast runs its handler at a rank: at once, on a handler thread, or once on each thread. See
- * bcast.h. */
+/* Runs the handler of a broadcast at a rank: at once, on a handler thread, or once on each thread.
+ * See bcast.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 
-/* What several runs of one broadcast at this rank share, if some end later. */
+/* All runs of one broadcast at this rank share this, if one of them ends later. */
 typedef struct {
-    int n; /* that have not ended */
+    int n; /* runs that have not ended */
     pgasi_bcast_run_t run;
     pgasi_bcast_entry_t *entry;
 } shared_t;
 
-/* What stands before the arguments of a handler that may wait. */
+/* Precedes the arguments of a handler that may wait. */
 typedef struct {
     shared_t *shared;
     uint64_t handler;
@@ -31,7 +31,7 @@ typedef struct {
 static __thread struct {
     const void *data;
     size_t bytes;
-    /* pgasi_self.in_handler where the handler runs: those that run while it waits have nothing */
+    /* pgasi_self.in_handler of the handler: handlers that run while it waits have no data */
     int depth;
 } here __attribute__((tls_model("initial-exec")));
 
@@ -55,7 +55,7 @@ static pgas_status_t run_now(uint16_t handler, const void *args, size_t bytes, p
     return status;
 }
 
-/* Two pieces as one; NULL: no memory. */
+/* Copies both to one block. NULL: no memory. */
 static char *join(const void *head, size_t head_bytes, const void *args, size_t bytes)
 {
     char *both = malloc(head_bytes + bytes);
@@ -92,7 +92,7 @@ static void run_waiting(const void *args, size_t bytes, pgas_thread_t source, vo
                      run_now((uint16_t)t.handler, args, bytes - sizeof t, source, &t.shared->run));
 }
 
-/* As calls of such handlers run: on a handler thread, in the order in which they came. */
+/* Runs the handler as its calls run: on a handler thread, in the order of arrival. */
 static void submit(shared_t *s, uint16_t handler, const void *args, size_t bytes,
                    pgas_thread_t source)
 {
@@ -116,10 +116,10 @@ bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h)
     return (h->flags & PGASI_BCAST_THREADS) || blocks(h->handler);
 }
 
-/* For one thread of this rank: a call to it, which carries where to report. */
+/* Precedes the arguments of a call to one thread of this rank, and says where it reports. */
 typedef struct {
     shared_t *shared;
-    uint64_t proof; /* that shared is ours */
+    uint64_t proof; /* that this process made `shared` */
     pgas_thread_t source;
     uint16_t handler, unused;
 } for_thread_t;
@@ -177,7 +177,7 @@ static void run_on_threads(const pgasi_bcast_head_t *h, const void *args, size_t
 {
     uint16_t slots[PGAS_THREADS_MAX];
     int n = pgasi_thread_slots(slots, PGAS_THREADS_MAX);
-    s->n += n; /* and one until all are told */
+    s->n += n; /* one more keeps s until all threads are called */
     if (s->entry)
         __atomic_add_fetch(&s->entry->missing, n, __ATOMIC_RELAXED);
     for_thread_t f = { s, proof_of(s), h->source, h->handler, 0 };
@@ -189,7 +189,7 @@ static void run_on_threads(const pgasi_bcast_head_t *h, const void *args, size_t
 void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes,
                      pgasi_bcast_entry_t *entry, const pgasi_bcast_run_t *run)
 {
-    if (h->flags & PGASI_BCAST_REMOTE) { /* that it arrived is enough */
+    if (h->flags & PGASI_BCAST_REMOTE) { /* the root waits for the arrival only */
         pgasi_bcast_part_done(entry, PGAS_OK);
         entry = NULL;
     }

@@ -1,5 +1,4 @@
-/* The tree that broadcasts travel along: see tree.h. Each question is a few loads, for any number
- * of ranks. */
+/* The tree of a broadcast: see tree.h. Each function needs a few loads, for any number of ranks. */
 #include "bcast/tree.h"
 
 #include <stdbool.h>
@@ -20,7 +19,7 @@ pgas_status_t pgasi_tree_init(pgasi_tree_t *t, int n_ranks, const int *node_of, 
         t->start[node_of[r] + 2]++;
     for (int i = 2; i < n_nodes + 2; i++)
         t->start[i] += t->start[i - 1];
-    /* start[i + 1] moves on to the end of node i, where the next one begins */
+    /* this moves start[i + 1] to the end of node i, where the next node begins */
     for (int r = 0; r < n_ranks; r++)
         t->by_node[t->start[node_of[r] + 1]++] = r;
     return PGAS_OK;
@@ -33,18 +32,18 @@ void pgasi_tree_fini(pgasi_tree_t *t)
     *t = (pgasi_tree_t){ 0, 0, NULL, NULL, NULL };
 }
 
-/* Where a place of the row stands in by_node, but for the root, which changes places with the first
- * of its node. */
-static inline uint32_t index_of(const pgasi_tree_t *t, int root, uint32_t place)
+/* The index of a position in by_node, before the root and the first rank of its node are
+ * exchanged. */
+static inline uint32_t index_of(const pgasi_tree_t *t, int root, uint32_t position)
 {
-    uint64_t index = (uint64_t)t->start[t->node_of[root]] + place;
+    uint64_t index = (uint64_t)t->start[t->node_of[root]] + position;
     return (uint32_t)(index < t->n_ranks ? index : index - t->n_ranks);
 }
 
-int pgasi_tree_rank(const pgasi_tree_t *t, int root, uint32_t place)
+int pgasi_tree_rank(const pgasi_tree_t *t, int root, uint32_t position)
 {
-    int rank = t->by_node[index_of(t, root, place)];
-    if (place == 0)
+    int rank = t->by_node[index_of(t, root, position)];
+    if (position == 0)
         return root;
     return rank == root ? t->by_node[t->start[t->node_of[root]]] : rank;
 }
@@ -55,7 +54,7 @@ uint32_t pgasi_tree_cut(const pgasi_tree_t *t, int root, uint32_t low, uint32_t 
     uint32_t least = high - low > half ? PGASI_MAX(low + 1, high - half) : low + 1,
              most = PGASI_MIN(high - 1, low + half);
     uint32_t index = index_of(t, root, middle), node = (uint32_t)t->node_of[t->by_node[index]];
-    /* to where this node begins, and the next */
+    /* distances to the begin of this node, and of the next */
     uint32_t down = index - t->start[node], up = t->start[node + 1] - index;
     bool down_fits = down <= middle - least, up_fits = up <= most - middle;
     if (down_fits && (!up_fits || down <= up))

@@ -1,11 +1,11 @@
-/* Bulk messages arrive: pieces are put together and checked. See bulk.h.
+/* Bulk messages arrive: this file checks them and assembles their pieces. See bulk.h.
  *
- * What comes in one descriptor is run where it lies, without an allocation. What comes in pieces
- * gets its head in one block and each copied buffer in memory of its own, which a handler may keep;
- * pieces of one bulk message come in order and to one endpoint, those of several bulk messages of a
- * rank may alternate. Endpoints receive at the same time: the list of bulk messages has a lock, and
- * the thread that adds a piece has the bulk message to itself. Nothing in a bulk message is
- * believed before pgasi_bulk_head_is_sane has seen it. */
+ * A message of one descriptor runs without a copy and without an allocation, if it has no pulled
+ * buffers and its handler does not wait. For a message in pieces the head gets one block, and each
+ * copied buffer gets memory of its own, which a handler may keep. The pieces of one message arrive
+ * in order and at one endpoint; pieces of several messages of a rank may alternate. Endpoints
+ * receive at the same time: the list of messages has a lock, and one thread at a time adds a piece
+ * to a message. No size or address is used before pgasi_bulk_head_is_sane has checked it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
 
 /* ---- pieces ---- */
 
-/* Bytes on the account of copies. */
+/* Counts bytes of copied buffers. False: they would exceed PGAS_BUFFER_LIMIT. */
 static bool hold_copies(pgasi_bulk_t *p, uint64_t need)
 {
     uint64_t held = __atomic_load_n(&arriving.copies_held, __ATOMIC_RELAXED);
@@ -104,13 +104,13 @@ static void release_copies(pgasi_bulk_t *p)
     p->held = 0;
 }
 
-/* The head is complete: memory for what follows. */
+/* The head is complete: allocates memory for the copied buffers. */
 static void open_copies(pgasi_bulk_t *p)
 {
     if (!pgasi_bulk_head_is_sane(p->block, p->total, p->source)) {
         report(pgas_thread_rank(p->source), "is malformed");
         p->dropped = true;
-        p->n_parts = 0; /* none of which is known */
+        p->n_parts = 0; /* the descriptions of the parts are not valid */
         return;
     }
     pgasi_bulk_place_parts(p);
@@ -139,8 +139,7 @@ static uint64_t feed_head(pgasi_bulk_t *p, const char *data, uint64_t bytes)
     return n;
 }
 
-/* Bytes from the present place of the stream on, as far as they belong to one buffer and its
- * pad. */
+/* Takes bytes of one buffer and of its padding. @return the number of bytes of the stream */
 static uint64_t feed_copy(pgasi_bulk_t *p, const char *data, uint64_t bytes)
 {
     uint64_t begin = p->head.head_bytes;
@@ -177,7 +176,7 @@ static void feed(pgasi_bulk_t *p, const char *data, uint64_t bytes)
     }
 }
 
-/* Lock held. Where the bulk message stands in the list; at its end if it is not there. */
+/* The link to a message in the list, or the link at the end. Lock held. */
 static pgasi_bulk_t **find_partial(int rank, uint64_t id)
 {
     pgasi_bulk_t **at = &arriving.partial;
@@ -207,10 +206,10 @@ static pgasi_bulk_t *open_partial(const pgasi_bulk_piece_t *piece, const char *d
     return p;
 }
 
-/* Takes up the bulk message that a piece belongs to, or a new one: the thread has it to itself
- * until end_piece. */
-static pgasi_bulk_t *take_up_piece(const pgasi_bulk_piece_t *piece, const char *data, size_t bytes,
-                                   pgas_thread_t source)
+/* Finds the message to which a piece belongs, or begins a new one. Until end_piece no other thread
+ * uses it. NULL: the piece does not fit, or there is no memory. */
+static pgasi_bulk_t *begin_piece(const pgasi_bulk_piece_t *piece, const char *data, size_t bytes,
+                                 pgas_thread_t source)
 {
     pthread_mutex_lock(&arriving.lock);
     pgasi_bulk_t **at = find_partial(pgas_thread_rank(source), piece->id), *p = *at;
@@ -226,7 +225,7 @@ static pgasi_bulk_t *take_up_piece(const pgasi_bulk_piece_t *piece, const char *
     return p;
 }
 
-/* Puts the bulk message back, or takes it out of the list if it is complete: then true. */
+/* Ends the use of a message. True: it is complete, or must be dropped, and has left the list. */
 static bool end_piece(pgasi_bulk_t *p)
 {
     pthread_mutex_lock(&arriving.lock);
@@ -239,7 +238,7 @@ static bool end_piece(pgasi_bulk_t *p)
     return leaves;
 }
 
-/* All pieces are there, or it was given up. */
+/* All pieces have arrived, or the message must be dropped. */
 static void complete_partial(pgasi_bulk_t *p)
 {
     if (p->dropped) {
@@ -248,14 +247,14 @@ static void complete_partial(pgasi_bulk_t *p)
         pgasi_bulk_refuse((const char *)&p->head, p->source, p->status);
         pgasi_bulk_release(p);
     } else if (pgasi_bulk_has_pulls(p)) {
-        release_copies(p); /* what is held from here on is bounded by the pulls */
+        release_copies(p); /* from here on the limit of pulls bounds the message */
         pgasi_pull_begin(p);
     } else {
         pgasi_bulk_finish(p);
     }
 }
 
-/* left: at an endpoint that no thread answers to any more. */
+/* left: the thread of the endpoint has left. */
 static void piece_arrived(const void *args, size_t bytes, pgas_thread_t source, bool left)
 {
     pgasi_bulk_piece_t piece;
@@ -274,9 +273,9 @@ static void piece_arrived(const void *args, size_t bytes, pgas_thread_t source, 
         whole_arrived(data, bytes, source, left);
         return;
     }
-    pgasi_bulk_t *p = take_up_piece(&piece, data, bytes, source);
+    pgasi_bulk_t *p = begin_piece(&piece, data, bytes, source);
     if (!p) {
-        report(rank, "has a piece that does not belong to it, or finds no memory");
+        report(rank, "has an unexpected piece, or there is no memory for it");
         return;
     }
     if (left && p->status == PGAS_OK)
@@ -318,8 +317,8 @@ static bool refuse_ready(const void *args, size_t bytes, pgas_thread_t source)
 
 /* ---- deaths, start and stop ---- */
 
-/* Takes out of the list what a rank had begun to send, of any rank if it is -1; what is being fed
- * goes after that. */
+/* Removes the messages that a rank has begun to send; rank -1: all ranks. A message to which a
+ * thread is adding a piece is released after that. */
 static void drop_partials(int rank)
 {
     pgasi_bulk_t *gone = NULL;

@@ -1,9 +1,8 @@
-/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, bulk.h for how they
- * travel.
+/* Calls with buffers, the source's side. pgas/buffer.h says what they are, bulk.h how they travel.
  *
- * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small
- * head that is made here, and copied buffers, which are sent without another copy. Pulled buffers
- * are offered (offer.c). */
+ * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
+ * head that this file makes, and the copied buffers, which are sent without another copy. Pulled
+ * buffers are offered (offer.c). */
 #include "pgas/buffer.h"
 
 #include <stdlib.h>
@@ -22,35 +21,35 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 
-#define SMALL_HEAD 1024 /* on the stack */
+#define SMALL_HEAD 1024 /* bytes; a larger head is allocated */
 
 /* ---- the stream ---- */
 
-/* What is sent, and how far it is. */
+/* The stream of a message, and a position in it. */
 typedef struct {
     const char *head;
     const pgas_buffer_t *buffers;
     size_t n, head_bytes;
-    size_t at;       /* 0: in the head, i + 1: in buffer i */
-    uint64_t inside; /* bytes of that which are sent */
+    size_t at;       /* the section: 0: the head, i + 1: buffer i */
+    uint64_t inside; /* bytes of the section before the position */
 } stream_t;
 
-static uint64_t segment_bytes(const stream_t *s)
+static uint64_t section_bytes(const stream_t *s)
 {
     if (s->at == 0)
         return s->head_bytes;
     return s->buffers[s->at - 1].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 1].bytes : 0;
 }
 
-/* Skips what is sent; bytes that lie in one piece from here on go to *from_p, pads are 0 of them
- * and *pad_p. */
+/* Skips sections that are complete. From the position on, the section has bytes at *from_p, whose
+ * number is returned, or only *pad_p bytes of padding. */
 static uint64_t contiguous(stream_t *s, const char **from_p, uint64_t *pad_p)
 {
-    uint64_t bytes = segment_bytes(s);
+    uint64_t bytes = section_bytes(s);
     while (s->inside >= PGASI_ALIGN_UP(bytes, 8) && s->at < s->n) {
         s->at++;
         s->inside = 0;
-        bytes = segment_bytes(s);
+        bytes = section_bytes(s);
     }
     const char *base = s->at == 0 ? s->head : s->buffers[s->at - 1].address;
     *pad_p = PGASI_ALIGN_UP(bytes, 8) - PGASI_MAX(bytes, s->inside);
@@ -58,7 +57,7 @@ static uint64_t contiguous(stream_t *s, const char **from_p, uint64_t *pad_p)
     return s->inside < bytes ? bytes - s->inside : 0;
 }
 
-/* The next `bytes` bytes: where they lie if they do in one piece, else gathered. */
+/* The next `bytes` bytes: their address if they are contiguous, otherwise a copy in `gathered`. */
 static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
 {
     const char *from;
@@ -80,30 +79,30 @@ static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
     return gathered;
 }
 
-/* One call on its way to a target. */
+/* A call that is being sent. */
 typedef struct {
     int rank, ep;
-    bool shared; /* through the context of threads without one */
+    bool shared; /* through the context that threads without an own one share */
     const void *args;
     size_t bytes;
     const pgas_buffer_t *buffers;
     size_t n;
     bool some_push, some_pull;
-    uint64_t copied, pulled; /* bytes; copied with pads */
+    uint64_t copied, pulled; /* bytes; copied with padding */
     pgas_full_t full;
     pgasi_bulk_head_t head;
-} order_t;
+} call_t;
 
-static pgas_status_t send_piece(const order_t *o, const pgasi_bulk_piece_t *piece, const char *data,
+static pgas_status_t send_piece(const call_t *o, const pgasi_bulk_piece_t *piece, const char *data,
                                 size_t bytes, pgas_full_t full)
 {
     return pgasi_sendq_call_pair(o->rank, o->ep, o->shared, PGASI_DESC_BULK, piece, sizeof *piece,
                                  data, bytes, full);
 }
 
-/* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of
- * all before. */
-static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgas_full_t full)
+/* The first piece follows `full`. Later pieces wait for room; in a handler they queue, and the room
+ * for all of them was checked before. */
+static pgas_status_t send_stream(const call_t *o, stream_t *s, uint64_t total, pgas_full_t full)
 {
     static uint64_t last_id;
     char gathered[PGASI_BULK_PIECE_MAX];
@@ -129,7 +128,7 @@ static pgas_gptr_t ptr_of(const void *address, uint64_t bytes)
     return ptr && pgasi_segment_find(pgas_gptr_offset(ptr), bytes) ? ptr : PGAS_NULL;
 }
 
-static size_t head_room(const order_t *o)
+static size_t head_room(const call_t *o)
 {
     bool far = pgasi_boot.local_of[o->rank] < 0;
     size_t key = sizeof(pgasi_segment_wire_t) + 8;
@@ -138,7 +137,8 @@ static size_t head_room(const order_t *o)
            PGASI_ALIGN_UP(o->bytes, 8);
 }
 
-/* The key of the segment that a pull reads from, once for all buffers in it; 0 if there is none. */
+/* Adds the key of the segment that contains ptr, once for consecutive buffers in one segment.
+ * @return its offset in the head, divided by 8; 0: there is no key */
 static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last,
                         uint16_t last_at)
 {
@@ -156,7 +156,7 @@ static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment
     return at;
 }
 
-static void write_head(order_t *o, char *to)
+static void write_head(call_t *o, char *to)
 {
     pgasi_segment_wire_t last;
     uint16_t key_at = 0;
@@ -183,7 +183,7 @@ static void write_head(order_t *o, char *to)
     memcpy(to, &o->head, sizeof o->head);
 }
 
-static pgas_status_t send_order(order_t *o, pgas_full_t full)
+static pgas_status_t send_call(call_t *o, pgas_full_t full)
 {
     _Alignas(8) char small[SMALL_HEAD];
     size_t room = head_room(o);
@@ -200,14 +200,14 @@ static pgas_status_t send_order(order_t *o, pgas_full_t full)
 
 /* ---- room ---- */
 
-static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
+static pgas_status_t probe(const call_t *o, uint64_t bytes, bool queue)
 {
     return pgasi_sendq_probe(o->rank, o->ep, o->shared, bytes, queue);
 }
 
-/* What is decided before anything happens: how the pieces are sent. A call that pushes, or has
+/* Decides how the pieces wait for room, before any step is taken. A call that pushes, or has
  * several pieces, cannot be taken back when a later step finds no room. */
-static pgas_status_t choose_full(const order_t *o, pgas_full_t *full_p)
+static pgas_status_t choose_full(const call_t *o, pgas_full_t *full_p)
 {
     uint64_t total = head_room(o) + o->copied;
     size_t piece_max = pgasi_bulk_piece_max(o->rank);
@@ -229,7 +229,7 @@ static pgas_status_t choose_full(const order_t *o, pgas_full_t *full_p)
 
 /* ---- pushes ---- */
 
-static pgas_status_t check_push(const order_t *o, const pgas_buffer_t *b)
+static pgas_status_t check_push(const call_t *o, const pgas_buffer_t *b)
 {
     pgasi_where_t where;
     void *address;
@@ -243,7 +243,7 @@ static pgas_status_t check_push(const order_t *o, const pgas_buffer_t *b)
                : status;
 }
 
-static pgas_status_t push_all(const order_t *o)
+static pgas_status_t push_all(const call_t *o)
 {
     pgas_status_t status = PGAS_OK;
     for (size_t i = 0; i < o->n && status == PGAS_OK; i++) {
@@ -256,7 +256,7 @@ static pgas_status_t push_all(const order_t *o)
 
 /* ---- the call ---- */
 
-static pgas_status_t check_buffers(order_t *o)
+static pgas_status_t check_buffers(call_t *o)
 {
     pgas_status_t status = PGAS_OK;
     if (o->n > PGAS_BUFFERS_MAX)
@@ -282,8 +282,8 @@ static pgas_status_t check_buffers(order_t *o)
     return status;
 }
 
-/* Everything that may fail, for whatever reason. */
-static pgas_status_t open_push_and_send(order_t *o)
+/* All steps that may fail. */
+static pgas_status_t open_push_and_send(call_t *o)
 {
     pgas_full_t full;
     pgas_status_t status = choose_full(o, &full);
@@ -293,16 +293,16 @@ static pgas_status_t open_push_and_send(order_t *o)
         return status;
     status = o->some_push ? push_all(o) : PGAS_OK;
     if (status == PGAS_OK)
-        status = send_order(o, full);
+        status = send_call(o, full);
     if (status != PGAS_OK && o->some_pull)
         pgasi_offer_close(o->head.offer, o->rank);
     return status;
 }
 
-/* Both counters hear how it went. One that has fallen meanwhile, with the rank's death, takes the
- * other with it. */
-static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s,
-                            const pgasi_sync_call_t *l, pgas_status_t status)
+/* Reports the outcome to both counters. If one of them has completed meanwhile, because the rank
+ * died, the other one completes with PGAS_ERR_PEER too. */
+static pgas_status_t issued(const call_t *o, const pgasi_sync_call_t *s, const pgasi_sync_call_t *l,
+                            pgas_status_t status)
 {
     pgas_status_t first = s->sync ? pgasi_sync_issued(s, status) : status;
     pgas_status_t second = l->sync ? pgasi_sync_issued(l, status) : status;
@@ -315,8 +315,9 @@ static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s,
     return PGAS_OK;
 }
 
-/* The target tells of all that is not local: it may have no memory for what has left. */
-static pgas_status_t issue(order_t *o, pgas_sync_t *sync, pgas_when_t when, pgas_sync_t *local)
+/* The target reports all completions that are not local. A call that was sent has not arrived yet:
+ * the target may have no memory for it. */
+static pgas_status_t issue(call_t *o, pgas_sync_t *sync, pgas_when_t when, pgas_sync_t *local)
 {
     pgasi_sync_call_t s = { NULL, 0, 0, false }, l = { NULL, 0, 0, false };
     pgas_when_t read = o->some_pull ? PGAS_EXECUTED : PGAS_LOCAL;
@@ -340,12 +341,12 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
                                const pgas_call_opts_t *opts, pgas_sync_t *local)
 {
     pgas_call_opts_t opt = PGAS_CALL_OPTS_INIT;
-    order_t o = { .rank = pgas_thread_rank(target),
-                  .ep = pgasi_ep_of_slot(pgas_thread_slot(target)),
-                  .args = args,
-                  .bytes = bytes,
-                  .buffers = buffers,
-                  .n = n_buffers };
+    call_t o = { .rank = pgas_thread_rank(target),
+                 .ep = pgasi_ep_of_slot(pgas_thread_slot(target)),
+                 .args = args,
+                 .bytes = bytes,
+                 .buffers = buffers,
+                 .n = n_buffers };
     pgas_status_t status = pgasi_call_read_opts(opts, &opt);
     o.full = opt.full;
     o.shared = opt.way == PGAS_WAY_SEND;
@@ -363,14 +364,14 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
     if (opt.when != PGAS_LOCAL)
         return issue(&o, opt.sync, opt.when, local);
     if (local && opt.sync)
-        return PGAS_ERR_INVALID; /* both would be the same completion */
+        return PGAS_ERR_INVALID; /* both would count the same completion */
     return issue(&o, NULL, PGAS_LOCAL, local ? local : opt.sync);
 }
 
 pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                 void *reply, size_t reply_bytes, pgas_sync_t *executed)
 {
-    order_t o = { .rank = rank, .args = args, .bytes = bytes };
+    call_t o = { .rank = rank, .args = args, .bytes = bytes };
     if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)
         return PGAS_ERR_LIMIT;
     o.head.handler = handler;
@@ -385,8 +386,8 @@ pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *ar
     if (status != PGAS_OK)
         return status;
     o.head.wire = pgasi_wire_of_reply(token, reply_bytes);
-    status = send_order(&o, full);
+    status = send_call(&o, full);
     if (status != PGAS_OK && !pgasi_token_give(token))
-        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
+        return PGAS_OK; /* the rank has died meanwhile, and the counter has completed */
     return status;
 }

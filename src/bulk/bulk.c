@@ -18,14 +18,14 @@
 #include "msg/serve.h"
 #include "pgas/buffer.h"
 
-/* The call whose handler the thread runs, and how deep. */
+/* The message whose handler the thread runs, and pgasi_self.in_handler at that time. */
 typedef struct {
     pgasi_bulk_t *bulk;
     int depth;
 } running_t;
 static __thread running_t running __attribute__((tls_model("initial-exec")));
 
-/* Those that run while a handler waits have their own buffers, or none. */
+/* NULL in a handler that runs while this one waits: it has buffers of its own, or none. */
 static inline pgasi_bulk_t *current_bulk(void)
 {
     return running.bulk && running.depth == pgasi_self.in_handler ? running.bulk : NULL;
@@ -52,7 +52,7 @@ pgasi_bulk_t *pgasi_bulk_new(const char *head, pgas_thread_t source)
     return p;
 }
 
-/* A pushed buffer stands in a segment of this rank. */
+/* A pushed buffer is in a segment of this rank. */
 static pgas_status_t place_pushed(pgasi_part_t *part, const pgasi_bulk_part_t *w)
 {
     pgasi_where_t where = PGASI_WHERE_FAR;
@@ -63,7 +63,6 @@ static pgas_status_t place_pushed(pgasi_part_t *part, const pgasi_bulk_part_t *w
     return status;
 }
 
-/* Knows what does not travel; copies are up to the caller. */
 void pgasi_bulk_place_parts(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
@@ -77,7 +76,6 @@ void pgasi_bulk_place_parts(pgasi_bulk_t *p)
     }
 }
 
-/* Copied buffers that lie behind the head. */
 void pgasi_bulk_place_copies(pgasi_bulk_t *p)
 {
     char *at = p->block + p->head.head_bytes;
@@ -109,7 +107,7 @@ void pgasi_bulk_destroy(pgasi_bulk_t *p)
 
 /* ---- running ---- */
 
-/* Nobody waits for it: a thread that has left is an ordinary thing, told once. */
+/* No counter waits for the call. A thread that has left is an ordinary event, logged once. */
 static __attribute__((noinline, cold)) void report_lost(const pgasi_bulk_t *p)
 {
     if (p->status != PGAS_ERR_PEER || pgasi_first_dropped())
@@ -117,7 +115,7 @@ static __attribute__((noinline, cold)) void report_lost(const pgasi_bulk_t *p)
                     pgas_thread_rank(p->source), pgas_status_text(p->status));
 }
 
-/* Runs the call, or tells its counter why not. */
+/* Runs the call, or reports to its counter why it does not run. */
 static void run(pgasi_bulk_t *p)
 {
     const pgasi_bulk_head_t *h = &p->head;
@@ -157,7 +155,7 @@ void pgasi_bulk_finish(pgasi_bulk_t *p)
     if (p->status == PGAS_OK && pgasi_handler_blocks(p->head.handler)) {
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
         pgas_status_t status = pgasi_task_submit_call(run_as_task, p);
-        if (status == PGAS_OK) /* it may be gone already */
+        if (status == PGAS_OK) /* the task may have freed p already */
             return;
         p->status = status;
     }
@@ -165,7 +163,6 @@ void pgasi_bulk_finish(pgasi_bulk_t *p)
     pgasi_bulk_release(p);
 }
 
-/* It came in one piece and needs nothing more: runs where it lies. */
 void pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
 {
     _Alignas(16) char room[sizeof(pgasi_bulk_t) + PGAS_BUFFERS_MAX * sizeof(pgasi_part_t)];
@@ -177,7 +174,6 @@ void pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
     run(p);
 }
 
-/* It does not run at all: tells whom it can. */
 void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status)
 {
     pgasi_bulk_t p;

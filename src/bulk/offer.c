@@ -1,8 +1,7 @@
-/* Offers: the buffers of calls that this rank has sent, as long as their targets may read them. See
- * bulk.h.
+/* Offers: the buffers of sent calls, as long as their targets may read them. See bulk.h.
  *
- * A call that is pulled enters an offer into a table, so that what the target asks for is checked
- * against what was offered, and so that a source never has more than N_OFFERS of them. */
+ * A call with pulled buffers enters an offer into a table. The requests of the target are checked
+ * against it. The size of the table, N_OFFERS, also bounds the number of such calls. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -21,13 +20,13 @@
 
 typedef struct {
     int busy;
-    uint32_t id; /* index, and a generation above it; 0 while nobody may ask */
+    uint32_t id; /* (generation + 1) * N_OFFERS + index; 0: no rank may read */
     uint32_t generation;
     int rank;
     uint32_t n;
     struct {
         const char *address;
-        uint64_t bytes; /* 0 for what is not pulled */
+        uint64_t bytes; /* 0: not pulled */
     } buffer[PGAS_BUFFERS_MAX];
 } offer_t;
 
@@ -77,7 +76,7 @@ static pgas_status_t try_offer(int rank, const pgas_buffer_t *buffers, size_t n,
     }
     o->generation = (o->generation + 1) % (UINT32_MAX / N_OFFERS);
     *id_p = (o->generation + 1) * N_OFFERS + (uint32_t)(o - offers.offer);
-    /* before the caller looks whether the rank is dead */
+    /* the caller checks after this whether the rank is dead */
     __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }

@@ -1,9 +1,9 @@
-/* Pulls: calls whose buffers are read here, their order and their limits.
+/* Pulls: order and limits of the calls whose buffers this rank reads.
  *
- * Calls stand in one list in the order they came. Reads of several overlap; a call runs when its
- * own are complete and no earlier call of its thread to its endpoint is left. Everything here
- * happens under the receive lock, but for two lists with a lock of their own: calls that come from
- * other endpoints, and those that go back there when all is read. */
+ * The calls are in one list, in the order of their arrival. Reads of several calls overlap. A call
+ * runs when its own reads are complete and no earlier call of its thread to its endpoint is left.
+ * The receive lock protects this. Two lists have a lock of their own: calls that come from other
+ * endpoints, and calls that return there when all their buffers are read. */
 #include <pthread.h>
 #include <string.h>
 
@@ -22,11 +22,11 @@
 #include "msg/send_queue.h"
 #include "msg/serve.h"
 
-#define ASKING_MAX 8 /* calls whose buffers come in pieces at one time */
+#define ASKING_MAX 8 /* calls whose buffers come in pieces at the same time */
 
 static struct {
     pgasi_bulk_t *pending, **pending_end;
-    uint64_t last_number; /* of a bulk message */
+    uint64_t last_number; /* given to a message */
     uint64_t held;        /* bytes of buffers read or being read; atomic */
     uint64_t held_high;
     int n_asking;
@@ -55,7 +55,7 @@ static uint64_t need_of(const pgasi_bulk_t *p)
 static bool begin(pgasi_bulk_t *p)
 {
     uint64_t need = need_of(p);
-    /* which its source should have seen */
+    /* the source should have refused it */
     if (need > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8)) {
         p->status = PGAS_ERR_LIMIT;
         need = 0;
@@ -66,7 +66,8 @@ static bool begin(pgasi_bulk_t *p)
     p->begun = true;
     p->held = need;
     p->account = &pulls.held;
-    held = __atomic_add_fetch(&pulls.held, need, __ATOMIC_RELAXED); /* it grows only here */
+    held =
+        __atomic_add_fetch(&pulls.held, need, __ATOMIC_RELAXED); /* only this function adds to it */
     pulls.held_high = PGASI_MAX(pulls.held_high, held);
     if (!p->dropped && p->status == PGAS_OK)
         pgasi_read_begin(p);
@@ -92,7 +93,7 @@ static void report_to_source(pgasi_bulk_t *p)
     p->reported = true;
     if (p->asking) {
         pulls.n_asking--;
-        pgasi_bulk_want_poll(); /* an earlier one may wait for that */
+        pgasi_bulk_want_poll(); /* another call may wait for its turn to ask */
     }
     p->asking = false;
     if (!p->dropped)
@@ -130,7 +131,8 @@ static bool is_first_of_its_thread(const pgasi_bulk_t *p)
     return earlier == p;
 }
 
-/* Tells the endpoint of the call that it is ready. Its counter may fall with its arrival now. */
+/* Sends a message to the endpoint of the call that it is ready. Reports the arrival, for which its
+ * counter may wait. */
 static void hand_to_ep(pgasi_bulk_t *p)
 {
     struct {
@@ -142,7 +144,7 @@ static void hand_to_ep(pgasi_bulk_t *p)
     int ep = (int)p->head.ep, rank = pgas_thread_rank(p->source);
     if (p->status == PGAS_OK)
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
-    /* which the endpoint counts as consumed */
+    /* the endpoint will count these bytes as consumed */
     __atomic_fetch_add(&pgasi_quiesce.begun, sizeof desc, __ATOMIC_RELEASE);
     pthread_mutex_lock(&pulls.lock);
     p->next = pulls.ready;
@@ -189,7 +191,7 @@ static void finish(pgasi_bulk_t **at)
     __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
 
-/* One pass; true if another may find more to do, which is so when memory has become free. */
+/* One pass over the list. True: memory has become free, so another pass may find more to do. */
 static bool pass(int *n_p, bool *retry_p)
 {
     bool room = true, freed = false;
@@ -221,7 +223,7 @@ static void append(pgasi_bulk_t *p)
     pulls.pending_end = &p->next;
 }
 
-/* What has come from other endpoints. */
+/* Appends the calls that came from other endpoints. */
 static void take_up(void)
 {
     if (!__atomic_load_n(&pulls.incoming, __ATOMIC_RELAXED))
@@ -263,7 +265,7 @@ void pgasi_pull_begin(pgasi_bulk_t *p)
     __atomic_store_n(pulls.incoming_end, p, __ATOMIC_RELAXED);
     pulls.incoming_end = &p->next;
     pthread_mutex_unlock(&pulls.lock);
-    pgasi_bulk_wake_poll(); /* there is something to do */
+    pgasi_bulk_wake_poll();
 }
 
 /* ---- deaths, start and stop ---- */
@@ -297,7 +299,7 @@ static void destroy_all(pgasi_bulk_t **list)
     }
 }
 
-/* After the contexts: nothing is being read any more. */
+/* The contexts have stopped, so no read is under way. */
 void pgasi_pulls_stop(void)
 {
     destroy_all(&pulls.pending);

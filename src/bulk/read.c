@@ -1,14 +1,13 @@
-/* Reads: the target reads the buffers of one call, each on the shortest way to it.
+/* Reads: the target reads the buffers of one call, each in the shortest way.
  *
- *      own rank, or a segment that is mapped here       loads
- *      other memory on the node                         process_vm_readv, unless refused
- *      a segment of another node                        one get on context 0, whose key came with
- *                                                       the call
- *      all else                                         the source sends pieces of what it is asked
- *                                                       for
+ *      memory of the rank itself, or a mapped segment  loads
+ *      other memory on the node                        process_vm_readv, unless the kernel refuses
+ *      a segment of another node                       one get on context 0; the key came with the
+ *                                                      call
+ *      all other memory                                the source sends pieces on demand
  *
- * Everything here happens under the receive lock but for read_as_helper, which runs on a handler
- * thread and touches nothing but its parts. */
+ * The receive lock is held, except in read_as_helper. That function runs on a handler thread and
+ * uses only the parts that it reads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +24,12 @@
 #include "msg/send_queue.h"
 #include "pgas/rma.h"
 
-#define ASK_BYTES ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
+#define ASK_BYTES ((uint64_t)64 << 10) /* bytes of one request; a buffer has two under way */
 
 /* ---- loads, copies, gets ---- */
 
-/* Any thread. What others may read of this rank is checked where they ask; what it reads of itself
- * is checked here. */
+/* Any thread. A source checks reads of its memory itself, but reads of this rank's own memory are
+ * checked here. */
 static bool read_near(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
 {
     const void *there = pgasi_reach_map(rank, w->ptr, w->bytes);
@@ -54,7 +53,8 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_bulk_want_poll();
 }
 
-/* PGAS_OK: done; INPROGRESS; AGAIN; anything else: not in this way. */
+/* @return PGAS_OK: the buffer has been read; PGAS_INPROGRESS; PGAS_ERR_AGAIN; all other statuses: a
+ * get is not possible */
 static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
@@ -72,7 +72,7 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
     if (status != PGAS_OK)
         return status;
     part->comp.fn = got;
-    part->state = PGASI_PART_GET; /* before its callback, which comes in progress */
+    part->state = PGASI_PART_GET; /* the callback, which runs in a later round, changes it */
     status = ctx->tp->ops->get(ctx->tp, rank, key, address, part->address, w->bytes, &part->comp);
     if (status == PGAS_INPROGRESS)
         pgasi_ctx_count(ctx, 1);
@@ -150,7 +150,7 @@ static void read_as_helper(void *arg)
     for (size_t i = 0; i < p->n_parts && status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
         const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
-        /* other parts change meanwhile */
+        /* the states of other parts change meanwhile, so they are not read */
         bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes;
         if (!mine || read_near(part, w, rank))
             continue;
@@ -159,7 +159,7 @@ static void read_as_helper(void *arg)
             status = read_by_asking(part, rank);
     }
     p->helper_status = status;
-    __atomic_store_n(&p->helping, 0, __ATOMIC_RELEASE); /* it may be gone from now on */
+    __atomic_store_n(&p->helping, 0, __ATOMIC_RELEASE); /* from now on another thread may free p */
     pgasi_bulk_want_poll();
     pgasi_wake(pgasi_boot.node_rank);
 }
@@ -220,7 +220,7 @@ void pgasi_read_begin(pgasi_bulk_t *p)
             read_part(&p->part[i]);
 }
 
-/* What a helper has left behind: its parts are read, or still to be read, by the running thread. */
+/* The handler thread has ended. It has read its parts, or this thread reads them. */
 static void settle_helper(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
@@ -242,7 +242,6 @@ void pgasi_read_advance(pgasi_bulk_t *p)
             read_part(&p->part[i]);
 }
 
-/* True if all that was begun has ended: the bulk message may run, or go. */
 bool pgasi_read_is_over(const pgasi_bulk_t *p, bool *retry_p)
 {
     bool quiet = true;

@@ -1,10 +1,11 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
- * The call that asks is a bulk message, which tells where the reply goes. On the node it is written
- * there and a short descriptor says so. Elsewhere, if the place lies in a segment, it is put from a
- * copy, flushed, and then told; otherwise it travels in pieces. Puts of handlers go through context
- * 0; their steps happen under the receive lock, in progress, never in the transport's callback. A
- * handler that may wait puts by itself. */
+ * The call that asks for a reply is a bulk message, which says where the reply goes. On the node
+ * the reply is written there, and a short descriptor reports it. On another node, if the address
+ * lies in a segment, the reply is put from a copy, flushed, and reported. Otherwise it travels in
+ * pieces. Handlers put through context 0. The steps of their puts happen under the receive lock, in
+ * rounds of progress, never in the transport's callback. A handler that may wait puts by pgas_put.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ typedef struct push {
     pgasi_tp_comp_t comp;
     struct push *next;
     step_t step;
-    bool waits, dropped; /* for the callback; its asker is dead */
+    bool waits, dropped; /* for the callback; the rank that asks is dead */
     int rank;
     uint32_t token;
     pgasi_tp_key_t *key;
@@ -70,12 +71,12 @@ static void step_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_bulk_want_poll();
 }
 
-/* As far as it goes; true if the transport says AGAIN. */
+/* Takes steps while they complete at once. True: the transport had no room. */
 static bool take_steps(push_t *p)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     while (!p->waits && !p->dropped && p->step < TO_REPORT) {
-        p->waits = true; /* its callback comes in progress, not before */
+        p->waits = true; /* the callback runs in a later round of progress */
         pgas_status_t status = p->step == TO_PUT
                                    ? ctx->tp->ops->put(ctx->tp, p->rank, p->key, p->address,
                                                        p->data, p->bytes, &p->comp)
@@ -118,7 +119,8 @@ bool pgasi_replies_progress(void)
     return again;
 }
 
-/* The place is in a segment of another node, whose key came with the call. */
+/* Begins to put to a segment of another node, whose key came with the call. False: this is not
+ * possible. */
 static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, uint64_t bytes)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
@@ -148,7 +150,7 @@ static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, ui
 
 /* ---- the reply ---- */
 
-/* Straight to where the caller wants it, if that is within reach. */
+/* Writes the reply to its address, if this rank reaches it. */
 static bool write_reply(const pgasi_bulk_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     bool here = rank == pgasi_boot.rank;
@@ -160,14 +162,14 @@ static bool write_reply(const pgasi_bulk_head_t *h, int rank, const void *data, 
                                                bytes, true));
 }
 
-/* From a thread that may wait. */
+/* On a thread that may wait. */
 static bool put_reply(const pgasi_bulk_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     return h->reply_ptr && pgas_put(h->reply_ptr, data, bytes) == PGAS_OK &&
            pgas_flush(rank) == PGAS_OK;
 }
 
-/* The wire has less room for the size than the head of the parcel. */
+/* The head of a message has more bits for the size of the reply than a token. */
 static pgas_status_t reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes)
 {
     int rank = pgas_thread_rank(call->source);
@@ -198,7 +200,7 @@ pgas_status_t pgas_reply(const void *data, size_t bytes)
     if (pgasi_wire_reply_bytes(c->wire) <= pgasi_param.call_max)
         return bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : pgasi_reply(data, bytes);
     c->replied = true;
-    pgasi_call_t copy = *c; /* waiting for room may run others */
+    pgasi_call_t copy = *c; /* a wait for room may run other calls */
     return reply_large(&copy, data, bytes);
 }
 
@@ -238,7 +240,7 @@ void pgasi_replies_peer_died(int rank)
         p->dropped = p->dropped || p->rank == rank;
 }
 
-/* After the contexts: nothing is being put any more. */
+/* The contexts have stopped, so no put is under way. */
 void pgasi_replies_stop(void)
 {
     while (pushes) {

@@ -16,10 +16,10 @@ static int poll(void)
     if (retry)
         pgasi_bulk_want_poll();
     pgasi_handlers_leave(before);
-    return n + retry; /* a service thread does not sleep over what must be tried again */
+    return n + retry; /* no service thread sleeps while an operation must be tried again */
 }
 
-/* Forgets what a dead rank had begun to send, or asked for. */
+/* Drops the messages and requests of a dead rank. */
 static void forget_dead(int rank)
 {
     pgasi_arrive_peer_died(rank);

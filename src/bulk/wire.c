@@ -1,4 +1,4 @@
-/* The format of bulk messages: the size of pieces, and the checks of a head. See wire.h. */
+/* The format of bulk messages: sizes of pieces, and the checks of a head. See wire.h. */
 #include "bulk/wire.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 
-/* One line of the account: how many of what size, in words and numbers. */
+/* One line of the account. */
 typedef struct {
     const char *what, *formula;
     uint64_t bytes;
@@ -51,16 +51,15 @@ static void account(item_t items[N_ITEMS])
     if (pgasi_tp)
         pgasi_tp->ops->query(pgasi_tp, &attr);
     memset(&recvq, 0, sizeof recvq);
-    (void)pgasi_recvq_size_here(&recvq); /* too large: refused where it is made */
+    (void)pgasi_recvq_size_here(&recvq); /* if it is too large, pgasi_recvqs_start refuses it */
     uint64_t tables = n * sizeof(pgasi_ctx_peer_t) + pgasi_sendq_table_bytes(n);
-    uint64_t region = pgasi_chanmem.bytes;
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
         { "channels into this rank",
           "64 KiB + ranks of node x contexts x endpoints x 64 B + chunks within PGAS_CHUNK_MEMORY",
           recvq.bytes },
-        { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
-          region },
+        { "channels from other nodes", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
+          pgasi_chanmem.bytes },
         { "transport contexts", "contexts x bytes of a context (0 on one node)",
           far ? ctxs * attr.ctx_bytes : 0 },
         { "endpoints and keys", "contexts x far ranks x bytes of an endpoint",
@@ -73,20 +72,21 @@ static void account(item_t items[N_ITEMS])
         { "queued calls of handlers", "contexts x PGAS_BACKLOG_LIMIT",
           ctxs * pgasi_param.backlog_limit },
         { "messages for threads",
-          "endpoints x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
+          "endpoints x PGAS_FAR_QUEUE, and messages under way when it is full (0 on one node)",
           far ? (1 + (uint64_t)pgasi_param.ctxs) * pgasi_param.far_queue : 0 },
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)",
           pgasi_sync_table_bytes(n) },
         { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled",
           2 * (uint64_t)pgasi_param.buffer_limit },
-        { "open pulls", "256 x what is noted of a call's buffers", pgasi_offers_table_bytes() },
+        { "offers of pulled buffers", "256 x bytes of an offer", pgasi_offers_table_bytes() },
         { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
-        { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
+        { "largest message", "the larger of PGAS_CALL_MAX and PGAS_AGG_SIZE",
+          pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages",
           segment_table_bytes(node) },
         { "collectives",
-          "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much "
-          "again",
+          "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; each team of the program "
+          "as much again",
           team_bytes(n, node) },
     };
     memcpy(items, all, sizeof all);
@@ -120,12 +120,13 @@ void pgasi_account_print(FILE *out)
 {
     item_t items[N_ITEMS];
     account(items);
-    fprintf(out, "bytes per rank at most, %d rank%s on %d node%s (untouched parts cost nothing):\n",
+    fprintf(out, "bytes per rank at most, %d rank%s on %d node%s (unused memory costs nothing):\n",
             pgasi_boot.n_ranks, pgasi_boot.n_ranks == 1 ? "" : "s", pgasi_boot.n_nodes,
             pgasi_boot.n_nodes == 1 ? "" : "s");
     for (int i = 0; i < N_ITEMS; i++)
         fprintf(out, "  %-26s %14" PRIu64 "  %s\n", items[i].what, items[i].bytes,
                 items[i].formula);
     fprintf(out, "  %-26s %14" PRIu64 "\n", "sum", pgasi_account_worst());
-    fprintf(out, "  %-26s %14zu  PGAS_HEAP_SIZE, yours\n", "symmetric heap", pgasi_param.heap_size);
+    fprintf(out, "  %-26s %14zu  PGAS_HEAP_SIZE, for the program\n", "symmetric heap",
+            pgasi_param.heap_size);
 }

@@ -6,14 +6,19 @@
 #include <stdio.h>
 #include "pgas/status.h"
 
-/** Library memory of this rank if every peer is used to the full, for the present job and
- *  parameters; the heap apart. Not in it: MPI, the program's teams, calls larger than a batch while
- *  they are under way, messages that overtake others, and answers and routed calls that queue
- *  behind a peer that does not take them, records of the allocators of registered memory (32 bytes
- *  a block of a circular one), whose memory is the heap's. Valid once contexts are started. */
+/** Library memory of this rank, without the heap, if it uses every peer to the full, for the
+ *  present job and parameters. The contexts have been started. The sum does not contain:
+ *   - MPI, and the program's teams;
+ *   - calls larger than a batch while they are under way;
+ *   - messages that overtake others;
+ *   - answers and routed calls that queue for a peer that is full;
+ *   - what the allocators of registered memory note (32 bytes a block of a circular one). Their
+ *     memory itself is the heap's. */
 uint64_t pgasi_account_worst(void);
-/** PGAS_ERR_LIMIT, the same on all ranks and logged, if that and the heap exceed
- *  PGAS_MEMORY_LIMIT. */
+/** Compares that and the heap with PGAS_MEMORY_LIMIT. Collective, with the same status on all
+ *  ranks.
+ *  @return PGAS_OK
+ *          PGAS_ERR_LIMIT: the sum exceeds the limit, which is logged */
 pgas_status_t pgasi_account_check(void);
 void pgasi_account_print(FILE *out);
 

@@ -53,24 +53,25 @@ static void print_transports(FILE *out)
 static void print_progress_rule(FILE *out)
 {
     int n = pgasi_param.service_threads;
-    const char *who =
+    const char *server =
         n ? "the target's service thread, or any of its threads inside the library"
-          : "PGAS_SERVICE_THREADS=0: a thread of the target inside the library; a target that "
-            "computes makes you wait";
+          : "PGAS_SERVICE_THREADS=0: a thread of the target inside the library; while all of "
+            "them compute, the operation waits";
 #define RULE "  %-46s %s\n"
-    fprintf(out, "progress rule (who makes an operation complete while the target computes):\n");
+    fprintf(out, "progress rule (what completes an operation while the target computes):\n");
     fprintf(out, RULE, "put, get, atomics within the node",
-            "nobody: the caller's loads and stores");
-    fprintf(out, RULE, "put, get, atomics on attached memory", who);
-    fprintf(out, RULE, "put, get between nodes, RDMA or shared memory", "nobody: the transport");
-    fprintf(out, RULE, "put, get between nodes, TCP", who);
-    fprintf(out, RULE, "atomics between nodes", who);
-    fprintf(out, RULE, "calls and replies", who);
+            "nobody else: loads and stores of the caller");
+    fprintf(out, RULE, "put, get, atomics on attached memory", server);
+    fprintf(out, RULE, "put, get between nodes, RDMA or shared memory",
+            "nobody else: the transport");
+    fprintf(out, RULE, "put, get between nodes, TCP", server);
+    fprintf(out, RULE, "atomics between nodes", server);
+    fprintf(out, RULE, "calls and replies", server);
     fprintf(out, RULE, "collectives", "every rank, inside the same collective");
-    fprintf(out, RULE, "sending what a thread began, while it is away",
+    fprintf(out, RULE, "operations begun by a thread that computes",
             n ? "its rank's service thread, within a millisecond"
               : "another thread of its rank inside the library");
-    fprintf(out, "  any blocking function of the library progresses; so does pgas_progress()\n");
+    fprintf(out, "  any blocking function of the library makes progress, and pgas_progress()\n");
 #undef RULE
 }
 
@@ -93,7 +94,7 @@ static void print_registered(FILE *out)
     }
 }
 
-/* clang's __VERSION__ begins with its name */
+/* __VERSION__ of clang begins with its name */
 #ifdef __clang__
 #define COMPILER_TEXT __VERSION__
 #else
@@ -105,7 +106,7 @@ static void print_registered(FILE *out)
 #define HWLOC_TEXT "no hwloc"
 #endif
 
-/* Without a job: the parameters of this process. */
+/* Without a job: loads the parameters of this process. */
 static pgas_status_t load_params(FILE *out)
 {
     char why[PGASI_PARAM_WHY_BYTES] = "";
@@ -145,15 +146,15 @@ static void print_all(FILE *out)
     if (pgasi_running) {
         pgasi_watch_print(out);
         fprintf(out,
-                "contexts: %d (PGAS_LANES, the service thread's, and one that all further threads "
-                "share)\n",
+                "contexts: %d (PGAS_LANES, one of the service thread, one that further "
+                "threads share)\n",
                 pgasi_n_ctxs);
         pgasi_account_print(out);
         print_registered(out);
     } else {
         fprintf(
             out,
-            "bytes per rank: a matter of ranks and nodes, told by mpirun -n N pgas_info --job\n");
+            "bytes per rank: depend on ranks and nodes; mpirun -n N pgas_info --job prints them\n");
     }
     fprintf(out, "parameters:\n");
     pgasi_param_print(out);
@@ -256,7 +257,7 @@ pgas_status_t pgas_stats_print(FILE *out)
             " bytes of messages; channels into it %" PRIu64 ", of which %" PRIu64
             " took further chunks; chunks granted to other nodes %" PRIu32 ", at most %" PRIu32
             ", refused %" PRIu64 "; handler threads %d; dropped %" PRIu64
-            "; completions told by message %" PRIu64 ", written to the counter %" PRIu64
+            "; completions reported by message %" PRIu64 ", written to the counter %" PRIu64
             "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
             pgasi_boot.rank, pgasi_sendqs_sent(), sum.calls, sum.bytes,
             sum.published[PGASI_PUBLISH_FULL], sum.published[PGASI_PUBLISH_TIME],

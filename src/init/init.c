@@ -1,7 +1,7 @@
-/* pgas_init and pgas_finalize: floors start from the bottom up and stop from the top down.
+/* pgas_init and pgas_finalize: folders start from the bottom up and stop from the top down.
  *
- * Every stage ends in an agreement of all ranks, so that an error on one of them is the same error
- * on all, and each unwinds what it has started. */
+ * Every stage ends with an agreement of all ranks. So an error on one rank is the same error on
+ * all, and each rank stops the stages that it has started. */
 #include <pthread.h>
 
 #include "base/log.h"
@@ -54,7 +54,7 @@ static void thread_comes(void)
         pgasi_ep_set_left(ep, false);
 }
 
-/* What has arrived for the thread still runs. */
+/* Calls that have arrived for the thread still run. */
 static pgas_status_t thread_leaves(void)
 {
     int ep = pgasi_self.ep;
@@ -105,7 +105,7 @@ static void call_stop(void)
     pgasi_sync_stop();
 }
 
-/* What runs from now on may be asked for things by peers, so everything below is there. */
+/* From now on peers may send requests, so all other stages must have started. */
 static pgas_status_t serve_start(void)
 {
     pgas_status_t status = pgasi_boot_agree(pgasi_thread_start());
@@ -127,8 +127,8 @@ static pgas_status_t serve_start(void)
     return PGAS_OK;
 }
 
-/* Threads of the library that make calls end while peers still serve, for they wait until what they
- * sent has left; so does a thread of the program that is just detaching. */
+/* Ends the library's threads that make calls while peers still serve, because these threads wait
+ * until their calls have left. A thread of the program that is detaching waits, too. */
 static void callers_stop(void)
 {
     pgasi_thread_close_gate();
@@ -149,7 +149,7 @@ static void serve_stop(void)
     pgasi_thread_stop();
 }
 
-/* Others may have given options that are fine. */
+/* Other ranks may have passed valid options. */
 static pgas_status_t agree_on_opts(const pgas_init_opts_t *opts)
 {
     bool sane = PGASI_OPTS_SANE(opts, sizeof *opts);
@@ -178,7 +178,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         goto stop_calls;
     status = pgasi_chanmem_plan();
     if (status == PGAS_OK)
-        status = pgasi_account_check(); /* now that the transport can tell what it takes */
+        status = pgasi_account_check(); /* the transport now knows what it takes */
     if (status == PGAS_OK)
         status = pgasi_recvqs_start();
     if (status != PGAS_OK)
@@ -229,8 +229,8 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
     return status;
 }
 
-/* Threads may be gone or busy for long, and slots never had one: what is for them ends with the
- * job. */
+/* From now on any thread serves the endpoints of attached threads, which may be busy for long.
+ * Calls for slots without a thread are refused. */
 static void serve_for_threads(void)
 {
     for (int slot = 0; slot < pgasi_param.ctxs; slot++) {
@@ -242,7 +242,7 @@ static void serve_for_threads(void)
     }
 }
 
-/* After a death the ranks that live serve each other until all of them are here. */
+/* After a death the live ranks serve each other until all of them are here. */
 static pgas_status_t stop_all(void)
 {
     pgasi_call_forget();
@@ -257,8 +257,8 @@ static pgas_status_t stop_all(void)
     if (pgasi_param.stats)
         pgas_stats_print(stderr);
     serve_stop();
-    /* Nobody takes its memory away while another rank still looks at it, or messages are on their
-     * way out of it. */
+    /* No rank frees its memory while another rank still reads it, or while messages leave from
+     * it. */
     pgasi_boot_barrier();
     pgasi_ctxs_drain();
     sendqs_stop();

@@ -1,4 +1,4 @@
-/* Memory of other ranks: the owner allocates and frees, asked by a call that its service
+/* Memory of other ranks: a call asks the owner to allocate or to free, and the owner's service
  * answers. */
 #include <string.h>
 

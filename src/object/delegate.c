@@ -1,10 +1,10 @@
 /* Delegation and combining: see pgas/delegate.h.
  *
- * A call carries requests for one object, one or many; its answer carries their results. With
- * combining, threads push what they want onto a list and one of them, the first that finds the
- * list's mark free, takes the whole list, oldest first, and sends it in as few calls as
- * PGAS_CALL_MAX allows; the others wait. Lists are chosen by a hash of the object's name, so
- * objects seldom wait for each other. */
+ * A call carries one or more requests for one object; its answer carries their results. With
+ * combining, threads push their requests onto a list. The first thread that finds the list's flag
+ * clear takes the whole list, and sends it, oldest first, in as few calls as PGAS_CALL_MAX allows.
+ * The other threads wait. A hash of the object's name selects one of N_LISTS lists, so objects
+ * seldom wait for each other. */
 #include "object/delegate.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ pgasi_delegate_stats_t pgasi_delegate_stats;
 
 /* ---- one call ---- */
 
-/* How many of the list fit one call: those of the first's object, up to one of another. */
+/* The number of requests that fit one call: from the first on, and all for the same object. */
 static uint32_t measure(const request_t *r, size_t *bytes_p, size_t *answer_p)
 {
     size_t bytes = sizeof(pgasi_delegate_call_t), answer = 0;
@@ -74,7 +74,7 @@ static void pack(const request_t *r, uint32_t n, char *to, size_t answer_bytes)
 static void finish(request_t *r, pgas_status_t status)
 {
     r->status = status;
-    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* its memory is its thread's from now on */
+    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE); /* from now on its thread may reuse it */
 }
 
 static request_t *unpack(request_t *r, uint32_t n, pgas_status_t status, const char *answer)
@@ -94,7 +94,7 @@ static request_t *unpack(request_t *r, uint32_t n, pgas_status_t status, const c
     return r;
 }
 
-/* One call for the first requests of the list; returns the rest. */
+/* Makes one call for the first requests of the list. @return the rest of the list */
 static request_t *send_some(request_t *r)
 {
     _Alignas(8) char small[PGASI_DELEGATE_ON_STACK];
@@ -119,21 +119,21 @@ static request_t *send_some(request_t *r)
 
 typedef struct {
     PGASI_ALIGNED(64) request_t *newest;
-    int taken; /* somebody is sending what was on the list */
+    int taken; /* a thread is sending the requests that it has taken */
 } list_t;
 
 static list_t lists[N_LISTS];
 
-static void lay_down(list_t *l, request_t *r)
+static void push_request(list_t *l, request_t *r)
 {
     r->next = __atomic_load_n(&l->newest, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&l->newest, &r->next, r, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED)) {
     }
-    __atomic_add_fetch(&pgasi_delegate_stats.n_laid_down, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&pgasi_delegate_stats.n_pushed, 1, __ATOMIC_RELEASE);
 }
 
-/* All that lies there: those of one object together, oldest first. */
+/* Takes the whole list. Requests for one object are together, oldest first. */
 static request_t *take_all(list_t *l)
 {
     request_t *newest = __atomic_exchange_n(&l->newest, NULL, __ATOMIC_ACQUIRE), *oldest = NULL,
@@ -165,10 +165,10 @@ static void combine(request_t *r)
 {
     list_t *l = &lists[pgasi_hash_u64(r->object) % N_LISTS];
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    lay_down(l, r);
+    push_request(l, r);
     while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
-        int free_mark = 0;
-        if (!__atomic_compare_exchange_n(&l->taken, &free_mark, 1, false, __ATOMIC_ACQUIRE,
+        int clear = 0;
+        if (!__atomic_compare_exchange_n(&l->taken, &clear, 1, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED)) {
             pgasi_wait_step(&w);
             continue;

@@ -1,4 +1,4 @@
-/** Delegation inside the library. */
+/** Delegation: the side that asks. */
 #ifndef PGASI_DELEGATE_H
 #define PGASI_DELEGATE_H
 
@@ -7,10 +7,9 @@
 
 void pgasi_delegate_start(void);
 
-/** Calls that carried requests, requests in them, and requests that were laid down for whoever
- *  sends next. */
+/** Calls that carried requests, requests in them, and requests that were pushed onto a list. */
 typedef struct {
-    uint64_t n_calls, n_requests, n_laid_down;
+    uint64_t n_calls, n_requests, n_pushed;
 } pgasi_delegate_stats_t;
 extern pgasi_delegate_stats_t pgasi_delegate_stats;
 

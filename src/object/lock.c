@@ -1,10 +1,11 @@
-/* Locks: the owner keeps the queue, requests and answers are calls.
+/* Locks: the owner has the queue; requests and answers are calls.
  *
- * A thread waits for one lock at a time, so its slot names the place where the answer goes; a
- * number tells answers to this request from late ones. Every request is answered once: with the
- * lock, or with why not; one that is taken back after a time-out with that, unless the lock was on
- * its way. So a thread that no longer waits has the lock or has not, and the owner agrees. A
- * request of a rank that died is ignored, whenever it comes. */
+ * A thread waits for one lock at a time, so an answer names the thread's slot. A number
+ * distinguishes the answer to this request from late answers. Every request is answered once: by
+ * the lock, or by the reason why not. After a time-out the thread cancels its request. The owner
+ * answers the cancellation, unless it has granted the lock before. So a thread that no longer waits
+ * knows whether it has the lock, and the owner agrees. The owner ignores all requests of dead
+ * ranks. */
 #include "object/lock.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ enum { ACQUIRE, TRY, CANCEL, RELEASE, GRANTED, REFUSED };
 typedef struct {
     pgas_lock_t lock;
     uint32_t number; /* of the request */
-    uint16_t slot;   /* of who asks */
+    uint16_t slot;   /* of the thread that asks */
     uint8_t op, broken;
     int32_t status;
     uint32_t unused;
@@ -57,7 +58,7 @@ static struct {
 
 /* ---- the owner ---- */
 
-/* The lock of the table is held. */
+/* Table lock held. */
 static void count_waiting(int64_t change)
 {
     __atomic_store_n(&state.n_waiting, (uint32_t)(state.n_waiting + change), __ATOMIC_RELEASE);
@@ -68,20 +69,21 @@ uint32_t pgasi_locks_waiting(void)
     return __atomic_load_n(&state.n_waiting, __ATOMIC_ACQUIRE);
 }
 
-/* In a handler: never waits. */
-static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_status_t status,
+/* Runs in a handler, so it never waits. */
+static void answer(pgas_lock_t lock, pgas_thread_t thread, uint32_t number, pgas_status_t status,
                    bool broken)
 {
     uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
-    message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
-    pgasi_sendq_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL, PGASI_FULL_ANSWER);
+    message_t m = { lock, number, (uint16_t)pgas_thread_slot(thread), op, broken, status, 0 };
+    pgasi_sendq_call(pgas_thread_rank(thread), PGASI_DESC_LOCK, &m, sizeof m, NULL,
+                     PGASI_FULL_ANSWER);
 }
 
-static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t number)
+static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t thread, uint32_t number)
 {
     l->held = true;
-    l->holder = who;
-    answer(name, who, number, PGAS_OK, l->broken);
+    l->holder = thread;
+    answer(name, thread, number, PGAS_OK, l->broken);
     l->broken = false;
 }
 
@@ -95,7 +97,7 @@ static void pass_on(lock_t *l, pgas_lock_t name)
     grant(l, name, next.thread, next.number);
 }
 
-static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t who)
+static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t thread)
 {
     if (!l)
         return PGAS_ERR_NOT_FOUND;
@@ -103,50 +105,50 @@ static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t who)
         return PGAS_OK;
     if (m->op == TRY)
         return PGAS_ERR_BUSY;
-    return l->holder == who ? PGAS_ERR_DEADLOCK : PGAS_INPROGRESS;
+    return l->holder == thread ? PGAS_ERR_DEADLOCK : PGAS_INPROGRESS;
 }
 
-static void on_request(const message_t *m, pgas_thread_t who)
+static void on_request(const message_t *m, pgas_thread_t thread)
 {
     lock_t *l = pgasi_named_find(&state.locks, m->lock);
-    pgas_status_t status = want(l, m, who);
+    pgas_status_t status = want(l, m, thread);
     if (status == PGAS_OK) {
-        grant(l, m->lock, who, m->number);
+        grant(l, m->lock, thread, m->number);
         return;
     }
     if (status == PGAS_INPROGRESS) {
-        status = pgasi_waiters_add(&l->waiters, who, m->number, true);
+        status = pgasi_waiters_add(&l->waiters, thread, m->number, true);
         if (status == PGAS_OK) {
             count_waiting(1);
             return;
         }
     }
-    answer(m->lock, who, m->number, status, false);
+    answer(m->lock, thread, m->number, status, false);
 }
 
-static void on_release(const message_t *m, pgas_thread_t who)
+static void on_release(const message_t *m, pgas_thread_t thread)
 {
     lock_t *l = pgasi_named_find(&state.locks, m->lock);
-    if (l && l->held && l->holder == who) {
+    if (l && l->held && l->holder == thread) {
         pass_on(l, m->lock);
         return;
     }
-    static bool told;
-    if (!told)
+    static bool logged;
+    if (!logged)
         PGASI_WARN("lock", "thread %d of rank %d releases a lock that it does not have: ignored",
-                   pgas_thread_slot(who), pgas_thread_rank(who));
-    told = true;
+                   pgas_thread_slot(thread), pgas_thread_rank(thread));
+    logged = true;
 }
 
-static void on_cancel(lock_t *l, const message_t *m, pgas_thread_t who)
+static void on_cancel(lock_t *l, const message_t *m, pgas_thread_t thread)
 {
-    if (!pgasi_waiters_remove(&l->waiters, who, m->number))
+    if (!pgasi_waiters_remove(&l->waiters, thread, m->number))
         return;
     count_waiting(-1);
-    answer(m->lock, who, m->number, PGAS_ERR_TIMEOUT, false);
+    answer(m->lock, thread, m->number, PGAS_ERR_TIMEOUT, false);
 }
 
-/* ---- who waits ---- */
+/* ---- the thread that waits ---- */
 
 static void on_answer(const message_t *m, int rank)
 {
@@ -170,7 +172,7 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
     memcpy(&m, args, sizeof m);
     if (m.slot >= PGAS_THREADS_MAX)
         return;
-    pgas_thread_t who = pgas_thread_make(rank, m.slot);
+    pgas_thread_t thread = pgas_thread_make(rank, m.slot);
     if (m.op >= GRANTED) {
         on_answer(&m, rank);
         return;
@@ -178,13 +180,13 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
     pthread_mutex_lock(&state.locks.lock);
     lock_t *l = m.op == CANCEL ? pgasi_named_find(&state.locks, m.lock) : NULL;
     if (pgasi_boot_is_dead(rank))
-        ; /* nobody there to have it */
+        ; /* it cannot have a lock */
     else if (m.op == RELEASE)
-        on_release(&m, who);
+        on_release(&m, thread);
     else if (m.op != CANCEL)
-        on_request(&m, who);
+        on_request(&m, thread);
     else if (l)
-        on_cancel(l, &m, who);
+        on_cancel(l, &m, thread);
     pthread_mutex_unlock(&state.locks.lock);
 }
 
@@ -203,7 +205,7 @@ static pgas_status_t check(pgas_lock_t lock)
     return status == PGAS_OK && pgasi_self.slot >= PGAS_THREADS_MAX ? PGAS_ERR_CONTEXT : status;
 }
 
-/* Until the answer is there, the time is over or the owner is dead. */
+/* Waits until the answer has arrived, the time is over or the owner is dead. */
 static pgas_status_t wait_for_answer(wait_t *mine, uint64_t limit)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -241,7 +243,8 @@ static pgas_status_t acquire(pgas_lock_t lock, uint8_t op, int64_t timeout_us, b
         if (status == PGAS_OK)
             status = wait_for_answer(mine, UINT64_MAX);
     }
-    __atomic_store_n(&mine->state, PGAS_ERR_INVALID, __ATOMIC_RELAXED); /* what comes now is late */
+    __atomic_store_n(&mine->state, PGAS_ERR_INVALID,
+                     __ATOMIC_RELAXED); /* later answers are ignored */
     if (status == PGAS_OK && broken_p)
         *broken_p = mine->broken;
     return status;
@@ -306,10 +309,10 @@ pgas_status_t pgas_lock_release(pgas_lock_t lock)
 
 /* ---- deaths, start and stop ---- */
 
-/* Takes a dead rank out of all queues. Locks that it held go to the next waiter. */
+/* Removes a dead rank from all queues. Locks that it held go to the next waiter. */
 static void forget_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
+    pgasi_path_state_t before = pgasi_serve_begin(); /* answers are sent as in a handler */
     pthread_mutex_lock(&state.locks.lock);
     for (uint32_t i = 0; i < state.locks.n; i++) {
         lock_t *l = state.locks.entry[i].thing;

@@ -7,7 +7,7 @@
 
 pgas_status_t pgasi_locks_start(void);
 void pgasi_locks_stop(void);
-/** Requests that stand in the queues of this rank's locks. */
+/** The number of requests in the queues of this rank's locks. */
 uint32_t pgasi_locks_waiting(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names of things of this rank: see named.h. */
+/* Names of locks and objects: see named.h. */
 #include "object/named.h"
 
 #include <stdlib.h>

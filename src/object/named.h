@@ -1,6 +1,6 @@
-/** Things of this rank that other ranks name in calls: locks, objects. A name has the rank, a place
- *  in the rank's table and the place's generation, so that one that has ended, or never was, is
- *  told from one that lives. */
+/** Names of locks and objects of this rank, by which other ranks address them in calls. A name has
+ *  the rank, an index in the rank's table, and the generation of the entry there. So a name that is
+ *  no longer valid, or never was, is not found. */
 #ifndef PGASI_NAMED_H
 #define PGASI_NAMED_H
 
@@ -17,9 +17,9 @@ typedef struct {
 } pgasi_named_entry_t;
 
 typedef struct {
-    pthread_mutex_t lock; /* whoever looks has it */
+    pthread_mutex_t lock; /* held during every access */
     pgasi_named_entry_t *entry;
-    uint32_t n, room, first_free; /* index + 1 */
+    uint32_t n, room, first_free; /* index + 1; 0: none */
 } pgasi_named_t;
 #define PGASI_NAMED_INIT                         \
     {                                            \
@@ -31,16 +31,18 @@ static inline int pgasi_named_rank(uint64_t name)
     return (int)(name >> 44);
 }
 
-/* All with the lock held. */
+/* The lock is held in all of them. */
 
-/** PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT. */
+/** @return PGAS_OK
+ *          PGAS_ERR_NO_MEMORY
+ *          PGAS_ERR_LIMIT: the table has PGASI_NAMED_MAX entries */
 pgas_status_t pgasi_named_add(pgasi_named_t *t, int rank, void *thing, uint64_t *name_p);
-/** The name of what stands at a place of the table. */
+/** The name of the entry with this index. */
 uint64_t pgasi_named_name(const pgasi_named_t *t, int rank, uint32_t index);
-/** NULL: no such thing. The rank in the name is not looked at. */
+/** NULL: no entry has this name. The rank in the name is ignored. */
 void *pgasi_named_find(const pgasi_named_t *t, uint64_t name);
 void pgasi_named_remove(pgasi_named_t *t, uint64_t name);
-/** Forgets all; release gets each thing. */
+/** Removes all entries, and calls release for each. */
 void pgasi_named_clear(pgasi_named_t *t, void (*release)(void *thing));
 
 #endif

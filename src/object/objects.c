@@ -1,6 +1,6 @@
 /* Delegated objects at their owner: operations, and the requests that arrive. See pgas/delegate.h.
  *
- * All operations run under the receive lock, as handlers do that run for any thread. Each object
+ * All operations run under the receive lock, like handlers for any thread of the rank. Each object
  * also has a lock of its own. */
 #include "object/objects.h"
 
@@ -22,10 +22,10 @@
 typedef struct {
     void *object;
     pthread_mutex_t running;
-    int n_users; /* that have found it; with the lock of the table held */
+    int n_users; /* threads that have found it; under the lock of the table */
 } object_t;
 
-/* An operation stands in a handler's context. */
+/* An operation: the context of a registered handler. */
 typedef struct op {
     struct op *next;
     pgas_op_fn_t fn;
@@ -53,7 +53,7 @@ static bool is_inside(const object_t *o)
 
 /* ---- operations ---- */
 
-/* Called by number as if it were a handler: there is no object to run it on. */
+/* A program may call an operation as if it were a handler. Then there is no object to run it on. */
 static void on_op(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -189,7 +189,7 @@ static pgas_status_t run(object_t *o, const pgasi_delegate_request_t *r, const v
     return PGAS_OK;
 }
 
-/* The requests of a call; what does not fit in it, or in the answer, ends it. */
+/* Runs the requests of a call. A request that exceeds the call, or the answer, ends it. */
 static void run_all(const pgasi_delegate_call_t *head, const char *at, const char *end,
                     char *answer, int rank)
 {
@@ -239,8 +239,8 @@ static void on_delegate(const void *args, size_t bytes, pgas_thread_t source, vo
         free(answer);
 }
 
-/* In a handler. All operations run as handlers do that run for any thread: one that holds an object
- * never waits for the receive lock, which others hold that wait for the object. */
+/* Takes the receive lock before the object's lock. So a thread that has an object never waits for
+ * the receive lock, whose holder may wait for the object. */
 pgas_status_t pgasi_object_run(pgas_object_t object, const pgasi_delegate_request_t *r,
                                const void *args, void *result)
 {

@@ -1,6 +1,6 @@
-/* What the owner of memory does for peers: tells its segments, and carries out puts, gets and
- * atomics on attached memory, which same-node peers cannot map. Large transfers travel in pieces of
- * one call. */
+/* The owner of memory serves peers. It describes its segments. It carries out puts, gets and
+ * atomics on attached memory, which peers of the same node cannot map. Large transfers are split
+ * into pieces of one call each. */
 #include <string.h>
 
 #include "base/param.h"

@@ -1,4 +1,4 @@
-/** Start and stop of the whole folder. */
+/** Start and stop of this folder. */
 #ifndef PGASI_OBJECT_START_H
 #define PGASI_OBJECT_START_H
 

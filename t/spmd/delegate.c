@@ -60,7 +60,7 @@ static void op_hold(void *object, const void *args, size_t bytes, void *result, 
     (void)result_bytes;
     (void)source;
     memcpy(&want, args, bytes);
-    while (__atomic_load_n(&pgasi_delegate_stats.n_laid_down, __ATOMIC_ACQUIRE) < want) {
+    while (__atomic_load_n(&pgasi_delegate_stats.n_pushed, __ATOMIC_ACQUIRE) < want) {
     }
 }
 
@@ -169,7 +169,7 @@ static void *one_request(void *arg)
 static void threads_share_a_call(void)
 {
     pthread_t thread[N_THREADS];
-    uint64_t arg[N_THREADS], laid = pgasi_delegate_stats.n_laid_down,
+    uint64_t arg[N_THREADS], laid = pgasi_delegate_stats.n_pushed,
                              calls = pgasi_delegate_stats.n_calls;
     int n_bad = 0;
     mine.value = 0;
