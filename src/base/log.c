@@ -35,12 +35,16 @@ typedef struct {
 
 int pgasi_log_max_level = PGASI_LOG_WARN;
 
-static levels_t levels = { .default_level = PGASI_LOG_WARN };
-static int own_rank = -1;
-static int own_n_ranks = -1;
-static int log_fd = STDERR_FILENO;
-static uint64_t counts[PGASI_LOG_N_LEVELS];
-static void (*fatal_hook)(void);
+static struct {
+    levels_t levels;
+    int rank, n_ranks; /* -1: not known yet */
+    int fd;
+    uint64_t counts[PGASI_LOG_N_LEVELS];
+    void (*fatal_hook)(void);
+    int backtrace_printed; /* one is enough: abort() after pgasi_fatal would print it again */
+} state = {
+    .levels.default_level = PGASI_LOG_WARN, .rank = -1, .n_ranks = -1, .fd = STDERR_FILENO
+};
 static const char *const level_names[PGASI_LOG_N_LEVELS] = { "error", "warn", "info", "debug",
                                                              "trace" };
 
@@ -123,30 +127,30 @@ pgas_status_t pgasi_log_check(const char *spec, char *why, size_t why_bytes)
 pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why, size_t why_bytes)
 {
     levels_t wanted;
-    own_rank = rank;
-    own_n_ranks = n_ranks;
+    state.rank = rank;
+    state.n_ranks = n_ranks;
     pgas_status_t status = parse_spec(spec, &wanted, why, why_bytes);
     if (status != PGAS_OK)
         return status;
     int max_level = wanted.default_level;
     for (int i = 0; i < wanted.n_modules; i++)
         max_level = PGASI_MAX(max_level, wanted.module[i].level);
-    levels = wanted;
+    state.levels = wanted;
     __atomic_store_n(&pgasi_log_max_level, max_level, __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
 int pgasi_log_rank(void)
 {
-    return own_rank;
+    return state.rank;
 }
 
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 {
-    for (int i = levels.n_modules - 1; i >= 0; i--) /* the last word on a module counts */
-        if (strcmp(levels.module[i].name, module) == 0)
-            return (int)level <= levels.module[i].level;
-    return (int)level <= levels.default_level;
+    for (int i = state.levels.n_modules - 1; i >= 0; i--) /* the last word on a module counts */
+        if (strcmp(state.levels.module[i].name, module) == 0)
+            return (int)level <= state.levels.module[i].level;
+    return (int)level <= state.levels.default_level;
 }
 
 /* ---- lines ---- */
@@ -195,10 +199,11 @@ static size_t print_prefix(char *line, size_t room, pgasi_log_level_t level, con
     struct utsname host;
     if (uname(&host) != 0)
         strcpy(host.nodename, "?");
-    int wanted = own_rank < 0 ? snprintf(line, room, "-/- %s %s: %s: ", host.nodename, module,
-                                         level_names[level])
-                              : snprintf(line, room, "%d/%d %s %s: %s: ", own_rank, own_n_ranks,
-                                         host.nodename, module, level_names[level]);
+    int wanted =
+        state.rank < 0
+            ? snprintf(line, room, "-/- %s %s: %s: ", host.nodename, module, level_names[level])
+            : snprintf(line, room, "%d/%d %s %s: %s: ", state.rank, state.n_ranks, host.nodename,
+                       module, level_names[level]);
     return printed(wanted, room);
 }
 
@@ -220,8 +225,8 @@ static void log_line_v(pgasi_log_level_t level, const char *module, const char *
     for (size_t i = start; i < length; i++)
         line[i] = line[i] == '\n' || line[i] == '\r' ? ' ' : line[i];
     line[length++] = '\n';
-    __atomic_fetch_add(&counts[level], 1, __ATOMIC_RELAXED);
-    pgasi_log_write(log_fd, line, length);
+    __atomic_fetch_add(&state.counts[level], 1, __ATOMIC_RELAXED);
+    pgasi_log_write(state.fd, line, length);
     errno = saved_errno;
 }
 
@@ -235,31 +240,28 @@ void pgasi_log_line(pgasi_log_level_t level, const char *module, const char *for
 
 uint64_t pgasi_log_count(pgasi_log_level_t level)
 {
-    return __atomic_load_n(&counts[level], __ATOMIC_RELAXED);
+    return __atomic_load_n(&state.counts[level], __ATOMIC_RELAXED);
 }
 
 int pgasi_log_set_fd(int fd)
 {
-    int former = log_fd;
-    log_fd = fd;
+    int former = state.fd;
+    state.fd = fd;
     return former;
 }
 
 /* ---- fatal errors ---- */
 
-/* one backtrace is enough: abort() after pgasi_fatal would print it again */
-static int backtrace_printed;
-
 static void print_backtrace(void)
 {
     void *frames[FRAMES_MAX];
-    if (__atomic_exchange_n(&backtrace_printed, 1, __ATOMIC_RELAXED) == 0)
-        backtrace_symbols_fd(frames, backtrace(frames, FRAMES_MAX), log_fd);
+    if (__atomic_exchange_n(&state.backtrace_printed, 1, __ATOMIC_RELAXED) == 0)
+        backtrace_symbols_fd(frames, backtrace(frames, FRAMES_MAX), state.fd);
 }
 
 void pgasi_log_set_fatal_hook(void (*hook)(void))
 {
-    __atomic_store_n(&fatal_hook, hook, __ATOMIC_RELEASE);
+    __atomic_store_n(&state.fatal_hook, hook, __ATOMIC_RELEASE);
 }
 
 void pgasi_fatal(const char *module, const char *format, ...)
@@ -270,7 +272,7 @@ void pgasi_fatal(const char *module, const char *format, ...)
     va_end(arguments);
     print_backtrace();
     /* once, also when it fails itself */
-    void (*hook)(void) = __atomic_exchange_n(&fatal_hook, NULL, __ATOMIC_ACQ_REL);
+    void (*hook)(void) = __atomic_exchange_n(&state.fatal_hook, NULL, __ATOMIC_ACQ_REL);
     if (hook)
         hook();
     abort();
@@ -280,8 +282,10 @@ void pgasi_fatal(const char *module, const char *format, ...)
 
 static const int fatal_signals[] = { SIGSEGV, SIGBUS, SIGABRT };
 #define N_FATAL_SIGNALS ((int)PGASI_ARRAY_LENGTH(fatal_signals))
-static struct sigaction former_actions[N_FATAL_SIGNALS];
-static bool installed[N_FATAL_SIGNALS];
+static struct {
+    struct sigaction former_actions[N_FATAL_SIGNALS];
+    bool installed[N_FATAL_SIGNALS];
+} handlers;
 /* so that a stack overflow can still be reported */
 static char handler_stack[64 * 1024] PGASI_ALIGNED(64);
 
@@ -311,12 +315,12 @@ static void print_signal(int number, const siginfo_t *info)
     const size_t room = sizeof line - 1;
     struct utsname host;
     size_t at = 0;
-    if (own_rank < 0) {
+    if (state.rank < 0) {
         at = append_text(line, at, room, "-/- ");
     } else {
-        at = append_number(line, at, room, (uint64_t)own_rank, 10);
+        at = append_number(line, at, room, (uint64_t)state.rank, 10);
         at = append_text(line, at, room, "/");
-        at = append_number(line, at, room, (uint64_t)own_n_ranks, 10);
+        at = append_number(line, at, room, (uint64_t)state.n_ranks, 10);
         at = append_text(line, at, room, " ");
     }
     at = append_text(line, at, room, uname(&host) == 0 ? host.nodename : "?");
@@ -333,8 +337,8 @@ static void print_signal(int number, const siginfo_t *info)
         at = append_number(line, at, room, (uint64_t)info->si_pid, 10);
     }
     line[at++] = '\n';
-    __atomic_fetch_add(&counts[PGASI_LOG_ERROR], 1, __ATOMIC_RELAXED);
-    pgasi_log_write(log_fd, line, at);
+    __atomic_fetch_add(&state.counts[PGASI_LOG_ERROR], 1, __ATOMIC_RELAXED);
+    pgasi_log_write(state.fd, line, at);
 }
 
 /* hand a signal on to whoever had it before us; the default action happens when our handler
@@ -365,12 +369,12 @@ static void on_fatal_signal(int number, siginfo_t *info, void *context)
     const struct sigaction *former = NULL;
     for (int i = 0; i < N_FATAL_SIGNALS; i++)
         if (fatal_signals[i] == number)
-            former = &former_actions[i];
+            former = &handlers.former_actions[i];
     bool ignored =
         (former->sa_flags & SA_SIGINFO) == 0 && former->sa_handler == SIG_IGN && info->si_code <= 0;
     if (!ignored) {
         if (__atomic_exchange_n(&line_printed, 1, __ATOMIC_RELAXED) == 0 &&
-            __atomic_load_n(&backtrace_printed, __ATOMIC_RELAXED) == 0) {
+            __atomic_load_n(&state.backtrace_printed, __ATOMIC_RELAXED) == 0) {
             print_signal(number, info);
             print_backtrace();
         }
@@ -394,16 +398,16 @@ void pgasi_log_install_backtrace(void)
     backtrace(frames, 2); /* loads libgcc now: loading is not safe in a handler */
     provide_stack();
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
-        if (installed[i])
+        if (handlers.installed[i])
             continue;
         struct sigaction ours;
         memset(&ours, 0, sizeof ours);
         ours.sa_sigaction = on_fatal_signal;
         ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigemptyset(&ours.sa_mask);
-        if (sigaction(fatal_signals[i], NULL, &former_actions[i]) == 0 &&
+        if (sigaction(fatal_signals[i], NULL, &handlers.former_actions[i]) == 0 &&
             sigaction(fatal_signals[i], &ours, NULL) == 0)
-            installed[i] = true;
+            handlers.installed[i] = true;
     }
 }
 
@@ -411,10 +415,10 @@ void pgasi_log_remove_backtrace(void)
 {
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
         struct sigaction current;
-        if (installed[i] && sigaction(fatal_signals[i], NULL, &current) == 0 &&
+        if (handlers.installed[i] && sigaction(fatal_signals[i], NULL, &current) == 0 &&
             (current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_fatal_signal) {
-            sigaction(fatal_signals[i], &former_actions[i], NULL);
-            installed[i] = false;
+            sigaction(fatal_signals[i], &handlers.former_actions[i], NULL);
+            handlers.installed[i] = false;
         }
     }
 }

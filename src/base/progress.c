@@ -112,10 +112,12 @@ const char *pgasi_progress_epitaph(const pgasi_progress_t *p, char text[PGASI_PR
 static const int stop_signals[] = { SIGINT, SIGTERM };
 #define N_STOP_SIGNALS (int)PGASI_ARRAY_LENGTH(stop_signals)
 
-static struct sigaction former_actions[N_STOP_SIGNALS];
-static bool installed[N_STOP_SIGNALS];
-static char epitaphs[2][EPITAPH_BYTES];
-static char *epitaph; /* one of the two, or NULL */
+static struct {
+    struct sigaction former_actions[N_STOP_SIGNALS];
+    bool installed[N_STOP_SIGNALS];
+    char epitaphs[2][EPITAPH_BYTES];
+    char *epitaph; /* one of the two, or NULL */
+} handlers;
 
 static void put(const char *text)
 {
@@ -127,12 +129,12 @@ static void put(const char *text)
 static void on_stop(int number)
 {
     int saved_errno = errno;
-    const char *text = __atomic_exchange_n(&epitaph, NULL, __ATOMIC_RELAXED);
+    const char *text = __atomic_exchange_n(&handlers.epitaph, NULL, __ATOMIC_RELAXED);
     if (text)
         put(text);
     for (int i = 0; i < N_STOP_SIGNALS; i++)
         if (stop_signals[i] == number)
-            sigaction(number, &former_actions[i], NULL);
+            sigaction(number, &handlers.former_actions[i], NULL);
     raise(number); /* blocked until this function returns */
     errno = saved_errno;
 }
@@ -151,10 +153,10 @@ static void watch_signals(void)
         if (is_ours(stop_signals[i], &current))
             continue;
         bool ignored = (current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_IGN;
-        former_actions[i] = current;
+        handlers.former_actions[i] = current;
         /* interrupted calls do as before */
         ours.sa_flags = SA_ONSTACK | (current.sa_flags & SA_RESTART);
-        installed[i] = !ignored && sigaction(stop_signals[i], &ours, NULL) == 0;
+        handlers.installed[i] = !ignored && sigaction(stop_signals[i], &ours, NULL) == 0;
     }
 }
 
@@ -162,9 +164,9 @@ static void leave_signals(void)
 {
     struct sigaction current;
     for (int i = 0; i < N_STOP_SIGNALS; i++) {
-        if (installed[i] && is_ours(stop_signals[i], &current))
-            sigaction(stop_signals[i], &former_actions[i], NULL);
-        installed[i] = false;
+        if (handlers.installed[i] && is_ours(stop_signals[i], &current))
+            sigaction(stop_signals[i], &handlers.former_actions[i], NULL);
+        handlers.installed[i] = false;
     }
 }
 
@@ -216,7 +218,7 @@ static void end_phase(void)
         put(CLEAR_LINE);
     active.name[0] = '\0';
     leave_signals();
-    __atomic_store_n(&epitaph, NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&handlers.epitaph, NULL, __ATOMIC_RELAXED);
 }
 
 /* Prepares the line that the handler prints if a signal arrives before the next call. */
@@ -224,10 +226,10 @@ static void write_epitaph(const pgasi_progress_t *p)
 {
     static int turn;
     char text[PGASI_PROGRESS_TEXT_BYTES];
-    char *line = epitaphs[turn ^= 1];
+    char *line = handlers.epitaphs[turn ^= 1];
     const char *before = active.shown && active.mode == PGASI_PROGRESS_BAR ? "\n" : "";
     snprintf(line, EPITAPH_BYTES, "%sprogress: %s\n", before, pgasi_progress_epitaph(p, text));
-    __atomic_store_n(&epitaph, line, __ATOMIC_RELEASE);
+    __atomic_store_n(&handlers.epitaph, line, __ATOMIC_RELEASE);
 }
 
 static void show(const pgasi_progress_t *p, uint64_t now, bool complete)

@@ -32,22 +32,24 @@
 #endif
 #endif
 
-static pthread_mutex_t mpi_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool owns_mpi;
-static bool is_up; /* between begin and end */
-static bool abandoned;
-static bool has_lost; /* a rank, in this job or a former one of the process */
-static pthread_t first_thread;
-static char mpi_text[160];
+static struct {
+    pthread_mutex_t mutex; /* one thread calls MPI at a time */
+    bool owns_it;          /* the library has initialised it */
+    bool is_up;            /* between begin and end */
+    bool abandoned;
+    bool has_lost; /* a rank, in this job or a former one of the process */
+    pthread_t first_thread;
+    char text[160];
+} mpi = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 void pgasi_mpi_lock(void)
 {
-    pthread_mutex_lock(&mpi_mutex);
+    pthread_mutex_lock(&mpi.mutex);
 }
 
 void pgasi_mpi_unlock(void)
 {
-    pthread_mutex_unlock(&mpi_mutex);
+    pthread_mutex_unlock(&mpi.mutex);
 }
 
 pgas_status_t pgasi_mpi_status(int rc, const char *what)
@@ -76,7 +78,7 @@ void pgasi_mpi_free_comm(MPI_Comm *comm)
 {
     if (*comm == MPI_COMM_NULL)
         return;
-    if (!abandoned) {
+    if (!mpi.abandoned) {
         pgasi_mpi_lock();
         MPI_Comm_free(comm);
         pgasi_mpi_unlock();
@@ -104,12 +106,12 @@ static void describe(int level)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(levels); i++)
         if (levels[i].level == level)
             name = levels[i].name;
-    snprintf(mpi_text, sizeof mpi_text, "%.100s, MPI_THREAD_%s", version, name);
+    snprintf(mpi.text, sizeof mpi.text, "%.100s, MPI_THREAD_%s", version, name);
 }
 
 const char *pgasi_boot_mpi_text(void)
 {
-    return mpi_text[0] ? mpi_text : PGAS_MPI_NAME ", not started";
+    return mpi.text[0] ? mpi.text : PGAS_MPI_NAME ", not started";
 }
 
 static pgas_status_t start_mpi(void)
@@ -130,19 +132,19 @@ static pgas_status_t start_mpi(void)
         if (status != PGAS_OK)
             return status;
     }
-    owns_mpi = !started;
+    mpi.owns_it = !started;
     MPI_Query_thread(&level);
     pgasi_boot.funneled = level < MPI_THREAD_SERIALIZED;
-    first_thread = pthread_self();
+    mpi.first_thread = pthread_self();
     describe(level);
     return PGAS_OK;
 }
 
 static void end_mpi(void)
 {
-    if (owns_mpi && !abandoned)
+    if (mpi.owns_it && !mpi.abandoned)
         MPI_Finalize();
-    owns_mpi = false;
+    mpi.owns_it = false;
 }
 
 /* A communicator of all ranks has the dead one too, and MPI would wait for it. Others are the
@@ -150,9 +152,9 @@ static void end_mpi(void)
 static bool has_the_dead(const MPI_Comm *comm)
 {
     int n = 0, n_all = 0, is_over = 0;
-    if (has_lost)
+    if (mpi.has_lost)
         MPI_Finalized(&is_over);
-    if (!has_lost || is_over)
+    if (!mpi.has_lost || is_over)
         return false;
     MPI_Comm_size(comm ? *comm : MPI_COMM_WORLD, &n);
     MPI_Comm_size(MPI_COMM_WORLD, &n_all);
@@ -181,8 +183,8 @@ pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p)
                               "MPI_Comm_set_errhandler");
     if (status != PGAS_OK)
         goto free_world;
-    is_up = true;
-    abandoned = false;
+    mpi.is_up = true;
+    mpi.abandoned = false;
     *world_p = world;
     return PGAS_OK;
 
@@ -195,8 +197,8 @@ end:
 
 void pgasi_launch_abandon(void)
 {
-    abandoned = has_lost = true;
-    if (owns_mpi)
+    mpi.abandoned = mpi.has_lost = true;
+    if (mpi.owns_it)
         PGASI_WARN(
             "mpi",
             "a rank died, so MPI is not finalised: let the program end by _exit or MPI_Abort");
@@ -204,14 +206,14 @@ void pgasi_launch_abandon(void)
 
 void pgasi_launch_end(MPI_Comm *world)
 {
-    is_up = false;
+    mpi.is_up = false;
     pgasi_mpi_free_comm(world);
     end_mpi();
 }
 
 bool pgasi_launch_may_call(void)
 {
-    return !pgasi_boot.funneled || pthread_equal(pthread_self(), first_thread);
+    return !pgasi_boot.funneled || pthread_equal(pthread_self(), mpi.first_thread);
 }
 
 /* ---- launchers ---- */
@@ -272,7 +274,7 @@ int pgasi_boot_launcher_rank(void)
 static void try_lock_for_a_while(void)
 {
     static const struct timespec pause = { 0, 10000000 };
-    for (int i = 0; i < 100 && pthread_mutex_trylock(&mpi_mutex) != 0; i++)
+    for (int i = 0; i < 100 && pthread_mutex_trylock(&mpi.mutex) != 0; i++)
         nanosleep(&pause, NULL);
 }
 
@@ -288,7 +290,7 @@ _Noreturn void pgasi_boot_abort(int exit_code)
         pgasi_hooks.aborting(exit_code);
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_PATIENCE_S);
-    if (is_up) {
+    if (mpi.is_up) {
         try_lock_for_a_while();
         MPI_Abort(MPI_COMM_WORLD, exit_code);
     }

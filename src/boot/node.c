@@ -25,26 +25,29 @@ typedef struct {
     uint64_t token;
 } card_t; /* what a rank shows to those of its host */
 
-static pgasi_cpus_t own_cpus;
-static int *node_of, *node_members, *local_of;
-static int *host_members;
-static pid_t *node_pids, *host_pids;
+/* The tables behind the pointers of pgasi_boot. */
+static struct {
+    pgasi_cpus_t cpus;
+    int *node_of, *node_members, *local_of;
+    int *host_members;
+    pid_t *node_pids, *host_pids;
+} own;
 
 const pgasi_cpus_t *pgasi_node_cpus(void)
 {
-    return &own_cpus;
+    return &own.cpus;
 }
 
 void pgasi_node_stop(void)
 {
-    free(node_of);
-    free(node_members);
-    free(local_of);
-    free(node_pids);
-    free(host_members);
-    free(host_pids);
-    node_of = node_members = local_of = host_members = NULL;
-    node_pids = host_pids = NULL;
+    free(own.node_of);
+    free(own.node_members);
+    free(own.local_of);
+    free(own.node_pids);
+    free(own.host_members);
+    free(own.host_pids);
+    own.node_of = own.node_members = own.local_of = own.host_members = NULL;
+    own.node_pids = own.host_pids = NULL;
 }
 
 static int make_token_file(uint64_t token)
@@ -118,11 +121,11 @@ static void warn_about_loners(int n, const unsigned char *good)
 static void keep_pids(int n, const card_t *cards, const unsigned char *good)
 {
     for (int i = 0; i < n; i++) {
-        host_members[i] = cards[i].rank;
-        host_pids[i] = good[i] && good[pgasi_boot.host_rank] ? cards[i].pid : 0;
+        own.host_members[i] = cards[i].rank;
+        own.host_pids[i] = good[i] && good[pgasi_boot.host_rank] ? cards[i].pid : 0;
     }
-    pgasi_boot.host_members = host_members;
-    pgasi_boot.host_pids = host_pids;
+    pgasi_boot.host_members = own.host_members;
+    pgasi_boot.host_pids = own.host_pids;
 }
 
 /* The host rank that leads my node. */
@@ -145,10 +148,10 @@ static int leader_of_block(int n, const unsigned char *good, int max_size)
 static pgas_status_t count_cpus(MPI_Comm host)
 {
     static pgasi_cpus_t all;
-    memset(&own_cpus, 0, sizeof own_cpus);
-    if (sched_getaffinity(0, sizeof own_cpus, &own_cpus.set) != 0)
-        memset(&own_cpus, 0, sizeof own_cpus);
-    all = own_cpus;
+    memset(&own.cpus, 0, sizeof own.cpus);
+    if (sched_getaffinity(0, sizeof own.cpus, &own.cpus.set) != 0)
+        memset(&own.cpus, 0, sizeof own.cpus);
+    all = own.cpus;
     int rc =
         MPI_Allreduce(MPI_IN_PLACE, all.word, PGASI_CPU_WORDS, MPI_UNSIGNED_LONG, MPI_BOR, host);
     pgasi_boot.host_cpus = 0;
@@ -168,24 +171,24 @@ static pgas_status_t count_cpus(MPI_Comm host)
 static pgas_status_t number_nodes(MPI_Comm world, int my_leader)
 {
     int n = pgasi_boot.n_ranks, n_nodes = 0, n_members = 0;
-    int rc = MPI_Allgather(&my_leader, 1, MPI_INT, node_of, 1, MPI_INT, world);
+    int rc = MPI_Allgather(&my_leader, 1, MPI_INT, own.node_of, 1, MPI_INT, world);
     if (rc != MPI_SUCCESS)
         return pgasi_mpi_status(rc, "the exchange of node leaders");
     for (int i = 0; i < n; i++) { /* a leader comes before its members */
-        bool mine = node_of[i] == my_leader;
-        node_of[i] = node_of[i] == i ? n_nodes++ : node_of[node_of[i]];
-        local_of[i] = mine ? n_members : -1;
+        bool mine = own.node_of[i] == my_leader;
+        own.node_of[i] = own.node_of[i] == i ? n_nodes++ : own.node_of[own.node_of[i]];
+        own.local_of[i] = mine ? n_members : -1;
         if (mine)
-            node_members[n_members++] = i;
+            own.node_members[n_members++] = i;
     }
     pgasi_boot.n_nodes = n_nodes;
-    pgasi_boot.node = node_of[pgasi_boot.rank];
+    pgasi_boot.node = own.node_of[pgasi_boot.rank];
     pgasi_boot.node_size = n_members;
-    pgasi_boot.node_rank = local_of[pgasi_boot.rank];
-    pgasi_boot.node_of = node_of;
-    pgasi_boot.node_members = node_members;
-    pgasi_boot.local_of = local_of;
-    pgasi_boot.node_pids = node_pids;
+    pgasi_boot.node_rank = own.local_of[pgasi_boot.rank];
+    pgasi_boot.node_of = own.node_of;
+    pgasi_boot.node_members = own.node_members;
+    pgasi_boot.local_of = own.local_of;
+    pgasi_boot.node_pids = own.node_pids;
     return PGAS_OK;
 }
 
@@ -216,8 +219,9 @@ static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
     if (status == PGAS_OK) {
         pid_t pid = getpid();
         PGASI_STATIC_ASSERT(sizeof pid == sizeof(int), "pids travel as MPI_INT");
-        status = pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p),
-                                  "the exchange of pids");
+        status =
+            pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, own.node_pids, 1, MPI_INT, *node_p),
+                             "the exchange of pids");
     }
     if (status == PGAS_OK)
         status = count_cpus(host);
@@ -241,13 +245,14 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
         return status;
     MPI_Comm_rank(host, &pgasi_boot.host_rank);
     MPI_Comm_size(host, &pgasi_boot.host_ranks);
-    node_of = calloc(n, sizeof *node_of);
-    local_of = calloc(n, sizeof *local_of);
-    node_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_members);
-    node_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_pids);
-    host_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_members);
-    host_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_pids);
-    bool have_all = node_of && local_of && node_members && node_pids && host_members && host_pids;
+    own.node_of = calloc(n, sizeof *own.node_of);
+    own.local_of = calloc(n, sizeof *own.local_of);
+    own.node_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *own.node_members);
+    own.node_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *own.node_pids);
+    own.host_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *own.host_members);
+    own.host_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *own.host_pids);
+    bool have_all = own.node_of && own.local_of && own.node_members && own.node_pids &&
+                    own.host_members && own.host_pids;
     status = pgasi_mpi_agree(world, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
         status = pgasi_limits_check(world, host);

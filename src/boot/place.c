@@ -34,10 +34,12 @@ int pgasi_place_choose(int n_objects, bool divide, int host_rank, int host_ranks
 #include <hwloc.h>
 #include <hwloc/linux.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static hwloc_topology_t topology;
-static bool is_loaded, is_refused;
-static bool has_bound; /* slot 0 */
+static struct {
+    pthread_mutex_t mutex;
+    hwloc_topology_t topology;
+    bool is_loaded, is_refused;
+    bool has_bound; /* slot 0 */
+} hw = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static hwloc_topology_t load(void)
 {
@@ -59,31 +61,31 @@ static hwloc_topology_t load(void)
 /* The topology, or NULL with one warning. */
 static hwloc_topology_t get_topology(void)
 {
-    pthread_mutex_lock(&mutex);
-    if (!is_loaded && !is_refused) {
-        topology = load();
-        is_loaded = topology != NULL;
-        is_refused = !is_loaded;
-        if (is_refused)
+    pthread_mutex_lock(&hw.mutex);
+    if (!hw.is_loaded && !hw.is_refused) {
+        hw.topology = load();
+        hw.is_loaded = hw.topology != NULL;
+        hw.is_refused = !hw.is_loaded;
+        if (hw.is_refused)
             PGASI_WARN("place", "hwloc cannot read the topology of this machine: threads are not "
                                 "bound, zones unknown");
     }
-    hwloc_topology_t t = is_loaded ? topology : NULL;
-    pthread_mutex_unlock(&mutex);
+    hwloc_topology_t t = hw.is_loaded ? hw.topology : NULL;
+    pthread_mutex_unlock(&hw.mutex);
     return t;
 }
 
 /* The thread that ends the library is the one that began it: it gets back what it was allowed. */
 void pgasi_place_stop(void)
 {
-    if (has_bound && sched_setaffinity(0, sizeof(pgasi_cpus_t), &pgasi_node_cpus()->set) != 0)
+    if (hw.has_bound && sched_setaffinity(0, sizeof(pgasi_cpus_t), &pgasi_node_cpus()->set) != 0)
         PGASI_DEBUG("place", "cannot undo the binding of this thread");
-    has_bound = false;
-    pthread_mutex_lock(&mutex);
-    if (is_loaded)
-        hwloc_topology_destroy(topology);
-    is_loaded = is_refused = false;
-    pthread_mutex_unlock(&mutex);
+    hw.has_bound = false;
+    pthread_mutex_lock(&hw.mutex);
+    if (hw.is_loaded)
+        hwloc_topology_destroy(hw.topology);
+    hw.is_loaded = hw.is_refused = false;
+    pthread_mutex_unlock(&hw.mutex);
 }
 
 /* What the rank might use before anything was bound. NULL when out of memory. */
@@ -131,7 +133,7 @@ static void bind_to(hwloc_topology_t t, hwloc_bitmap_t allowed, hwloc_obj_type_t
                         "PGAS_BIND: the system refuses to bind thread %d to %s %u", slot,
                         hwloc_obj_type_string(type), o->logical_index);
     else if (slot == 0)
-        has_bound = true;
+        hw.has_bound = true;
     PGASI_DEBUG("place", "thread %d goes to %s %u", slot, hwloc_obj_type_string(type),
                 o->logical_index);
 }

@@ -49,9 +49,11 @@
 pgasi_wakeup_t **pgasi_wakeups;
 bool pgasi_wait_light_is_fence;
 
-static int kick_pipe[2] = { -1, -1 };
-static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the wakeup flag, 0: not open yet */
-static pgasi_wakeup_t **wakeups_before_move; /* [node_size], while they are elsewhere */
+static struct {
+    int own_pipe[2];
+    int peer_fd[KICK_FDS_MAX]; /* fd + 1 by number of the wakeup flag, 0: not open yet */
+} kicks = { .own_pipe = { -1, -1 } };
+static pgasi_wakeup_t **wakeups_before_move; /* [node_size]; NULL: they were not moved */
 
 static pgasi_wakeup_t *own_wakeup(void)
 {
@@ -83,16 +85,16 @@ void pgasi_wait_heavy_barrier(void)
 void pgasi_wait_make_wakeup(pgasi_wakeup_t *wakeup)
 {
     struct stat pipe_stat;
-    wakeup->kick_fd = kick_pipe[1];
+    wakeup->kick_fd = kicks.own_pipe[1];
     wakeup->pid = (int32_t)getpid();
-    wakeup->kick_inode = fstat(kick_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
+    wakeup->kick_inode = fstat(kicks.own_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
 }
 
 pgas_status_t pgasi_wait_start(void)
 {
     pgasi_wait_light_is_fence =
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
-    if (pipe2(kick_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
+    if (pipe2(kicks.own_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;
     }
@@ -126,20 +128,20 @@ void pgasi_wait_restore_wakeups(void)
 void pgasi_wait_stop(void)
 {
     for (int i = 0; i < KICK_FDS_MAX; i++) {
-        if (peer_kick_fds[i] > 0)
-            close(peer_kick_fds[i] - 1);
-        peer_kick_fds[i] = 0;
+        if (kicks.peer_fd[i] > 0)
+            close(kicks.peer_fd[i] - 1);
+        kicks.peer_fd[i] = 0;
     }
     for (int i = 0; i < 2; i++) {
-        if (kick_pipe[i] >= 0)
-            close(kick_pipe[i]);
-        kick_pipe[i] = -1;
+        if (kicks.own_pipe[i] >= 0)
+            close(kicks.own_pipe[i]);
+        kicks.own_pipe[i] = -1;
     }
 }
 
 int pgasi_wait_kick_fd(void)
 {
-    return kick_pipe[0];
+    return kicks.own_pipe[0];
 }
 
 static bool is_dead(int number)
@@ -173,10 +175,10 @@ static int open_pipe(const pgasi_wakeup_t *wakeup)
 static int kick_fd_of(int number)
 {
     if (number == pgasi_boot.node_rank)
-        return kick_pipe[1];
+        return kicks.own_pipe[1];
     if (number >= KICK_FDS_MAX)
         return -1;
-    int known = __atomic_load_n(&peer_kick_fds[number], __ATOMIC_ACQUIRE);
+    int known = __atomic_load_n(&kicks.peer_fd[number], __ATOMIC_ACQUIRE);
     if (known)
         return known - 1;
     int fd = open_pipe(pgasi_wakeups[number]);
@@ -190,7 +192,7 @@ static int kick_fd_of(int number)
         return -1;
     }
     int expected = 0;
-    if (!__atomic_compare_exchange_n(&peer_kick_fds[number], &expected, fd + 1, false,
+    if (!__atomic_compare_exchange_n(&kicks.peer_fd[number], &expected, fd + 1, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         close(fd);
         fd = expected - 1;
@@ -247,13 +249,13 @@ void pgasi_wait_service_rests(bool rests)
 {
     char drained[64];
     __atomic_fetch_add(&own_wakeup()->resting, rests ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
-    while (!rests && read(kick_pipe[0], drained, sizeof drained) > 0) {
+    while (!rests && read(kicks.own_pipe[0], drained, sizeof drained) > 0) {
     }
 }
 
 void pgasi_wait_kick_own(void)
 {
-    if (write(kick_pipe[1], "", 1) < 0 && errno != EAGAIN)
+    if (write(kicks.own_pipe[1], "", 1) < 0 && errno != EAGAIN)
         PGASI_DEBUG("wait", "cannot wake the service thread: errno %d", errno);
 }
 
@@ -267,7 +269,7 @@ void pgasi_wait_service_revoke(void)
 {
     char drained[64];
     __atomic_fetch_and(&own_wakeup()->sleepers, ~PGASI_WAKEUP_SERVICE, __ATOMIC_SEQ_CST);
-    while (read(kick_pipe[0], drained, sizeof drained) > 0) {
+    while (read(kicks.own_pipe[0], drained, sizeof drained) > 0) {
     }
 }
 

@@ -28,8 +28,14 @@ pgasi_ctx_t **pgasi_ctxs;
 int pgasi_n_ctxs;
 pgasi_tp_t *pgasi_tp;
 
-static char *addresses; /* [n_ranks][address_bytes] */
-static size_t address_bytes;
+static struct {
+    char *of; /* [n_ranks][bytes] */
+    size_t bytes;
+} addresses;
+static struct {
+    uint32_t all; /* threads that wait for everything that was issued */
+    int busy;     /* a thread looks at the contexts of others */
+} help;
 
 void *pgasi_lazy_alloc(size_t bytes)
 {
@@ -181,8 +187,6 @@ pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx)
 /* ---- lending a hand ---- */
 
 uint32_t pgasi_ctxs_unwatched;
-static uint32_t help_all;
-static int helping;
 
 void pgasi_ctxs_watch(void)
 {
@@ -192,7 +196,7 @@ void pgasi_ctxs_watch(void)
 
 void pgasi_ctxs_help_all(bool on)
 {
-    __atomic_fetch_add(&help_all, on ? 1 : UINT32_MAX, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&help.all, on ? 1 : UINT32_MAX, __ATOMIC_ACQ_REL);
     if (on)
         pgasi_ctxs_watch();
 }
@@ -213,7 +217,7 @@ static bool needs_help(pgasi_ctx_t *ctx, uint64_t now)
         ctx->watch_until_ns = now + WATCH_NS;
     }
     return __atomic_load_n(&ctx->in_flight, __ATOMIC_RELAXED) || now < ctx->watch_until_ns ||
-           __atomic_load_n(&help_all, __ATOMIC_RELAXED);
+           __atomic_load_n(&help.all, __ATOMIC_RELAXED);
 }
 
 bool pgasi_ctxs_need_help(void)
@@ -229,7 +233,7 @@ bool pgasi_ctxs_need_help(void)
 
 int pgasi_ctxs_help(void)
 {
-    if (!pgasi_tp || __atomic_exchange_n(&helping, 1, __ATOMIC_ACQUIRE))
+    if (!pgasi_tp || __atomic_exchange_n(&help.busy, 1, __ATOMIC_ACQUIRE))
         return 0;
     uint64_t now = pgasi_now_ns();
     int n = 0, n_borrowed = 0;
@@ -263,14 +267,14 @@ int pgasi_ctxs_help(void)
             n += ctx->tp->ops->progress(ctx->tp);
         __atomic_store_n(&ctx->borrowed, 0, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&helping, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&help.busy, 0, __ATOMIC_RELEASE);
     return n;
 }
 
 static const void *address_of(void *arg, int rank)
 {
     (void)arg;
-    return addresses + (size_t)rank * address_bytes;
+    return addresses.of + (size_t)rank * addresses.bytes;
 }
 
 static void on_error(void *arg, int peer, pgas_status_t status)
@@ -376,18 +380,18 @@ static pgas_status_t exchange_addresses(void)
         return PGAS_ERR_NO_MEMORY;
     uint64_t my_bytes = bytes;
     status = pgasi_boot_allgather(&my_bytes, sizes, sizeof my_bytes);
-    address_bytes = 0;
+    addresses.bytes = 0;
     for (int r = 0; r < pgasi_boot.n_ranks; r++)
-        address_bytes = PGASI_MAX(address_bytes, PGASI_ALIGN_UP(sizes[r], 8));
+        addresses.bytes = PGASI_MAX(addresses.bytes, PGASI_ALIGN_UP(sizes[r], 8));
     free(sizes);
-    char *padded = calloc(1, address_bytes);
-    addresses = calloc((size_t)pgasi_boot.n_ranks, address_bytes);
-    if (status == PGAS_OK && (!padded || !addresses))
+    char *padded = calloc(1, addresses.bytes);
+    addresses.of = calloc((size_t)pgasi_boot.n_ranks, addresses.bytes);
+    if (status == PGAS_OK && (!padded || !addresses.of))
         status = PGAS_ERR_NO_MEMORY;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK) {
         memcpy(padded, mine, bytes);
-        status = pgasi_boot_allgather(padded, addresses, address_bytes);
+        status = pgasi_boot_allgather(padded, addresses.of, addresses.bytes);
     }
     free(padded);
     if (status == PGAS_OK)
@@ -471,6 +475,6 @@ void pgasi_ctxs_stop(void)
     pgasi_tp = NULL;
     free(pgasi_ctxs);
     pgasi_ctxs = NULL;
-    free(addresses);
-    addresses = NULL;
+    free(addresses.of);
+    addresses.of = NULL;
 }

@@ -19,58 +19,61 @@ __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
 uint64_t pgasi_epoch = 2;
 
-static bool gate_closed; /* the job ends */
-static int n_passing;    /* threads that attach or detach at the moment */
+static struct {
+    bool closed;   /* the job ends */
+    int n_passing; /* threads that attach or detach at the moment */
+} gate;
 
-static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
-/* of those, when they attached; -1: unknown, or there is one only */
-static int16_t zone_of[PGAS_THREADS_MAX];
-static int n_zones;
-/* of the program's threads, while their calls are taken */
-static uint64_t slots_program[(PGAS_THREADS_MAX + 63) / 64];
+static struct {
+    pthread_mutex_t lock;
+    uint64_t used[(PGAS_THREADS_MAX + 63) / 64];
+    uint64_t of_program[(PGAS_THREADS_MAX + 63) / 64]; /* while their calls are accepted */
+    /* of the used ones, when they attached; -1: unknown, or there is only one zone */
+    int16_t zone_of[PGAS_THREADS_MAX];
+    int n_zones;
+} slots = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int take_slot(bool highest)
 {
-    pthread_mutex_lock(&slots_lock);
+    pthread_mutex_lock(&slots.lock);
     int slot = -1;
     for (int k = 0; k < PGAS_THREADS_MAX && slot < 0; k++) {
         int i = highest ? PGAS_THREADS_MAX - 1 - k : k;
-        if (!pgasi_bitmap_test(slots_used, (size_t)i)) {
-            pgasi_bitmap_set(slots_used, (size_t)i);
+        if (!pgasi_bitmap_test(slots.used, (size_t)i)) {
+            pgasi_bitmap_set(slots.used, (size_t)i);
             slot = i;
         }
     }
-    pthread_mutex_unlock(&slots_lock);
+    pthread_mutex_unlock(&slots.lock);
     return slot;
 }
 
 static void mark_program(int slot, bool on)
 {
-    pthread_mutex_lock(&slots_lock);
+    pthread_mutex_lock(&slots.lock);
     if (on)
-        pgasi_bitmap_set(slots_program, (size_t)slot);
+        pgasi_bitmap_set(slots.of_program, (size_t)slot);
     else
-        pgasi_bitmap_clear(slots_program, (size_t)slot);
-    pthread_mutex_unlock(&slots_lock);
+        pgasi_bitmap_clear(slots.of_program, (size_t)slot);
+    pthread_mutex_unlock(&slots.lock);
 }
 
 void pgasi_slot_release(int slot)
 {
-    pthread_mutex_lock(&slots_lock);
-    pgasi_bitmap_clear(slots_used, (size_t)slot);
-    pthread_mutex_unlock(&slots_lock);
+    pthread_mutex_lock(&slots.lock);
+    pgasi_bitmap_clear(slots.used, (size_t)slot);
+    pthread_mutex_unlock(&slots.lock);
 }
 
-int pgasi_thread_slots(uint16_t *slots, int room)
+int pgasi_thread_slots(uint16_t *slots_p, int room)
 {
     int n = 0;
-    pthread_mutex_lock(&slots_lock);
-    size_t at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, 0);
+    pthread_mutex_lock(&slots.lock);
+    size_t at = pgasi_bitmap_find_set(slots.of_program, PGAS_THREADS_MAX, 0);
     for (; at < PGAS_THREADS_MAX && n < room;
-         at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, at + 1))
-        slots[n++] = (uint16_t)at;
-    pthread_mutex_unlock(&slots_lock);
+         at = pgasi_bitmap_find_set(slots.of_program, PGAS_THREADS_MAX, at + 1))
+        slots_p[n++] = (uint16_t)at;
+    pthread_mutex_unlock(&slots.lock);
     return n;
 }
 
@@ -78,11 +81,11 @@ bool pgasi_thread_zone(int slot, int *zone_p)
 {
     if (slot < 0 || slot >= PGAS_THREADS_MAX)
         return false;
-    pthread_mutex_lock(&slots_lock);
-    bool attached = pgasi_bitmap_test(slots_used, (size_t)slot);
+    pthread_mutex_lock(&slots.lock);
+    bool attached = pgasi_bitmap_test(slots.used, (size_t)slot);
     if (attached)
-        *zone_p = zone_of[slot];
-    pthread_mutex_unlock(&slots_lock);
+        *zone_p = slots.zone_of[slot];
+    pthread_mutex_unlock(&slots.lock);
     return attached;
 }
 
@@ -91,19 +94,19 @@ static void note_zone(int slot)
 {
     int cpu, zone = -1;
     bool bound;
-    if (n_zones > 1 && pgasi_place_query(&cpu, &zone, &bound) != PGAS_OK)
+    if (slots.n_zones > 1 && pgasi_place_query(&cpu, &zone, &bound) != PGAS_OK)
         zone = -1;
-    pthread_mutex_lock(&slots_lock);
-    zone_of[slot] = (int16_t)zone;
-    pthread_mutex_unlock(&slots_lock);
+    pthread_mutex_lock(&slots.lock);
+    slots.zone_of[slot] = (int16_t)zone;
+    pthread_mutex_unlock(&slots.lock);
 }
 
 bool pgasi_slot_reserve(int slot)
 {
-    pthread_mutex_lock(&slots_lock);
-    bool is_free = !pgasi_bitmap_test(slots_used, (size_t)slot);
-    pgasi_bitmap_set(slots_used, (size_t)slot);
-    pthread_mutex_unlock(&slots_lock);
+    pthread_mutex_lock(&slots.lock);
+    bool is_free = !pgasi_bitmap_test(slots.used, (size_t)slot);
+    pgasi_bitmap_set(slots.used, (size_t)slot);
+    pthread_mutex_unlock(&slots.lock);
     return is_free;
 }
 
@@ -134,10 +137,10 @@ static pgas_status_t attach(bool highest)
 /* The gate through which threads come and go. */
 static bool enter_gate(void)
 {
-    __atomic_fetch_add(&n_passing, 1, __ATOMIC_SEQ_CST);
-    if (PGAS_LIKELY(!__atomic_load_n(&gate_closed, __ATOMIC_SEQ_CST)))
+    __atomic_fetch_add(&gate.n_passing, 1, __ATOMIC_SEQ_CST);
+    if (PGAS_LIKELY(!__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST)))
         return true;
-    __atomic_fetch_sub(&n_passing, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&gate.n_passing, 1, __ATOMIC_RELEASE);
     return false;
 }
 
@@ -145,14 +148,14 @@ static bool enter_gate(void)
  * itself. */
 static void leave_gate(void)
 {
-    __atomic_fetch_sub(&n_passing, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&gate.n_passing, 1, __ATOMIC_RELEASE);
 }
 
 void pgasi_thread_close_gate(void)
 {
-    __atomic_store_n(&gate_closed, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&gate.closed, true, __ATOMIC_SEQ_CST);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (__atomic_load_n(&n_passing, __ATOMIC_ACQUIRE) > 0)
+    while (__atomic_load_n(&gate.n_passing, __ATOMIC_ACQUIRE) > 0)
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
 }
@@ -224,10 +227,10 @@ pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
 
 pgas_status_t pgasi_thread_start(void)
 {
-    memset(slots_used, 0, sizeof slots_used);
-    memset(slots_program, 0, sizeof slots_program);
-    gate_closed = false;
-    n_zones = pgasi_place_n_zones();
+    memset(slots.used, 0, sizeof slots.used);
+    memset(slots.of_program, 0, sizeof slots.of_program);
+    gate.closed = false;
+    slots.n_zones = pgasi_place_n_zones();
     __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     return attach(false);
 }

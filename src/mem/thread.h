@@ -66,7 +66,7 @@ bool pgasi_slot_reserve(int slot);
 void pgasi_slot_release(int slot);
 /** The slots of the program's threads that are attached now, ascending; not those of handler
  *  threads and consumers. Returns how many, at most room of them stored. */
-int pgasi_thread_slots(uint16_t *slots, int room);
+int pgasi_thread_slots(uint16_t *slots_p, int room);
 
 /** Whether a thread with this slot is attached; *zone_p: the NUMA zone where it attached, by
  *  hwloc's logical number, -1 if unknown or the machine has one only. */

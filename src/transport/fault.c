@@ -4,7 +4,10 @@
  * list of deferred ones and issued by a later progress call; when the wrapped transport has
  * completed it, the completion may wait in the list of finished ones. Fences and flushes first
  * issue whatever is deferred and concerns them. Sizes are those of tests: lists are walked, records
- * come from a pool, both are bounded. */
+ * come from a pool, both are bounded.
+ *
+ * The file has more than 500 lines because a transport is a table of some thirty functions, and all
+ * of these work on the same two lists. */
 #include "transport/fault.h"
 
 #include <stdlib.h>
