@@ -1,8 +1,8 @@
-/* Sending active messages. The common message is small and leaves at once: its header is built in a
+/* Sends active messages. The common message is small and leaves at once: its header is built in a
  * spare send record that is used again, and nothing else is written. UCX does not keep rendezvous
- * or fragmented messages in order with later small ones, so each message carries a number and the
- * receiver (am_recv.c) restores the order; how many may run ahead of one that is still under way is
- * bounded here. */
+ * or fragmented messages in order with later small ones. So each message carries a number, and the
+ * receiver (am_recv.c) restores the order. This file bounds how many messages may overtake an
+ * unfinished one. */
 #include "ucx_backend/ucx.h"
 
 static void send_done(void *request, ucs_status_t status, void *unused)
@@ -25,11 +25,11 @@ static void send_done(void *request, ucs_status_t status, void *unused)
         ep->n_am_flushed--;
         pgasi_ucx_send_flushed(ctx, ep->peer, mark);
     } else {
-        pgasi_ucx_tell(ctx, comp, pgasi_ucx_status(status));
+        pgasi_ucx_complete(ctx, comp, pgasi_ucx_status(status));
     }
 }
 
-/* UCX keeps the message: so do we, with its header. */
+/* UCX keeps the message, so its header is kept too. */
 static void keep_send(pgasi_ucx_ctx_t *ctx, pgasi_ucx_ep_t *ep, ucs_status_ptr_t ptr,
                       pgasi_tp_comp_t *comp)
 {
@@ -47,8 +47,8 @@ static void keep_send(pgasi_ucx_ctx_t *ctx, pgasi_ucx_ep_t *ep, ucs_status_ptr_t
     ctx->spare = pgasi_pool_acquire(&ctx->sends);
 }
 
-/* Whether the peer would have to hold too much back if this message arrived before those under
- * way. */
+/* Whether the peer would have to hold back too much if this message arrived before the unfinished
+ * ones. */
 static bool is_far_ahead(const pgasi_ucx_ep_t *ep)
 {
     return ep->n_am_pending > 0 &&

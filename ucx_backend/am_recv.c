@@ -1,24 +1,22 @@
-/* Receiving active messages, on context 0. A small message in order is shown in place, or (from
- * UCX's passing memory, where the consumer may keep it) copied, and costs a table look-up more than
- * UCX's own callback. A message that arrives before its turn, because an earlier one is large and
- * still under way, waits in a list of its sender, sorted by number; the sender bounds how many can
- * (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries
- * another job's cookie, a rank or context out of range or an absurd number is dropped, counted, and
- * logged once. */
+/* Receives active messages, on context 0. A small message in order is delivered in place, or copied
+ * if the consumer may keep data that UCX will reuse. That costs a table look-up more than UCX's own
+ * callback. A message that arrives early, because an earlier one is large and unfinished, waits in
+ * a list of its sender, sorted by number. The sender bounds the list (PGASI_UCX_AHEAD_MAX). All
+ * input is checked. Messages with another job's cookie, an invalid rank or context, or an
+ * impossible number are dropped and counted; the first one is logged. */
 #include "ucx_backend/ucx.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include "ucx_backend/buffers.h"
 
-/** A message that waits: for its data, for its turn, or for both. */
+/** A message that waits for its data, for its turn, or for both. */
 typedef struct held {
     struct held *next;
-    pgasi_ucx_ctx_t *ctx; /* that receives */
+    pgasi_ucx_ctx_t *ctx; /* that receives it */
     struct source *source;
     uint32_t number;
     bool complete;
-    bool skip;     /* too large or failed: keeps its place, but is not shown */
+    bool skip;     /* too large or failed: it keeps its place, but is not delivered */
     bool ucx_data; /* data belongs to UCX */
     size_t header_bytes;
     unsigned char header[PGASI_TP_AM_HEADER_MAX];
@@ -30,24 +28,24 @@ typedef struct held {
 typedef struct source {
     uint32_t next_number;
     int rank;
-    bool seen; /* since this opening's turn came */
+    bool seen; /* a message has arrived since the place was given to this opening */
     pgasi_ucx_ctx_t *ctx;
     held_t *held;
 } source_t;
 
 typedef struct {
     uint32_t n_sources;
-    source_t *sources[]; /* by context and opening; each allocated when it first sends */
+    source_t *sources[]; /* by context and opening; each is allocated with its first message */
 } sender_t;
 
 struct pgasi_ucx_rx {
-    pgasi_tp_am_fn_t am_fn; /* what every message needs, together */
+    pgasi_tp_am_fn_t am_fn; /* these fields are needed by every message */
     void *arg;
     size_t data_max;
     bool in_passing;
     uint32_t cookie;
     uint32_t rank_mask;
-    uint32_t last_packed; /* whose source this is: mostly the next message's too */
+    uint32_t last_packed; /* the source of the last message, which is mostly the next one's, too */
     source_t *last;
     pgasi_ucx_buffers_t buffers;
     pgasi_pool_t held;
@@ -55,7 +53,7 @@ struct pgasi_ucx_rx {
     uint64_t n_dropped, n_too_large;
 };
 
-/* Senders repeat messages after the loss of a connection (journal.c). */
+/* Whether senders repeat messages after the loss of a connection (journal.c). */
 static bool repeats(const pgasi_ucx_ctx_t *ctx)
 {
     return ctx->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER;
@@ -93,9 +91,9 @@ static source_t *add_source(pgasi_ucx_ctx_t *ctx, uint32_t rank, uint32_t index)
     return source;
 }
 
-/* Only called while the gate is open. */
-static inline bool show(const source_t *source, const void *header, size_t header_bytes, void *data,
-                        size_t bytes)
+/* The gate is open. */
+static inline bool deliver(const source_t *source, const void *header, size_t header_bytes,
+                           void *data, size_t bytes)
 {
     pgasi_ucx_ctx_t *ctx = source->ctx;
     const pgasi_tp_am_t am = { .header = header,
@@ -103,7 +101,7 @@ static inline bool show(const source_t *source, const void *header, size_t heade
                                .data = data,
                                .data_bytes = bytes,
                                .source = source->rank };
-    ctx->gate = PGASI_UCX_GATE_SHOWING;
+    ctx->gate = PGASI_UCX_GATE_DELIVERING;
     bool kept = ctx->rx->am_fn(ctx->rx->arg, &am);
     ctx->gate = 0;
     return kept;
@@ -120,8 +118,9 @@ static void free_held(pgasi_ucx_ctx_t *ctx, held_t *held, bool with_data)
     pgasi_pool_release(&ctx->rx->held, held);
 }
 
-/* The first message of an opening: the one before the last is over, and its place will be used
- * again. (A sender counts an opening only if it sent something to us, so none is missed.) */
+/* The first message of an opening has arrived. The opening before the last has ended, and its place
+ * is used again. (A sender counts an opening only if it has sent a message to this rank, so none is
+ * missed.) */
 static void begin_opening(sender_t *sender, uint32_t index)
 {
     uint32_t over = index ^ (PGASI_UCX_OPENINGS / 2);
@@ -131,7 +130,7 @@ static void begin_opening(sender_t *sender, uint32_t index)
         pgasi_ucx_ctx_t *ctx = old->ctx;
         for (held_t *held = old->held, *next; held != NULL; held = next) {
             next = held->next;
-            /* else its data is still to come, and it is found to be orphaned then */
+            /* otherwise its data will arrive later, and is dropped then */
             if (held->complete) {
                 free_held(ctx, held, true);
             } else {
@@ -160,29 +159,29 @@ static source_t *find_source(pgasi_ucx_ctx_t *ctx, uint32_t packed)
     return sender->sources[index];
 }
 
-/* Show what waits and whose turn it is. */
-static int show_held(source_t *source)
+/* Delivers waiting messages whose turn it is. */
+static int deliver_held(source_t *source)
 {
     pgasi_ucx_ctx_t *ctx = source->ctx;
-    int n_shown = 0;
+    int n_delivered = 0;
     while (source->held && source->held->number == source->next_number && source->held->complete &&
            ctx->gate == 0) {
         held_t *held = source->held;
         source->held = held->next;
         source->next_number++;
-        bool kept =
-            !held->skip && show(source, held->header, held->header_bytes, held->data, held->bytes);
+        bool kept = !held->skip &&
+                    deliver(source, held->header, held->header_bytes, held->data, held->bytes);
         free_held(ctx, held, !kept);
-        n_shown++;
+        n_delivered++;
     }
-    return n_shown;
+    return n_delivered;
 }
 
-/* Now if we may, else in the next progress call. */
-static void show_or_wait(source_t *source)
+/* Delivers now if the gate is open, otherwise in the next progress call. */
+static void deliver_or_wait(source_t *source)
 {
     if (source->ctx->gate == 0)
-        show_held(source);
+        deliver_held(source);
     else
         source->ctx->n_ready++;
 }
@@ -196,8 +195,8 @@ static void orphan(held_t **at)
     held->skip = true;
 }
 
-/* Make a place in the line; the caller fills in the data. NULL: no memory, or the number is there
- * already. */
+/* Inserts a message into the list; the caller adds the data. @return NULL: no memory, or the number
+ * is in the list already */
 static held_t *hold(source_t *source, uint32_t number, const void *header, size_t header_bytes)
 {
     held_t **at = &source->held;
@@ -229,7 +228,7 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
     (void)length;
     ucp_request_free(request);
     held->complete = true;
-    if (!held->source) { /* orphaned by a later opening of its context */
+    if (!held->source) { /* a later opening of its context has replaced this one */
         free_held(ctx, held, true);
         return;
     }
@@ -245,10 +244,10 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
         held->skip = true;
         drop(ctx->rx, ucs_status_string(status), 0);
     }
-    show_or_wait(held->source);
+    deliver_or_wait(held->source);
 }
 
-/* A rendezvous: fetch the data into a buffer of ours. */
+/* Fetches the data of a rendezvous into a buffer. */
 static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 {
     pgasi_ucx_ctx_t *ctx = held->ctx;
@@ -279,13 +278,13 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
     return UCS_OK;
 }
 
-/* Not this message's turn, or its data has not come yet. */
+/* It is not this message's turn, or its data has not arrived yet. */
 static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, const void *header,
                             size_t header_bytes, void *data, size_t bytes, uint64_t attr)
 {
     pgasi_ucx_ctx_t *ctx = source->ctx;
     held_t *held = NULL;
-    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(ctx)) /* it has been shown */
+    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(ctx)) /* it was delivered before */
         return UCS_OK;
     if (ahead < PGASI_UCX_REORDER_MAX)
         held = hold(source, source->next_number + ahead, header, header_bytes);
@@ -309,11 +308,11 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
         else if (held->data)
             memcpy(held->data, data, bytes);
     }
-    show_or_wait(source);
+    deliver_or_wait(source);
     return status;
 }
 
-/* In order and complete: the common case. */
+/* The common case: the message is in order and complete. */
 static inline ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes,
                                    void *data, size_t bytes, uint64_t attr)
 {
@@ -323,27 +322,27 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
     if (PGAS_UNLIKELY(bytes > ctx->rx->data_max)) {
         drop(ctx->rx, "larger than the limit", 0);
     } else if (ctx->rx->in_passing) {
-        show(source, header, header_bytes, data, bytes);
+        deliver(source, header, header_bytes, data, bytes);
     } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
-        status = show(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
+        status = deliver(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
     } else {
         void *copy = pgasi_ucx_buffer_borrow(&ctx->rx->buffers, bytes);
         if (!copy) {
             drop(ctx->rx, "no memory is left", 0);
         } else {
             pgasi_ucx_copy(copy, data, bytes);
-            if (show(source, header, header_bytes, copy, bytes))
+            if (deliver(source, header, header_bytes, copy, bytes))
                 pgasi_ucx_buffer_keep(&ctx->rx->buffers, copy);
             else
                 pgasi_ucx_buffer_return(&ctx->rx->buffers, copy);
         }
     }
     if (PGAS_UNLIKELY(source->held))
-        show_or_wait(source);
+        deliver_or_wait(source);
     return status;
 }
 
-/* A message of either form, after its prefix has been read. */
+/* Handles a message of either form, after its prefix was read. */
 static inline ucs_status_t on_am(pgasi_ucx_ctx_t *ctx, uint32_t packed, uint32_t number,
                                  uint32_t number_mask, const void *header, size_t header_bytes,
                                  void *data, size_t bytes, uint64_t attr)
@@ -368,16 +367,22 @@ static inline ucs_status_t on_am(pgasi_ucx_ctx_t *ctx, uint32_t packed, uint32_t
                : on_late(rx->last, ahead, behind, header, header_bytes, data, bytes, attr);
 }
 
+/* Whether a prefix and a header of valid size have arrived; otherwise the message is dropped. */
+static inline bool has_header(pgasi_ucx_rx_t *rx, size_t bytes, size_t prefix_bytes)
+{
+    bool valid = bytes >= prefix_bytes && bytes <= prefix_bytes + PGASI_TP_AM_HEADER_MAX;
+    if (PGAS_UNLIKELY(!valid))
+        drop(rx, "its header is malformed", 0);
+    return valid;
+}
+
 static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data,
                                size_t bytes, const ucp_am_recv_param_t *param)
 {
     pgasi_ucx_ctx_t *ctx = arg;
     uint32_t word;
-    if (PGAS_UNLIKELY(header_bytes < sizeof word ||
-                      header_bytes > sizeof word + PGASI_TP_AM_HEADER_MAX)) {
-        drop(ctx->rx, "its header is malformed", 0);
+    if (PGAS_UNLIKELY(!has_header(ctx->rx, header_bytes, sizeof word)))
         return UCS_OK;
-    }
     memcpy(&word, header, sizeof word);
     word ^= ctx->rx->cookie;
     uint32_t source = word >> PGASI_UCX_NUMBER_BITS, rank = source & ctx->rx->rank_mask;
@@ -392,11 +397,8 @@ static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, 
 {
     pgasi_ucx_ctx_t *ctx = arg;
     pgasi_ucx_am_prefix_t prefix;
-    if (PGAS_UNLIKELY(header_bytes < sizeof prefix ||
-                      header_bytes > sizeof prefix + PGASI_TP_AM_HEADER_MAX)) {
-        drop(ctx->rx, "its header is malformed", 0);
+    if (PGAS_UNLIKELY(!has_header(ctx->rx, header_bytes, sizeof prefix)))
         return UCS_OK;
-    }
     memcpy(&prefix, header, sizeof prefix);
     return on_am(ctx, prefix.source, prefix.number ^ ctx->rx->cookie, UINT32_MAX,
                  (const char *)header + sizeof prefix, header_bytes - sizeof prefix, data, bytes,
@@ -405,12 +407,12 @@ static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, 
 
 int pgasi_ucx_rx_deliver(pgasi_ucx_ctx_t *ctx)
 {
-    int n_shown = 0;
+    int n_delivered = 0;
     ctx->n_ready = 0;
     const sender_t *self = ctx->rx->senders[ctx->tp->opts.rank];
     for (uint32_t i = 0; self != NULL && i < self->n_sources; i++)
-        n_shown += self->sources[i] != NULL ? show_held(self->sources[i]) : 0;
-    return n_shown;
+        n_delivered += self->sources[i] != NULL ? deliver_held(self->sources[i]) : 0;
+    return n_delivered;
 }
 
 static ucs_status_t set_handler(pgasi_ucx_ctx_t *ctx, unsigned id, ucp_am_recv_callback_t handler)

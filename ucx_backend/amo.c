@@ -1,18 +1,18 @@
-/* Atomics, done by CPUs: on the mapped word by our own instructions, else (ATOMIC_MODE=cpu,
- * context.c) by the owner's service worker, so they are atomic with the owner's own __atomic
- * operations.
+/* Atomics, done by CPUs: on a mapped word by instructions of this thread, otherwise
+ * (ATOMIC_MODE=cpu, context.c) by the owner's service worker. So they are atomic with the owner's
+ * own __atomic operations.
  *
- * We do not leave mapped words to UCX: it takes 15 ns more, and Debian's UCX 1.13.1 is miscompiled;
- * its fetching and, or, xor on shared memory take the word itself as the operand
+ * UCX is not used for mapped words: it takes 15 ns more, and Debian's UCX 1.13.1 is miscompiled.
+ * Its fetching and, or, xor on shared memory take the word itself as the operand
  * (uct_sm_ep_atomic64_fetch; the software path is right).
  *
- * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues (their
- * completion count starts at one, so ucp_request_send_state_ff does not finish them). We keep a
- * list of them and do it.
+ * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues, because
+ * their completion count starts at one and ucp_request_send_state_ff does not finish them. So the
+ * backend keeps a list of them and ends them itself.
  *
- * UCX 1.13 completes a non-fetching atomic at once and keeps no request that we could count; to
- * bound what it queues we flush after every PGASI_UCX_POSTS_MAX of them and refuse more while twice
- * as many are unacknowledged. */
+ * UCX 1.13 completes a non-fetching atomic at once and keeps no request that could be counted. To
+ * bound UCX's queue the backend flushes after every PGASI_UCX_POSTS_MAX of them, and refuses more
+ * while twice as many are unacknowledged. */
 #include "ucx_backend/ucx.h"
 
 static const ucp_atomic_op_t ucp_op[] = {
@@ -43,7 +43,7 @@ static void link_fetch(pgasi_ucx_ep_t *ep, pgasi_ucx_request_t *request)
 static void fetch_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
-    if (!ours->back) { /* we said so already */
+    if (!ours->back) { /* it was ended already */
         ucp_request_free(request);
         return;
     }
@@ -66,7 +66,7 @@ static void fail_fetch(pgasi_ucx_request_t *request, pgas_status_t status)
     ctx->n_pending--;
     if (!request->extra)
         ucp_request_free(request);
-    pgasi_ucx_tell(ctx, comp, status);
+    pgasi_ucx_complete(ctx, comp, status);
 }
 
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
@@ -129,7 +129,8 @@ static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint
             return bounded;
         }
     }
-    /* UCX takes what to store from the reply buffer, what to compare as the operand */
+    /* UCX takes the value to store from the reply buffer, and the value to compare as the
+     * operand */
     if (op == PGAS_AMO_CSWAP) {
         memcpy(result, &operand, bytes);
         operand = compare;

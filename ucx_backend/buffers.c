@@ -1,5 +1,5 @@
-/* Buffers of received messages; see buffers.h. Sizes: 256 bytes for single calls, 8.5 KiB for one
- * UCX segment. */
+/* Buffers of received messages, see buffers.h. They have 256 bytes for single calls, and 8.5 KiB
+ * for one UCX segment. */
 #include "ucx_backend/buffers.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/** Buffers for received messages whose data UCX does not let us keep: two sizes taken from reserved
- *  ranges of address space (touched where used), and larger ones page-aligned from malloc. So a
- *  pointer tells where it came from: pgasi_ucx_buffer_release says whether it was one of these or
- *  UCX's own. One thread at a time. */
+/** Buffers for received messages whose data belongs to UCX. Small and medium ones come from two
+ *  reserved ranges of address space, whose pages are touched on first use; larger ones come from
+ *  malloc, page-aligned. So a pointer tells whether pgasi_ucx_buffer_release frees it or UCX does.
+ *  One thread at a time uses them. */
 #ifndef PGASI_UCX_BUFFERS_H
 #define PGASI_UCX_BUFFERS_H
 
@@ -14,10 +14,10 @@
 
 typedef struct {
     char *base, *end; /* the range */
-    char *fresh;      /* never used from here on */
+    char *fresh;      /* from here on no buffer was ever used */
     void *free_list;
     size_t bytes; /* of one buffer */
-    void *spare;  /* lent to the message that is being shown */
+    void *spare;  /* borrowed for the message that is being delivered */
 } pgasi_ucx_slots_t;
 
 typedef struct pgasi_ucx_large {
@@ -36,13 +36,14 @@ size_t pgasi_ucx_buffers_bytes(void);
 pgas_status_t pgasi_ucx_buffers_init(pgasi_ucx_buffers_t *buffers);
 void pgasi_ucx_buffers_fini(pgasi_ucx_buffers_t *buffers);
 
-/** Take a buffer of at least so many bytes. @return NULL: no memory. */
+/** Takes a buffer of at least so many bytes. @return NULL: no memory is left */
 void *pgasi_ucx_buffer_acquire(pgasi_ucx_buffers_t *buffers, size_t bytes);
 
-/** Give a buffer back. @return false when it is none of ours. */
+/** Frees a buffer. @return false: it is not one of these */
 bool pgasi_ucx_buffer_release(pgasi_ucx_buffers_t *buffers, void *data);
 
-/** Borrow a buffer for one message; afterwards keep it or return it (which costs nothing). */
+/** Borrows a buffer for one message. The caller then keeps it or returns it, which costs
+ *  nothing. */
 static inline void *pgasi_ucx_buffer_borrow(pgasi_ucx_buffers_t *buffers, size_t bytes)
 {
     for (int i = 0; i < PGASI_UCX_BUFFER_SIZES; i++) {

@@ -1,9 +1,9 @@
-/* The context: configuration, capabilities, and the table of the backend.
+/* The UCX context: configuration, capabilities, and the ops table of the backend.
  *
- * Configuration is read with our own prefix (PGAS_UCX_TLS and so on; UCX_* counts where PGAS_UCX_*
- * is not set), since MPICH uses UCX too. What the user did not set we set: atomics by CPUs, and no
- * shared-memory transports where the node's memory is mapped by the library itself, since a worker
- * that has them costs 2 to 4 MiB instead of 76 KiB. */
+ * UCX reads its configuration with our prefix (PGAS_UCX_TLS and so on; UCX_* counts where
+ * PGAS_UCX_* is not set), because MPICH uses UCX too. The backend sets what the user has not set:
+ * atomics by CPUs, and no shared-memory transports where the library itself maps the node's memory.
+ * A worker with these transports costs 2 to 4 MiB instead of 76 KiB. */
 #include "ucx_backend/ucx.h"
 
 #include <glob.h>
@@ -16,13 +16,13 @@
 #include <unistd.h>
 #include "ucx_backend/buffers.h"
 
-/* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves
+/* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to the own rank
  * leave by a network */
 #define TLS_OF_NETWORKS "^sm,self"
 /* a network beside shared memory would be polled with it: two to three times the latency */
 #define TLS_OF_HOST "sm,self"
 
-/* Whether the user chose a value, by environment or in ucx.conf. */
+/* Whether the user has set a value, in the environment or in ucx.conf. */
 static bool user_set(const ucp_config_t *config, const char *name, const char *default_text,
                      char *text, size_t bytes)
 {
@@ -52,7 +52,8 @@ static bool user_set(const ucp_config_t *config, const char *name, const char *d
     return strcmp(text, default_text) != 0;
 }
 
-/* Whether a list such as "posix,sysv" or "^ib" lets a transport in, as far as we need to know. */
+/* Whether a list such as "posix,sysv" or "^ib" admits shared memory; it need not recognise every
+ * list. */
 static bool tls_has_shared_memory(const char *tls)
 {
     static const char *const names[] = { "all", "sm", "shm", "mm", "posix", "sysv", "xpmem" };
@@ -67,8 +68,8 @@ static bool tls_has_shared_memory(const char *tls)
     return tls[0] == '^' ? !named : named;
 }
 
-/* UCX prints what it thinks; we say ourselves what went wrong, so it keeps quiet unless the user
- * wants to hear it. The level is one for the process: an MPI over UCX goes quiet too. */
+/* The backend logs failures itself, so UCX's own messages are off unless the user asks for them.
+ * UCX has one level for the process, so an MPI over UCX is silent, too. */
 static void set_log_level(ucp_config_t *config)
 {
     const char *ours = pgasi_param_env("PGAS_UCX_LOG_LEVEL");
@@ -78,7 +79,7 @@ static void set_log_level(ucp_config_t *config)
         ucp_config_modify(config, "LOG_LEVEL", "fatal");
 }
 
-/* A transport list that may open TCP. */
+/* Whether a list of transports may admit TCP. */
 static bool tls_has_tcp(const char *tls)
 {
     bool named = false, all = strcmp(tls, "all") == 0;
@@ -148,13 +149,14 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     ucs_status_t status = ucp_config_read("PGAS", NULL, &config);
     if (status != UCS_OK) {
         return pgasi_ucx_failed(status, "reading the configuration",
-                                "look for PGAS_UCX_* or UCX_* that do not parse");
+                                "a value of PGAS_UCX_* or UCX_* is invalid");
     }
     set_log_level(config);
     if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof text))
         status = ucp_config_modify(config, "ATOMIC_MODE", "cpu");
-    /* The service worker receives from endpoints it did not open: with adaptive progress UCX leaves
-     * its interfaces to a thread of its own, and a round trip takes ten times as long. */
+    /* The service worker receives on endpoints that it has not opened. With adaptive progress
+     * UCX would leave its interfaces to a thread of UCX, and a round trip would take ten times
+     * as long. */
     if (status == UCS_OK && !user_set(config, "ADAPTIVE_PROGRESS", "y", text, sizeof text))
         status = ucp_config_modify(config, "ADAPTIVE_PROGRESS", "n");
     bool user_tls = user_set(config, "TLS", "all", tls, sizeof tls);
@@ -174,8 +176,8 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
                                 "setting ATOMIC_MODE, ADAPTIVE_PROGRESS, TLS and NET_DEVICES",
                                 NULL);
     }
-    /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them
-     * out */
+    /* UCX 1.13 removes shared-memory transports if error handling is requested, because they do not
+     * watch their peers */
     tp->err_mode = shared ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     tp->caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP |
                (shared ? PGASI_TP_MEM_ALLOC : 0);
@@ -205,7 +207,7 @@ static pgas_status_t open_context(pgasi_ucx_t *tp)
     if (ucs != UCS_OK) {
         return pgasi_ucx_failed(
             ucs, "opening the network",
-            "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name what this host does not have");
+            "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name devices that this host does not have");
     }
     return PGAS_OK;
 }
@@ -271,8 +273,8 @@ static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
     snprintf(attr_p->detail, sizeof attr_p->detail, "%s", tp->detail);
     attr_p->caps = tp->caps;
     attr_p->am_inline_max = PGASI_UCX_EAGER_MAX;
-    /* measured with UCX 1.13: a context is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5
-     * MiB once it is used */
+    /* measured with UCX 1.13: a context takes 4.2 MiB or 110 KiB, its buffer pools another 0.4 to
+     * 0.5 MiB once it is used */
     attr_p->ctx_bytes = shared ? 5u << 20 : 640u << 10;
     attr_p->peer_bytes = shared ? 20u << 10 : 4u << 10;
     attr_p->receive_bytes = pgasi_ucx_buffers_bytes();

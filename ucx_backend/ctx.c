@@ -1,5 +1,5 @@
-/* A context is a UCX worker, used by one thread at a time (thread mode SERIALIZED: UCX takes no
- * lock). Context 0 is the one that peers address and that receives active messages. */
+/* A context is a UCX worker, which one thread at a time uses (thread mode SERIALIZED: UCX takes no
+ * lock). Peers address context 0, which receives active messages. */
 #include "ucx_backend/ucx.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static pgas_status_t open_worker(pgasi_ucx_ctx_t *ctx)
     if (status != UCS_OK) {
         char doing[64];
         snprintf(doing, sizeof doing, "opening context %d (ucp_worker_create)", ctx->index);
-        return pgasi_ucx_failed_again(&ctx->tp->told_ctx, status, doing, CURE_OF_OPENING);
+        return pgasi_ucx_failed_again(&ctx->tp->logged_ctx, status, doing, CURE_OF_OPENING);
     }
     ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE };
     status = ucp_worker_query(ctx->worker, &attr);
@@ -139,7 +139,7 @@ static void begin_drain(pgasi_ucx_ctx_t *ctx)
     ctx->drain_comp.fn = drained;
     if (pgasi_ucx_flush_peer(&ctx->super, PGASI_TP_ALL_PEERS, &ctx->drain_comp) != PGAS_INPROGRESS)
         ctx->drain_comp.fn = NULL;
-    if (ctx->index == 0) /* from now on peers may go */
+    if (ctx->index == 0) /* from now on peers may end */
         __atomic_store_n(&ctx->tp->closing, true, __ATOMIC_RELAXED);
 }
 
@@ -155,19 +155,19 @@ pgas_status_t pgasi_ucx_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
     return ctx->phase == PGASI_UCX_CLOSING && ctx->n_closing == 0 ? PGAS_OK : PGAS_INPROGRESS;
 }
 
-/* What was not drained is given up, and nobody hears of it: what it was sent from may be gone. */
+/* Gives up what was not drained, without calling completions: their owners may be gone. */
 static void give_up(pgasi_ucx_ctx_t *ctx)
 {
     bool closing = ctx->phase == PGASI_UCX_CLOSING;
     ctx->phase = PGASI_UCX_GIVEN_UP;
     for (pgasi_ucx_flush_t *flush = ctx->running; flush != NULL; flush = flush->next)
-        flush->parts.comp = NULL; /* whoever waits is gone, we among them */
+        flush->parts.comp = NULL; /* its owner may be gone, and so may this context */
     if (!closing)
         pgasi_ucx_eps_begin_close(ctx);
     pgasi_ucx_eps_give_up(ctx);
 }
 
-/* Nobody has drained it together with others. */
+/* Drains a context that was not drained together with others. */
 static void drain_alone(pgasi_ucx_ctx_t *ctx)
 {
     uint64_t deadline_ns = pgasi_now_ns() + PGASI_UCX_CLOSE_NS;

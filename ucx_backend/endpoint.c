@@ -1,5 +1,5 @@
-/* Endpoints: one per context and peer that are really used, opened on first use. A peer that is
- * found dead on one context is marked on all of them, reported once, and never tried again. */
+/* Endpoints: one for each context and peer that are used, opened on first use. A peer that is found
+ * dead on one context is marked on all of them, reported once, and never tried again. */
 #include "ucx_backend/ucx.h"
 
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "base/log.h"
 
 #define FILES_OF_CONNECTION 3 /* over TCP: one per direction, and one of the service context */
-#define FILES_SPARED        8 /* for connections of peers that come at the same time */
+#define FILES_SPARED        8 /* for connections of peers that arrive at the same time */
 
-/* True if it was marked already. */
+/* @return whether it was marked already */
 static bool mark_dead(pgasi_ucx_t *tp, int peer)
 {
     bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_UCX_DEAD, __ATOMIC_RELAXED) &
@@ -115,7 +115,7 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
     snprintf(doing, sizeof doing, "connecting context %d to rank %d", ep->ctx->index, ep->peer);
     pgasi_ucx_t *tp = ep->ctx->tp;
     pgas_status_t result = pgasi_ucx_failed_again(
-        &tp->told_connect, status, doing,
+        &tp->logged_connect, status, doing,
         "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
     if (result == PGAS_ERR_PEER && ep->journal.on) {
         pgasi_ucx_journal_lost(ep, status);
@@ -124,7 +124,7 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
     return result;
 }
 
-/* The compact form of messages where our name fits. */
+/* Selects the compact form of messages if the source fits. */
 static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
 {
     const pgasi_ucx_t *tp = ep->ctx->tp;
@@ -147,7 +147,7 @@ static bool has_files_left(pgasi_ucx_t *tp, int peer)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
         (fd >= 0 && (rlim_t)fd + FILES_SPARED < limit.rlim_cur))
         return true;
-    if (__atomic_exchange_n(&tp->told_files, 1, __ATOMIC_RELAXED) == 0) {
+    if (__atomic_exchange_n(&tp->logged_files, 1, __ATOMIC_RELAXED) == 0) {
         PGASI_ERROR("ucx",
                     "no file is left to connect to rank %d: %" PRIu64
                     " are allowed; raise the limit (ulimit -n) by %d for each "
@@ -166,10 +166,9 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_ctx_t *ctx, int peer, pgasi_ucx_ep_t *
         return PGAS_ERR_PEER;
     const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, peer);
     if (!address || address->magic != PGASI_UCX_ADDRESS_MAGIC) {
-        PGASI_ERROR(
-            "ucx",
-            "rank %d gave an address that is not one of UCX: all ranks need the same transport",
-            peer);
+        PGASI_ERROR("ucx",
+                    "the address of rank %d is not one of UCX: all ranks need the same transport",
+                    peer);
         return PGAS_ERR_MISMATCH;
     }
     if (!has_files_left(tp, peer))
@@ -190,7 +189,7 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_ctx_t *ctx, int peer, pgasi_ucx_ep_t *
     ep->next = ctx->all_eps;
     ctx->all_eps = ep;
     __atomic_store_n(&ctx->eps[peer], ep, __ATOMIC_RELEASE);
-    /* it went while we connected */
+    /* the peer has died while the endpoint connected */
     if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD)
         __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
     *ep_p = ep;
@@ -201,7 +200,7 @@ static void closed(void *request, ucs_status_t status, void *user_data)
 {
     pgasi_ucx_ep_t *ep = user_data;
     (void)status;
-    if (ep->close_request) { /* else it was given up */
+    if (ep->close_request) { /* otherwise it was given up */
         ep->close_request = NULL;
         ep->ctx->n_closing--;
         ucp_request_free(request);
@@ -210,8 +209,8 @@ static void closed(void *request, ucs_status_t status, void *user_data)
 
 static void begin_close(pgasi_ucx_ep_t *ep)
 {
-    /* An endpoint that was never used may not even be connected, and would wait for a peer that has
-     * left. */
+    /* An endpoint that was never used may not be connected, and its close would wait for a peer
+     * that has left. */
     bool unused = !ep->used && ep->am_number == 0;
     bool down = ep->journal.link != PGASI_UCX_LINK_UP;
     bool force =
@@ -241,7 +240,7 @@ void pgasi_ucx_eps_begin_close(pgasi_ucx_ctx_t *ctx)
 void pgasi_ucx_eps_give_up(pgasi_ucx_ctx_t *ctx)
 {
     for (pgasi_ucx_ep_t *ep = ctx->all_eps; ep != NULL; ep = ep->next) {
-        /* UCX wants its requests back before it destroys the worker */
+        /* UCX needs its requests back before it destroys the worker */
         if (ep->close_request) {
             void *request = ep->close_request;
             ep->close_request = NULL;

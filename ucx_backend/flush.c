@@ -1,6 +1,6 @@
-/* Fence and flush. Only endpoints with something to flush are asked (a list of active ones), so a
- * flush costs nothing after nothing, whatever the number of peers. A flush of several endpoints, or
- * one that must wait for active messages without a completion of their own, is a count of parts. */
+/* Fence and flush. Only endpoints with something to flush are flushed (they are in a list), so a
+ * flush without earlier operations costs nothing, whatever the number of peers. A flush waits for
+ * parts if it covers several endpoints, or messages without a completion of their own. */
 #include "ucx_backend/ucx.h"
 
 void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
@@ -28,7 +28,7 @@ void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep)
     }
 }
 
-/* One part less; the last one completes and frees the flush. */
+/* The last part completes and frees the flush. */
 void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
 {
     if (!pgasi_tp_parts_done(&flush->parts, status))
@@ -65,7 +65,7 @@ void pgasi_ucx_send_flushed(pgasi_ucx_ctx_t *ctx, int peer, uint64_t mark)
     }
 }
 
-/* Ask UCX to flush one endpoint as a part of a flush. */
+/* Lets UCX flush one endpoint as a part of a flush. */
 static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
 {
     static const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
@@ -103,7 +103,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
         flush->parts.status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
 }
 
-/* Messages under way to the peer (or all) that only a flush tells of. */
+/* Messages in flight to the peer (or all peers) that have no completion of their own. */
 static size_t count_sends(const pgasi_ucx_ctx_t *ctx, int peer)
 {
     if (ctx->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS)
@@ -111,7 +111,7 @@ static size_t count_sends(const pgasi_ucx_ctx_t *ctx, int peer)
     return ctx->eps[peer]->n_am_flushed;
 }
 
-/* The common case: one peer, which UCX flushes at once. */
+/* The common case: there is one peer, and nothing to wait for. */
 static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
 {
     if (ep->n_am_flushed > 0)
@@ -120,7 +120,7 @@ static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
     return !ep->active && !ep->journal.doubtful && !pgasi_ucx_is_dead(ep);
 }
 
-/* Our own stores into mapped memory: visible to everybody before anything that follows. */
+/* Makes direct stores into mapped memory visible before anything that follows. */
 static void flush_stores(pgasi_ucx_ctx_t *ctx)
 {
     if (ctx->stored_directly) {
@@ -174,7 +174,8 @@ static void fence_over(pgasi_tp_comp_t *self, pgas_status_t status)
     PGASI_CONTAINER_OF(self, pgasi_ucx_ctx_t, fence_comp)->n_fences--;
 }
 
-/* UCX orders what goes through it; our own stores, which do not, wait for a flush. */
+/* UCX orders its own operations. Direct stores do not pass through UCX, so they wait for a
+ * flush. */
 static pgas_status_t fence_direct(pgasi_ucx_ctx_t *ctx)
 {
     ctx->fence_comp.fn = fence_over;

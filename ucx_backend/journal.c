@@ -1,5 +1,5 @@
-/* Repairs connections that are lost although their peer is alive: each endpoint keeps its
- * operations until they are acknowledged.
+/* Journals: an endpoint keeps its operations until they are acknowledged, so that they can be
+ * repeated after the loss of a connection (repair.c).
  *
  * A TCP connection may end while both processes are alive: an interface disappears, a firewall
  * drops it, a timeout expires. UCX then fails the endpoint, and it is unknown how much of the sent
@@ -90,7 +90,7 @@ void pgasi_ucx_journal_retire(pgasi_ucx_ep_t *ep)
         j->n_entries--;
         j->bytes -= entry->weight;
         release(entry);
-        pgasi_ucx_tell(ep->ctx, comp, PGAS_OK);
+        pgasi_ucx_complete(ep->ctx, comp, PGAS_OK);
     }
     uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
     ep->dirty = j->first || j->doubtful;
@@ -98,7 +98,7 @@ void pgasi_ucx_journal_retire(pgasi_ucx_ep_t *ep)
     pgasi_ucx_deactivate_if_clean(ep);
 }
 
-/* The peer has acknowledged all entries that were asked for, so the connection works. */
+/* The peer has acknowledged all requested entries, so the connection works. */
 static void answered(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -130,7 +130,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
         ask(ep);
 }
 
-/* Request an acknowledgement of all entries so far, unless a request is in flight. */
+/* Requests an acknowledgement of all entries so far, unless a request is in flight. */
 static void ask(pgasi_ucx_ep_t *ep)
 {
     static const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
@@ -175,7 +175,7 @@ void pgasi_ucx_journal_get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
     pgasi_tp_comp_t *comp = entry->comp;
     pgasi_ucx_journal_unlink_get(entry);
     pgasi_ucx_journal_end_entry(entry);
-    pgasi_ucx_tell(ep->ctx, comp, status);
+    pgasi_ucx_complete(ep->ctx, comp, status);
 }
 
 static void entry_done(void *request, ucs_status_t status, void *unused)
@@ -269,8 +269,8 @@ static void append(pgasi_ucx_entry_t *entry)
     pgasi_ucx_dirty(ep);
 }
 
-/* Issue an entry that was appended; a copy is complete for the caller, other data when it has
- * arrived. */
+/* Issues an entry that was appended. A copy is complete for the caller at once, other data when it
+ * has arrived. */
 static pgas_status_t go(pgasi_ucx_entry_t *entry, bool is_copied, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_ep_t *ep = entry->ep;

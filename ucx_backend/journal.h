@@ -1,5 +1,5 @@
-/** Journals: what journal.c (keeps operations until they are acknowledged) and repair.c (reopens lost
- *  connections) share. */
+/** Journals: what journal.c (keeps operations until they are acknowledged) and repair.c (reopens
+ *  lost connections) share. */
 #ifndef PGASI_UCX_JOURNAL_H
 #define PGASI_UCX_JOURNAL_H
 
@@ -8,14 +8,14 @@
 struct pgasi_ucx_entry {
     pgasi_ucx_entry_t *next, **back; /* back: of gets */
     pgasi_ucx_ep_t *ep;
-    pgasi_tp_comp_t *comp; /* completes when the entry has arrived */
+    pgasi_tp_comp_t *comp; /* called when the entry has arrived */
     enum { PGASI_UCX_MESSAGE, PGASI_UCX_PUT, PGASI_UCX_GET, PGASI_UCX_POST } kind;
     bool small;           /* it comes from the pool of small entries */
-    bool ended;           /* its last request releases it */
-    uint32_t fence;       /* the context's count when it was issued */
-    uint32_t n_requests;  /* requests of UCX that refer to it */
+    bool ended;           /* its last UCX request releases it */
+    uint32_t fence;       /* the context's count of fences when it was issued */
+    uint32_t n_requests;  /* UCX's requests for it */
     uint64_t number;      /* of a get: the number of the entry before it */
-    pgasi_ucx_key_t *key; /* of a put or get; NULL: released meanwhile */
+    pgasi_ucx_key_t *key; /* of a put or get; NULL: the key was released meanwhile */
     uint64_t remote_addr;
     void *data; /* of a get: the destination */
     size_t bytes, header_bytes, weight;
@@ -27,15 +27,15 @@ static inline bool pgasi_ucx_is_up(const pgasi_ucx_ep_t *ep)
     return PGAS_LIKELY(ep->journal.link == PGASI_UCX_LINK_UP);
 }
 
-/** Give an entry to UCX. If UCX refuses it, the next connection repeats it. True: a get that has
- * ended. */
+/** Passes an entry to UCX. If UCX refuses it, the next connection repeats it. @return true: a get
+ *  that has ended */
 bool pgasi_ucx_journal_issue(pgasi_ucx_entry_t *entry);
 void pgasi_ucx_journal_want(pgasi_ucx_ep_t *ep, uint64_t number);
-/** Remove entries that have arrived, in order. UCX may still hold a large message until the peer
- * fetches it. */
+/** Removes entries that have arrived, in order. UCX may still hold a large message until the peer
+ *  fetches it. */
 void pgasi_ucx_journal_retire(pgasi_ucx_ep_t *ep);
 void pgasi_ucx_journal_end_entry(pgasi_ucx_entry_t *entry);
-/** Flushes whose entries have all arrived. */
+/** Ends flushes whose entries have all arrived. */
 void pgasi_ucx_journal_end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status);
 void pgasi_ucx_journal_unlink_get(pgasi_ucx_entry_t *entry);
 void pgasi_ucx_journal_get_done(pgasi_ucx_entry_t *entry, pgas_status_t status);

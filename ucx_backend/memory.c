@@ -22,18 +22,18 @@ typedef struct {
     ucp_mem_h memh;
     void *addr;
     size_t bytes;
-    int fd;         /* of allocated memory, else -1 */
+    int fd;         /* of allocated memory, otherwise -1 */
     uint64_t token; /* in the name of that file */
 } mem_t;
 
-/** What stands before UCX's packed key. */
+/** The header of a packed key; UCX's packed key follows. */
 typedef struct {
     uint32_t magic;
     uint32_t bytes; /* of UCX's part */
     uint64_t base, length;
     uint64_t token;  /* of the file that can be mapped */
     int32_t pid, fd; /* of the owner; fd -1: there is no file */
-    uint64_t check;  /* of all else */
+    uint64_t check;  /* of everything else */
 } key_header_t;
 
 #define KEY_MAGIC  0x324b5855u
@@ -67,8 +67,8 @@ static uint64_t make_token(const pgasi_ucx_t *tp, const void *mem)
     return pgasi_hash_bytes(parts, sizeof parts, 1);
 }
 
-/* Creates and maps a sparse file; the kernel allocates pages when they are touched. It removes the
- * file with its last process, however that ends. */
+/* Creates and maps a sparse file; the kernel allocates pages when they are touched. The kernel
+ * removes the file with its last process, however that ends. */
 static pgas_status_t make_file(mem_t *mem, size_t bytes)
 {
     char name[LINK_BYTES];
@@ -90,8 +90,8 @@ static pgas_status_t make_file(mem_t *mem, size_t bytes)
     return PGAS_ERR_NO_MEMORY;
 }
 
-/* Maps a peer's file; NULL: it is on another host, the peer has ended, or this process has no
- * permission. */
+/* Maps a peer's file. @return NULL: the peer is on another host or has ended, or this process has
+ * no permission */
 static void *map_file_of(const key_header_t *header)
 {
     char path[LINK_BYTES];
@@ -105,7 +105,7 @@ static void *map_file_of(const key_header_t *header)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    /* the peer may have closed its own between the two */
+    /* the peer may have closed its file between the two calls */
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (is_file_of(path, header->token) && fstat(fd, &info) == 0 &&
         (uint64_t)info.st_size >= header->length) {
@@ -145,7 +145,7 @@ static pgas_status_t register_mem(pgasi_ucx_t *tp, mem_t *mem)
     return pgasi_ucx_failed(status, doing, "see the limit of locked memory (ulimit -l)");
 }
 
-/* Memory of the caller at addr, or with NULL a file of our own. */
+/* Registers memory of the caller at addr, or with NULL a file that it creates. */
 static pgas_status_t get_mem(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
 {
     mem_t *mem = bytes > 0 ? malloc(sizeof *mem) : NULL;
@@ -239,14 +239,14 @@ static bool is_key(const void *buffer, size_t bytes, key_header_t *header_p)
            header_p->check == key_check(header_p, (const char *)buffer + sizeof *header_p);
 }
 
-/* UCX's key, for memory that is not mapped here. UCX asks the peer for a connection when it unpacks
- * the key of memory that its transports do not map. Nothing waits for the answer: if the context is
- * closed before that, the peer looks for files of the context that are closed (/proc/PID/fd), or
- * finds others under their numbers, and UCX ends the peer by an assertion. So a key that is loaded
- * and stored directly has no key of UCX. */
+/* Unpacks UCX's key, for memory that is not mapped here. When UCX unpacks a key of memory that its
+ * transports do not map, it asks the peer for a connection. Nothing waits for the answer. If the
+ * context is closed before the answer, the peer looks for files of the context that are closed
+ * (/proc/PID/fd), or finds others under their numbers, and UCX ends the peer by an assertion. So a
+ * key whose memory is loaded and stored directly has no key of UCX. */
 static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
 {
-    /* else it is unpacked once the connection is */
+    /* otherwise it is unpacked when the connection is up */
     bool up = key->ep->journal.link == PGASI_UCX_LINK_UP;
     ucs_status_t ucs = up ? ucp_ep_rkey_unpack(key->ep->ep, packed, &key->rkey) : UCS_OK;
     if (ucs != UCS_OK)

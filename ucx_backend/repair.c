@@ -1,17 +1,18 @@
-/* Repairs of connections that are lost although their peer is alive; journal.c says how. A lost endpoint
- * is closed, opened again, and all operations that have not arrived are repeated. */
+/* Repairs connections that are lost although their peer is alive (journal.c). A lost endpoint is
+ * closed and opened again, and all operations that have not arrived are repeated. */
 #include "ucx_backend/journal.h"
 
 #include "base/clock.h"
 
 /* before the second attempt; doubled for each further one */
-#define PAUSE_NS      UINT64_C(1000000)
-#define PAUSE_MAX_NS  UINT64_C(200000000)
-#define TURN_NS       UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
-#define STRAGGLERS_NS PGASI_NS_PER_S     /* for UCX to return the requests of a lost connection */
+#define PAUSE_NS     UINT64_C(1000000)
+#define PAUSE_MAX_NS UINT64_C(200000000)
+/* the higher rank waits, because the lower one may reopen first */
+#define TURN_NS       UINT64_C(20000000)
+#define STRAGGLERS_NS PGASI_NS_PER_S /* for UCX to return the requests of a lost connection */
 #define GIVE_UP_NS    (PGASI_UCX_GIVE_UP_S * PGASI_NS_PER_S)
 
-/* End all issued operations with a status; the endpoint accepts no further ones. */
+/* Ends all issued operations with a status; the endpoint accepts no further ones. */
 static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -23,7 +24,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_tp_comp_t *comp = entry->comp;
         j->first = entry->next;
         pgasi_ucx_journal_end_entry(entry);
-        pgasi_ucx_tell(ctx, comp, status);
+        pgasi_ucx_complete(ctx, comp, status);
     }
     j->last = &j->first;
     j->n_entries = 0;
@@ -33,14 +34,14 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_tp_comp_t *comp = entry->comp;
         pgasi_ucx_journal_unlink_get(entry);
         pgasi_ucx_journal_end_entry(entry);
-        pgasi_ucx_tell(ctx, comp, status);
+        pgasi_ucx_complete(ctx, comp, status);
     }
     ep->dirty = false;
     pgasi_ucx_journal_end_marks(ep, UINT64_MAX, status);
     pgasi_ucx_deactivate_if_clean(ep);
 }
 
-/* Wait for UCX to return the requests of the lost connection, in its progress. */
+/* Closes a lost endpoint. UCX returns its requests in later progress. */
 static void close_lost(pgasi_ucx_ep_t *ep)
 {
     ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -51,7 +52,7 @@ static void close_lost(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
 }
 
-/* Repeat one entry or get. */
+/* Repeats one entry or get. */
 static void repeat_one(pgasi_ucx_entry_t *entry)
 {
     bool lost_key = (entry->kind == PGASI_UCX_PUT || entry->kind == PGASI_UCX_GET) && !entry->key;
@@ -63,9 +64,9 @@ static void repeat_one(pgasi_ucx_entry_t *entry)
         pgasi_ucx_journal_get_done(entry, PGAS_OK);
 }
 
-/* Repeat all entries that have not arrived, and all gets, in the order of issue. The peer may still
- * read what the lost connection left in its buffers. That data arrives before its own repetition:
- * the peer reads from both connections in turn, and both carry the same operations. */
+/* Repeats all entries that have not arrived, and all gets, in the order of issue. The peer may
+ * still read data of the lost connection out of its buffers. That data arrives before its own
+ * repetition: the peer reads from both connections in turn, and both carry the same operations. */
 static void repeat(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -121,7 +122,7 @@ static void reopen(pgasi_ucx_ep_t *ep, uint64_t now)
     repeat(ep);
 }
 
-/* One repair step of an endpoint; true if it needs further steps. */
+/* One repair step of an endpoint. @return whether it needs further steps */
 static bool repair(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;

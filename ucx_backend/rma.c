@@ -1,7 +1,6 @@
-/* Put and get. Memory that a key maps is loaded and stored directly. UCX's shared-memory transports
- * do the same, but take 15 ns longer. Otherwise this file is a thin cover: check the key, call,
- * remember the
- * endpoint for the next flush. Sizes are size_t all the way down. */
+/* Put and get. Memory that a key maps is loaded and stored directly: UCX's shared-memory transports
+ * do the same, but take 15 ns longer. Otherwise this file checks the key, calls UCX, and marks the
+ * endpoint for the next flush. Sizes are size_t throughout. */
 #include "ucx_backend/ucx.h"
 
 static const ucp_request_param_t rma_param = {
@@ -18,7 +17,7 @@ void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused)
     (void)unused;
     ctx->n_pending--;
     ucp_request_free(request);
-    pgasi_ucx_tell(ctx, comp, pgasi_ucx_status(status));
+    pgasi_ucx_complete(ctx, comp, pgasi_ucx_status(status));
 }
 
 pgas_status_t pgasi_ucx_put(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
@@ -60,7 +59,8 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp
     if (key->ep->journal.on)
         return pgasi_ucx_journal_get(key->ep, key, remote_addr, dst, bytes, comp);
     if (!comp)
-        pgasi_ucx_dirty(key->ep); /* then a flush is what tells */
+        /* the operation has no completion, so only a flush reports its end */
+        pgasi_ucx_dirty(key->ep);
     return pgasi_ucx_posted(
         ctx, ucp_get_nbx(key->ep->ep, dst, bytes, remote_addr, key->rkey, &rma_param), comp);
 }

@@ -1,5 +1,4 @@
-/* From ucs_status_t to pgas_status_t. UCX has many words for a peer that is gone; callers need
- * one. */
+/* Converts ucs_status_t to pgas_status_t. UCX has many codes for a dead peer; callers need one. */
 #include "ucx_backend/ucx.h"
 
 pgas_status_t pgasi_ucx_status(ucs_status_t status)
@@ -30,7 +29,7 @@ pgas_status_t pgasi_ucx_status(ucs_status_t status)
     case UCS_ERR_TIMED_OUT:
         return PGAS_ERR_TIMEOUT;
     case UCS_ERR_UNREACHABLE:
-    case UCS_ERR_CANCELED: /* UCX cancels what waits for an endpoint that failed */
+    case UCS_ERR_CANCELED: /* UCX cancels the requests of a failed endpoint */
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_CONNECTION_RESET:
     case UCS_ERR_NOT_CONNECTED:
@@ -54,10 +53,10 @@ pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const cha
     return setup_status(status);
 }
 
-pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing,
+pgas_status_t pgasi_ucx_failed_again(int *logged, ucs_status_t status, const char *doing,
                                      const char *cure)
 {
-    return __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) == 0
+    return __atomic_exchange_n(logged, 1, __ATOMIC_RELAXED) == 0
                ? pgasi_ucx_failed(status, doing, cure)
                : setup_status(status);
 }

@@ -34,8 +34,8 @@
  * Readers take that for all posted numbers. The owner notices it at its next stop; requests that it
  * posts until then count as posted, and are flushed.
  *
- * The file is longer than 500 lines: posting polls, waiting posts, all share one struct, and the test
- * of the step bound includes the file as a whole. */
+ * The file is longer than 500 lines: posting polls, waiting posts, all share one struct, and the
+ * test of the step bound includes the file as a whole. */
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
