@@ -1,6 +1,7 @@
 /* Active messages over the ops table.
- *   what:   each message arrives once, unchanged, in the order of its context and sender whatever
- *           the sizes; kept data stays; handlers may send; what is too large or foreign is dropped
+ *   what:   Each message arrives once, unchanged, in the order of its context and sender, whatever
+ *           the sizes. Kept data stay valid. Handlers may send. Messages that are too large or
+ *           foreign are dropped.
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |

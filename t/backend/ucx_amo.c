@@ -1,6 +1,6 @@
 /* Atomics over the ops table.
- *   what:   every operation in both sizes does what a plain word would; results and words are
- *           atomic with the owner's own atomic instructions
+ *   what:   Every operation in both sizes changes the word as plain C would. Results and words are
+ *           atomic with the owner's own atomic instructions.
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |

@@ -1,7 +1,7 @@
 /* Contexts.
- *   what:   contexts of several threads work at once; a context can be closed and opened again in
- *           the middle of traffic, and nobody takes that for the death of a rank; many are drained
- *           at once
+ *   what:   Contexts of several threads work at the same time. A context can be closed and opened
+ *           again during traffic, and no rank takes that for the death of a rank. Many contexts are
+ *           drained at once.
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs

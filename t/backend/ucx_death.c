@@ -1,13 +1,12 @@
-/* A peer that dies. Two processes without MPI, since a launcher would end the other one too.
- *   what:   after kill -9 of the peer, what is under way and what comes later ends with
- *           PGAS_ERR_PEER within 10 s, the error callback runs once, closing takes no longer than 3
- *           s; an owner that does not know yet whether the peer has died decides later, and until
- *           then operations wait
+/* The death of a peer. Two processes without MPI, since a launcher would end the other one too.
+ *   what:   After kill -9 of the peer, operations under way and later ones end with PGAS_ERR_PEER
+ *           within 10 s, the error callback runs once, and closing takes at most 3 s. If the owner
+ *           does not know yet whether the peer has died, it decides later, and operations wait
+ *           until then.
  *   tls:    tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
  *   log:    rank 1 is gone
- *   source: transport.h; public headers
- */
+ *   source: transport.h; public headers */
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,11 +1,10 @@
-/* What the backend chooses when the user chooses nothing.
- *   what:   on real nodes no shared-memory transports are opened, contexts are small, peers are
- *           watched; with peers on the host memory is shared; a wrong PGAS_UCX_TLS is refused with
- *           its name
+/* The backend's choices without settings of the user.
+ *   what:   On real nodes the backend opens no shared-memory transports, contexts are small, and
+ *           peers are watched. With peers on the host memory is shared. A wrong PGAS_UCX_TLS is
+ *           refused with its name.
  *   np:     2
  *   log:    ucx: error: opening the network failed: .*PGAS_UCX_TLS
- *   source: transport.h, same_host_peers; design.md, data plane
- */
+ *   source: transport.h, same_host_peers; design.md, data plane */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

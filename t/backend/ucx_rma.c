@@ -1,6 +1,6 @@
 /* Put and get over the ops table.
- *   what:   bytes arrive unchanged at every size and alignment, flush and fence order them,
- *           refusals change nothing
+ *   what:   Bytes arrive unchanged at every size and alignment, flush and fence order them, and
+ *           refusals change nothing.
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |

@@ -1,7 +1,7 @@
 /* Sleeping and waking.
- *   what:   who sleeps in poll on a context's event descriptor wakes for messages, one-sided
- *           operations that need it, and wake(); arm() refuses while something waits, so nothing is
- *           slept over
+ *   what:   A thread that sleeps in poll on a context's event descriptor wakes for messages, for
+ *           one-sided operations that need it, and for wake(). arm() refuses while an event waits,
+ *           so no event is missed.
  *   np:     2
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |

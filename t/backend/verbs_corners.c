@@ -1,12 +1,13 @@
-/* What a context keeps when things go wrong.
- *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose
- *           queue pair refuses it gives its slot back; a context without memory for buffers takes
- *           nothing on; strangers who connect and say nothing cannot keep all descriptors; a
- *           connection when none are left is refused; an interface that does not exist is refused;
- *           a completion queue that cannot be slept on is not used; listeners are bound to
- *           loopback, or to the addresses that the rank announces; a listener that cannot accept
- *           keeps no thread awake; a repeated hello of a rank does not end the rank; operations to
- *           a live rank whose connection is lost end with their own status
+/* Contexts after errors.
+ *   what:   A context stays consistent in these cases. A flush without a free slot keeps the record
+ *           of operations lost with a peer. An atomic that its queue pair refuses gives its slot
+ *           back. A context without memory for buffers accepts no operation. Strangers that connect
+ *           and send nothing cannot take all descriptors. A connection without a free descriptor is
+ *           refused. An unknown interface is refused. A completion queue without events is not used
+ *           for sleeping. Listeners are bound to loopback, or to the addresses that the rank
+ *           announces. A listener that cannot accept keeps no thread awake. A repeated hello of a
+ *           rank does not end the rank. Operations to a live rank whose connection is lost end with
+ *           a status of their own.
  *   np:     1
  *   log:    is gone
  *   log:    but the rank is alive
@@ -16,8 +17,7 @@
  *   log:    opening a completion queue
  *   log:    no interface of that name
  *   log:    no descriptors are left
- *   source: verbs_backend/transport/inside.h
- */
+ *   source: verbs_backend/transport/inside.h */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -205,8 +205,8 @@ static void turned_away(void)
     spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
 }
 
-/* The listener stays readable while connections wait, but the connection manager's descriptor does not, so a
- * thread can sleep on it. */
+/* The listener stays readable while connections wait, but the connection manager's descriptor does
+ * not, so a thread can sleep on it. */
 static bool is_quiet(void)
 {
     struct pollfd cm = { .fd = pgasi_verbs_cm_fd(pgasi_verbs_tp_of(world.tp)), .events = POLLIN };

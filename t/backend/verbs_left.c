@@ -1,11 +1,10 @@
-/* A rank that ends while it is being asked.
- *   what:   an atomic that its owner has received, and leaves without carrying out, ends with
- *           PGAS_ERR_PEER
+/* A rank that ends with an unanswered request.
+ *   what:   An atomic that its owner has received, but not executed before it ended, ends with
+ *           PGAS_ERR_PEER.
  *   np:     2
  *   log:    is gone .it has left
  *   log:    memory is still registered
- *   source: transport.h
- */
+ *   source: transport.h */
 #include <stdlib.h>
 #include "t/backend/world.h"
 

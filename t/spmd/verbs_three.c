@@ -1,7 +1,5 @@
 /* what: A queue pair to which the program posts, a transmitter and pgas_call work in one program. A
  *       call finds the data that the other two have written before it.
- * part of the work, and a
- *       call finds what both have written before it
  * np: 1 2 3 4
  * nodes: 0 1
  * source: pgas/verbs.h, pgas/call.h */

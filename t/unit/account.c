@@ -1,7 +1,6 @@
-/* what: the worst-case bytes of a rank are the sum of what is printed, cover what the library maps,
- * follow the parameters
- *       that they name, and PGAS_MEMORY_LIMIT refuses what exceeds it by one byte, whatever was
- *       started before
+/* what: The worst-case bytes of a rank are the sum of the printed lines, cover the memory that the
+ *       library maps, and follow the parameters that they name. PGAS_MEMORY_LIMIT refuses one byte
+ *       too many, whatever was started before.
  * source: src/init/account.h; public headers */
 #include <fcntl.h>
 #include "base/log.h"

@@ -1,5 +1,5 @@
-/* what: one thread at a time uses a grant, also while the grant becomes another chunk's; of threads
- *       that begin to use arrays none does so before the first one's time alone is over
+/* what: One thread at a time uses a grant, also while the grant becomes another chunk's. While the
+ *       first thread that uses arrays has its time alone, no other thread begins to use them.
  * needs: tsan-ok
  * source: src/array/array.h, src/array/slots.c */
 #include <pthread.h>

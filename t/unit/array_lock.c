@@ -1,6 +1,5 @@
-/* what: the home of an element does not pass requests of other ranks that have arrived more than 64
- * times in a row, nor once while
- *       others ask again and again
+/* what: The home of an element passes requests of other ranks that have arrived at most 64 times in
+ *       a row, and not at all while others ask again and again.
  * source: pgas/array.h, locks: first come, first served */
 #include <string.h>
 #include "array/array.h"

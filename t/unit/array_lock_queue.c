@@ -1,6 +1,6 @@
-/* what: locks of elements go to who came first; readers share, but not past a writer that waits;
- * who takes a request back, or
- *       dies, keeps nobody waiting; what nobody has or wants leaves nothing behind
+/* what: Locks of elements are granted in the order of the requests. Readers share a lock, but do
+ *       not pass a waiting writer. A request that is withdrawn, or whose rank dies, delays no
+ *       other. A lock that no thread has or wants occupies no memory.
  * source: include/pgas/array.h, locks; the model is the rule in one sentence: see is_due */
 #include "array/lock_queue.h"
 #include "base/rng.h"

@@ -1,7 +1,7 @@
-/* what: built-in operators combine as plain C does, one by one and in runs; identities change
- * nothing; a name gives the same
- *       number whatever was registered before; other definitions, hashes that collide and a full
- *       table are refused; numbers are found while others are registered
+/* what: Built-in operators combine as plain C does, one by one and in runs, and identities change
+ *       no value. A name gives the same number whatever was registered before. Other definitions,
+ *       colliding hashes and a full table are refused. Numbers are found while others are
+ *       registered.
  * source: include/pgas/array.h, operators */
 #include <math.h>
 #include <pthread.h>

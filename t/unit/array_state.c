@@ -1,6 +1,6 @@
-/* what: the coherence protocol's table loses no write and no operand over a network with any order
- * of events, and settles
- *       each race that it was made for; a changed table, or one with any action less, is noticed
+/* what: The coherence protocol's table loses no write and no contribution over a network with any
+ *       order of events, and settles each race for which it was made. A changed table, or one
+ *       without some action, is noticed.
  * source: src/array/state.h; DArray (Ding, Han, Chen; ICPP 2023), figure 9 and table 1; a plain
  * number as oracle */
 #include "t/tap.h"

@@ -1,5 +1,5 @@
-/* what: the protocol's table and the model that spin explores are the same: every state, event,
- * next state and action
+/* what: The protocol's table and the model that spin explores are equal: every state, event, next
+ *       state and action.
  * source: src/array/state.h; src/array/protocol.pml, whose rows are lines ROW(state, event, next,
  * action; action; ...) */
 #include "array/state.h"

@@ -1,4 +1,4 @@
-/* what: bitmaps do what an array of bool does, at every length around word borders
+/* what: Bitmaps behave as an array of bool, at every length around word boundaries.
  * source: src/base/bitmap.h; seeded model test */
 #include "base/bitmap.h"
 #include "base/rng.h"

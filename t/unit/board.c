@@ -1,6 +1,6 @@
-/* what:    the notice board gives every member what a plain loop over all members gives, for any
+/* what:    The notice board gives every member the result of a plain loop over all members, for any
  *          number of members (flat and in groups), in the order of members, with writers running
- *          ahead; and nothing races
+ *          ahead. There is no race.
  * needs:   tsan-ok
  * source:  members are threads of one process. The operation is the composition of functions x -> a
  *          x + b, which is associative but not commutative, so a wrong order shows */

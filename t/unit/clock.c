@@ -1,4 +1,5 @@
-/* what: the clock never goes back, advances at the rate of real time, and the cycle counter grows
+/* what: The clock never decreases and advances at the rate of real time, and the cycle counter
+ *       grows.
  * source: src/base/clock.h */
 #include "base/clock.h"
 #include "t/tap.h"

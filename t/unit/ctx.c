@@ -1,6 +1,6 @@
-/* what: a context is used by its owner or by who lends a hand, never by both: the owner takes no
- * lock, the borrower makes sure by
- *       a barrier; a context that nobody looks at gets help, one whose owner looks does not need it
+/* what: A context is used by its owner or by a helper, never by both. The owner takes no lock; the
+ *       helper excludes the owner by a barrier. A context that is not polled gets help, one whose
+ *       owner polls it does not.
  * source: src/mem/ctx.h; the transport is a stand-in whose progress notices company.
  * (ThreadSanitizer does not see the
  *         barrier.) */

@@ -1,7 +1,6 @@
-/* what: when a rank dies and the others go on (PGAS_ON_PEER_DEATH=continue), what it owes falls
- * with PGAS_ERR_PEER, once;
- *       calls to it are refused at once on every path; nobody waits for its full ring; each death
- *       is reported once
+/* what: When a rank dies and the others continue (PGAS_ON_PEER_DEATH=continue), counters of its
+ *       outstanding completions are decremented once, with PGAS_ERR_PEER. Calls to it are refused
+ *       at once on every path. No thread waits for its full ring. Each death is reported once.
  * source: pgas/call.h */
 #include <fcntl.h>
 #include <string.h>

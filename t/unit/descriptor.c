@@ -1,7 +1,6 @@
-/* what: a header says what went into it; a run of descriptors is cut into calls as a naive reader
- * cuts it, runs of calls under
- *       one header included; what is cut short, has no mark or names nobody is dropped and counted,
- *       and stops nothing else
+/* what: A header gives back the fields that were written. A run of descriptors is cut into calls as
+ *       a naive reader cuts it, including runs of calls under one header. A descriptor that is cut
+ *       short, has no valid bit or names no handler is dropped and counted, and stops no other.
  * source: src/msg/descriptor.h, src/call/handler.h; seeded model test */
 #include <fcntl.h>
 #include "base/log.h"

@@ -1,6 +1,6 @@
-/* what: the extent allocator gives exactly the offsets that a search through a plain byte array
- * gives, refuses what
- *       that refuses, keeps its invariants after every step, and stays fast with 100,000 blocks
+/* what: The extent allocator gives exactly the offsets that a search through a plain byte array
+ *       gives, and refuses the same requests. It keeps its invariants after every step, and stays
+ *       fast with 100,000 blocks.
  * source: public headers; src/base/extents.h; seeded model test */
 #include "base/extents.h"
 #include "base/checks.h"

@@ -1,6 +1,5 @@
-/* what: the table of names numbers as an array would, arcs are sorted as by a stable sort, the
- * serial PageRank gives what
- *       can be computed by hand
+/* what: The table of names gives the numbers of an array, arcs are sorted as by a stable sort, and
+ *       the serial PageRank gives values that can be computed by hand.
  * source: src/graph/names.h, plan.h, pagerank.h; seeded model tests; design.md, PageRank */
 #include <math.h>
 #include "base/rng.h"

@@ -1,6 +1,5 @@
-/* what: readers of graph texts give the edges that were written, refuse what is wrong with its line
- * number and reason, and
- *       do both the same way wherever the text is cut into pieces
+/* what: Readers of graph texts give the edges that were written, and refuse errors with line number
+ *       and reason. Both are the same wherever the text is cut into pieces.
  * source: src/graph/reader.h; public headers; seeded round trip */
 #include "base/rng.h"
 #include "graph/reader.h"

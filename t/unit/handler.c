@@ -1,7 +1,6 @@
-/* what: handlers get numbers by sorted name, whatever the order of registration; names are checked;
- * what is registered after
- *       init gets its number by agreement and leaves earlier ones alone; finalize takes numbers
- *       away, not registrations
+/* what: Handlers get numbers by sorted name, whatever the order of registration. Names are checked.
+ *       Handlers registered after init get their numbers by agreement, and earlier numbers do not
+ *       change. Finalize removes numbers, not registrations.
  * source: pgas/call.h, src/call/handler.c; seeded model test */
 #include "base/rng.h"
 #include "t/handlers.h"

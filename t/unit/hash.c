@@ -1,5 +1,5 @@
-/* what: hashes see every bit, the order and the length, do not collide on small keys, and do not
- * read beyond the run
+/* what: Hashes depend on every bit, on the order and on the length, do not collide on small keys,
+ *       and do not read beyond the run.
  * source: src/base/hash.h */
 #include "base/hash.h"
 #include "base/rng.h"

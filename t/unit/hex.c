@@ -1,4 +1,5 @@
-/* what: who has connected, which moves there are, the swap rule, the hash and the description of
+/* what: Winners, moves, the swap rule, the hash and the description of Hex agree with a plain
+ *       model.
  * Hex, against a plain model
  * source: include/pgas/hex.h; the rules of Hex */
 #include "hex_model.h"

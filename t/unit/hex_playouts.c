@@ -1,5 +1,5 @@
-/* what: playouts of Hex end as random games do that are played move by move, with the turn of
- * whoever has it
+/* what: Playouts of Hex end as random games that are played move by move, with the same player to
+ *       move.
  * source: include/pgas/hex.h; random games from the empty board are won by black with 0.5236
  * (11x11) and 0.573 (5x5)
  *

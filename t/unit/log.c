@@ -1,6 +1,5 @@
-/* what: PGAS_LOG selects per module, a line is one write with rank and host, fatal errors end with
- * a backtrace, and
- *       the signal handlers hide no signal and hand it on
+/* what: PGAS_LOG selects per module. A line is one write with rank and host. Fatal errors end with
+ *       a backtrace. The signal handlers hide no signal and pass it on.
  * source: public headers; HACKING.md; src/base/log.h */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Limits of the machine and of its cgroups.
- *   what:   memory, and the limits of cgroups of both versions on memory and processor time, are
- *           read from any folder up to the root; files that are missing, strange or unlimited are
- *           no limit
+ *   what:   Memory, and the limits of cgroups of both versions on memory and processor time, are
+ *           read from any folder up to the root. Files that are missing, malformed or unlimited are
+ *           no limit.
  *   source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst,
  *   scheduler/sched-bwc.rst */
 #include <inttypes.h>

@@ -1,7 +1,7 @@
-/* what: every default passes the parser and prints back; malformed text is refused with name, text
- * and what is allowed,
- *       nothing half-written; the environment, init options and rank 0 take effect and show as
- *       origin; unknown names are warned about with the nearest known one
+/* what: Every default passes the parser and prints back. Malformed text is refused with name, text
+ *       and the allowed values, and no field is half written. The environment, init options and
+ *       rank 0 take effect and are shown as the origin. Unknown names cause a warning with the
+ *       nearest known name.
  * source: public headers; HACKING.md; src/base/param_vars.h */
 #include "base/checks.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
-/* what:    threads of ranks that share CPUs go to objects of their own as long as there are enough,
- *          and never outside
+/* what:    Threads of ranks that share CPUs are placed on objects of their own while there are
+ *          enough, and never outside of the allowed ones.
  * source:  every combination up to 12 objects, 12 ranks and 24 threads */
 #include <string.h>
 

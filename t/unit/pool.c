@@ -1,5 +1,5 @@
-/* what: a pool gives distinct, aligned objects up to its limit, takes them back, and accounts for
- * its memory
+/* what: A pool gives distinct, aligned objects up to its limit, takes them back, and accounts for
+ *       its memory.
  * source: src/base/pool.h; seeded model test */
 #include "base/pool.h"
 #include "base/rng.h"

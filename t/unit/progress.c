@@ -1,6 +1,6 @@
-/* what: a long phase is shown as lines, as a bar on a terminal, or not at all; a signal that stops
- * the program first prints
- *       one line with the progress reached, and then has its former effect
+/* what: A long phase is shown as lines, as a bar on a terminal, or not at all. A signal that stops
+ *       the program first prints one line with the progress reached, and then has its former
+ *       effect.
  * source: pgas/info.h, src/base/progress.h */
 #include "base/progress.h"
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* what: a block of a thread's ring is not used again before what was sent from it is complete,
- * whatever the order in which
- *       peers complete, and is then without being asked for; a ring for one peer does not wait for
- *       others; flushes are few; what cannot be is refused, in words; the account adds up
+/* what: A block of a thread's ring is not reused before its transfers are complete, in whatever
+ *       order peers complete, and is then reused automatically. A ring for one peer does not wait
+ *       for others. Flushes are few. Impossible requests are refused with a message. The account is
+ *       consistent.
  * log:  would wait for itself
  * log:  detaches without having released 1 blocks
  * source: pgas/regmem.h; seeded test. The transport is a stand-in that looks at the data of a put

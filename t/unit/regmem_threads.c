@@ -1,6 +1,6 @@
-/* what: the super-chunk and the general allocator may be used by many threads at once, which also
- * release what others have
- *       acquired; each thread has a ring of its own meanwhile; the account stays right
+/* what: Many threads use the super-chunk and the general allocator at the same time, and release
+ *       blocks of other threads. Each thread has a ring of its own meanwhile. The account stays
+ *       right.
  * needs: tsan-ok
  * source: pgas/regmem.h; seeded test */
 #include <pthread.h>

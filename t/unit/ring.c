@@ -1,7 +1,6 @@
-/* what: rings keep to their form on both sides: what the library writes for a peer is what a naive
- * reader finds, and what a
- *       naive writer puts there is what the library runs, over many passes, with the reader far
- *       behind or at once
+/* what: Rings have their documented form on both sides: a naive reader finds the calls that the
+ *       library writes for a peer, and the library runs the calls that a naive writer writes, over
+ *       many passes, with the reader far behind or not.
  * needs: tsan-ok
  * source: src/msg/recv_queue.h, descriptor.h; the other rank is a thread with code of its own;
  * seeded model test */

@@ -1,5 +1,5 @@
-/* what: the generator gives the published sequence, bounded numbers are in range and even, seeds
- * are independent
+/* what: The generator gives the published sequence. Bounded numbers are in range and evenly
+ *       distributed. Seeds are independent.
  * source: Blackman and Vigna, xoshiro256** (first outputs of state 1,2,3,4) and splitmix64 (first
  * output of seed 0) */
 #include "base/rng.h"

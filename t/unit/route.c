@@ -1,6 +1,5 @@
-/* what: routes over nodes reach every node in as many steps as they say, over few neighbours, for
- * any number of nodes;
- *       auto takes the fewest hops that the memory allows
+/* what: Routes over nodes reach every node in the stated number of steps, over few neighbours, for
+ *       any number of nodes. auto takes the fewest hops that the memory allows.
  * source: src/call/route.h */
 #include "call/route.h"
 #include "t/tap.h"

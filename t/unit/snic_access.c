@@ -1,6 +1,5 @@
-/* what: the software NIC touches registered memory alone: each key, bound and right is checked on
- * both sides, before any
- *       byte moves; what is allowed moves exactly its bytes
+/* what: The software NIC accesses registered memory alone. It checks each key, bound and right on
+ *       both sides before any byte moves. An allowed request moves exactly its bytes.
  * source: pgas/verbs.h; the InfiniBand architecture; compared with a plain copy */
 #include "t/unit/snic.h"
 

@@ -1,6 +1,5 @@
-/* what: the software NIC's atomics are atomic with those of processors and of other queue pairs on
- * the same word, in the host's order
- *       of bytes; operands are those of the request
+/* what: The software NIC's atomics are atomic with those of processors and of other queue pairs on
+ *       the same word, in the host's byte order. Operands are those of the request.
  * source: pgas/verbs.h (cpu_atomic); sums and a lock that must come out even */
 #include <pthread.h>
 #include "t/unit/snic.h"

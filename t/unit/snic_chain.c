@@ -1,7 +1,6 @@
-/* what: writes that two replicas pass on by entries alone: a client's message fills in the entry
- * that the replica's card carries out
- *       next; thousands under every adversary, none wrong; with queues that are not managed, rung
- *       when they are filled, they are found wrong
+/* what: Two replicas forward writes by entries alone: a client's message fills in the entry that
+ *       the replica's card executes next. Thousands of writes under every adversary are right. With
+ *       queues that are not managed, and are rung when they are filled, wrong writes are found.
  * needs: tsan-ok
  * source: chained writes after Hyperloop and RedN; seeded test with its own check of what
  * arrived */

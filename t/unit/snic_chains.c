@@ -1,8 +1,8 @@
-/* what: WAIT holds a queue until a completion queue has produced what it waits for, by indices that
- * wrap; ENABLE alone lets managed
- *       queues go on, up to a position; entries that are rewritten before that are carried out as
- *       they are then, also by peers, while those of other queues are too late; a result that is
- *       used without a fence may not be there
+/* what: WAIT stops a queue until a completion queue has produced the requested completions, by
+ *       indices that wrap. ENABLE alone lets managed queues continue, up to a position. Entries
+ *       that are rewritten before that, also by peers, are executed in their new form; entries of
+ *       other queues that are rewritten are not. A result that is used without a fence may not have
+ *       arrived.
  * source: pgas/verbs.h; rdma-core's and DPDK's WAIT and SEND_EN */
 #include "t/unit/snic.h"
 #include "verbs_backend/wqe.h"

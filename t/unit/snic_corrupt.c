@@ -1,7 +1,7 @@
 /* t/unit/snic_corrupt.c
- *   what:   random words in the software NIC's regions crash neither the owner, nor a peer, nor the
- *           process that executes, which goes on serving others. The test spares lock words: a
- *           write to them stops the others, which the same user can do anyway
+ *   what:   Random words in the software NIC's shared memory crash neither the owner, nor a peer,
+ *           nor the process that executes, which continues to serve others. The test spares lock
+ *           words: a write to them stops the others, which the same user can do anyway.
  *   needs:  no-sanitizers
  *   log:    snic
  *   source: verbs_backend/snic/README.md; random words, half of them nearly right */
@@ -27,7 +27,8 @@
 
 static char name[64];
 
-/** One end: queues of each kind, and its device memory, as any process of this user could map it. */
+/** One end: queues of each kind, and its device memory, as any process of this user could map it.
+ *  */
 typedef struct {
     pgas_verbs_dev_t *dev;
     pgas_verbs_cq_t *cq;

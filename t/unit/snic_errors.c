@@ -1,7 +1,6 @@
-/* what: an error completes what caused it and all behind it, on both sides; receivers that have no
- * buffer are tried
- *       again, or given up; queues that run over are errors unless that is to be ignored; who
- *       closes is noticed, whatever is under way; options out of range open no queue pair
+/* what: An error completes its request and all later ones, on both sides. A receiver without a
+ *       buffer is retried, or given up. Overrun queues are errors unless that is to be ignored.
+ *       Closing is noticed, whatever is under way. Options out of range open no queue pair.
  * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
 #include "t/unit/snic.h"

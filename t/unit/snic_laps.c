@@ -1,8 +1,8 @@
 /* t/unit/snic_laps.c
- *   what:   a managed queue whose entries are posted once and run for many laps: an ENABLE beyond
- *           what was posted runs the ring again, a patch that comes before a message on its
- *           connection is seen by the entry behind the message's WAIT, under every adversary; a
- *           patch that comes behind the message is not
+ *   what:   The entries of a managed queue are posted once and run again and again: an ENABLE
+ *           beyond the posted entries runs the ring again. A patch that arrives before a message on
+ *           its connection is seen by the entry after the message's WAIT, under every adversary. A
+ *           patch that arrives after the message is not.
  *   needs:  tsan-ok
  *   source: pgas/verbs.h, "chains" */
 #include <endian.h>

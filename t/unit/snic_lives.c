@@ -1,8 +1,8 @@
 /* t/unit/snic_lives.c
- *   what:   things of the software NIC that end while others go on: memory released while queue
- *           pairs connect; keys, places of queue pairs and descriptors that are used again; a peer
- *           that closes what a sender knows; no descriptors left; the process that executes is
- *           killed
+ *   what:   Objects of the software NIC end while others continue: memory is released while queue
+ *           pairs connect; keys, queue pair numbers and descriptors are reused; a peer closes
+ *           objects that a sender knows; there are no descriptors left; the process that executes
+ *           is killed.
  *   needs:  no-sanitizers
  *   log:    the process of the software NIC|no memory to share .*: Too many open|see ulimit -n
  *   source: pgas/verbs.h */

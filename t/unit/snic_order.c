@@ -1,8 +1,6 @@
-/* what: a queue pair carries out its requests in order, and completes them in order: what is
- * written later is never
- *       overtaken by what was written before, receive buffers are used one after the other, a
- *       completion comes after the bytes, and no more reads are under way than agreed; under every
- *       adversary
+/* what: A queue pair executes and completes its requests in order. No write overtakes an earlier
+ *       one, receive buffers are used one after the other, a completion comes after the bytes, and
+ *       at most the agreed number of reads is under way. This holds under every adversary.
  * source: pgas/verbs.h; the InfiniBand architecture; seeded model test */
 #include "t/unit/snic.h"
 

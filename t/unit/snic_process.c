@@ -1,8 +1,8 @@
 /* t/unit/snic_process.c
- *   what:   between two processes: transfers, and a chain (WAIT, SEND_ENABLE, a write back) that
- *           one of them has posted. With the software NIC in a process of its own the chain runs
- *           while its owner is stopped; without, when the owner goes on. After kill -9 requests end
- *           with PGAS_ERR_PEER. Private memory of the other process is reached too, but for atomics
+ *   what:   Two processes transfer, and one posts a chain (WAIT, SEND_ENABLE, a write back). With
+ *           the software NIC in a process of its own the chain runs while its owner is stopped;
+ *           otherwise it runs when the owner continues. After kill -9 requests end with
+ *           PGAS_ERR_PEER. Private memory of the other process is reached too, except by atomics.
  *   needs:  no-sanitizers
  *   source: Hyperloop (replicas take part without their CPUs) */
 #include <errno.h>

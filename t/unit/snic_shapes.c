@@ -1,8 +1,7 @@
-/* what: requests of every shape do what they say: gathered from up to five places, scattered into
- * several, inline around a
- *       ring's end, of no bytes, with a word for the receiver; what is larger than a request may be
- *       is refused; solicited ones wake who sleeps on them; queue pairs are connected to
- *       themselves; several share a receive queue
+/* what: Requests of every shape have their documented effect: gathered from up to five pieces,
+ *       scattered into several, inline around a ring's end, of 0 bytes, with an immediate word.
+ *       Requests that are too large are refused. Solicited ones wake threads that sleep on them.
+ *       Queue pairs may be connected to themselves. Several share a receive queue.
  * needs: tsan-ok
  * source: pgas/verbs.h; compared with plain copies */
 #include <poll.h>

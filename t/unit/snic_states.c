@@ -1,7 +1,7 @@
-/* what: queue pairs of the software NIC change their states as they may, and do in each what it
- * allows; what a driver gets wrong is
- *       an error of that queue pair alone: entries that make no sense, protection domains,
- *       doorbells beyond the ring, managed queues that are rung, peers that do not agree
+/* what: Queue pairs of the software NIC make the allowed state changes, and each state allows its
+ *       operations. A driver's mistake is an error of that queue pair alone: malformed entries,
+ *       protection domains, doorbells beyond the ring, managed queues that are rung, peers that
+ *       disagree.
  * source: verbs_backend/snic/snic.h; the InfiniBand architecture */
 #include "base/checks.h"
 #include "t/tap.h"

@@ -1,9 +1,9 @@
 /* t/unit/snic_strangers.c
- *   what:   the software NIC's process and its clients trust nobody but processes of their own
- *           user, and those no further than needed: a folder or socket that another user made
- *           first; a process that answers with nothing, nonsense or the wrong memory; clients that
- *           say nothing, of other users, too many of them; no descriptors left; what it tells of
- *           itself
+ *   what:   The software NIC's process and its clients trust only processes of their own user, and
+ *           these no further than needed: a folder or socket that another user has made first; a
+ *           process that answers with nothing, malformed data or the wrong memory; clients that
+ *           send nothing, belong to other users, or are too many; no descriptors left; and the
+ *           state that it reports.
  *   needs:  no-sanitizers
  *   log:    the software NIC|pgas_snic
  *   source: pgas/verbs.h, verbs_backend/snic/README.md */

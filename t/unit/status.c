@@ -1,5 +1,5 @@
-/* what: every status code has a name, a text and a number of its own; unknown numbers are said to
- * be unknown
+/* what: Every status code has a name, a text and a number of its own. Unknown numbers are called
+ *       unknown.
  * source: public headers; include/pgas/status.h */
 #include "pgas/status.h"
 #include "t/tap.h"

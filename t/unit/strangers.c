@@ -1,7 +1,6 @@
-/* what: whatever arrives for broadcasts, locks, delegation and memory of other ranks, from
- * whomever: what makes no sense does
- *       nothing but perhaps a line of the log, and what makes sense runs; proper messages still
- *       work afterwards
+/* what: Messages for broadcasts, locks, delegation and memory of other ranks may come from any rank
+ *       with any contents. A malformed message has no effect except perhaps a log line, a
+ *       well-formed one runs, and proper messages still work afterwards.
  * log: malformed broadcast
  * log: no live block
  * log: does not fit

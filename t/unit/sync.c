@@ -1,8 +1,7 @@
-/* what: tokens of completions are distinct while they live; an answer counts for the counter that
- * asked, once; answers that
- *       come late, twice, from nowhere or in another size change nothing; so it is with those that
- *       are written. The program's own decrements count as well; the first error stays and names
- *       peer and handler; a function runs at each zero
+/* what: Tokens of live completions are distinct. An answer counts once, for the counter that asked.
+ *       Answers that come late, twice, from another rank or in another size change nothing; the
+ *       same holds for direct decrements. The program's own decrements count too. The first error
+ *       stays and names peer and handler. A function runs at each zero.
  * needs: tsan-ok
  * source: pgas/call.h, src/call/sync.c; seeded model test */
 #include <pthread.h>

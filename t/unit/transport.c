@@ -1,7 +1,7 @@
 /* The seam: refusals, registry, loopback, and the wrappers.
- *   what:   nothing in a table is NULL; loopback keeps the contract of transport.h; the fault
- *           wrapper breaks what it may and keeps what is promised, the same way for the same seed;
- *           counters count
+ *   what:   No entry of a table is NULL. Loopback keeps the contract of transport.h. The fault
+ *           wrapper breaks what the contract leaves open and keeps its promises, in the same way
+ *           for the same seed. Counters count.
  *   log:    fault: warn: PGAS_FAULT drop-reg
  *   log:    loopback: warn: dropped a message
  *   source: transport.h, fault.h, count.h

@@ -1,7 +1,7 @@
-/* what: the tree of a broadcast reaches every rank once, from any root, over any nodes; nobody
- * sends more than ceil(log2 N)
- *       times, who is not the root once less; as many levels; messages cross nodes no more often
- *       than there are further nodes where sizes are powers of two
+/* what: The tree of a broadcast reaches every rank once, from any root, over any nodes. No rank
+ *       sends more than ceil(log2 N) times, and a rank that is not the root one time less. The tree
+ *       has as many levels. With sizes that are powers of two, as many messages cross nodes as
+ *       there are further nodes.
  * source: src/bcast/tree.h; a plain model that follows every message
  */
 #include <stdlib.h>

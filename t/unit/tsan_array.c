@@ -1,7 +1,6 @@
-/* what: threads of a rank read, write, apply, exchange, lock and pin elements of one array at the
- * same time, close together
- *       and far apart, while the first thread serves: counts and sums are right, structures are
- *       whole, and nothing races
+/* what: Threads of a rank read, write, apply, exchange, lock and pin elements of one array at the
+ *       same time, close together and far apart, while the first thread serves. Counts and sums are
+ *       right, structures are whole, and there is no race.
  * needs: tsan-ok
  * source: pgas/array.h. One rank has no other nodes: its threads share the chunk at home and its
  *         access grant */

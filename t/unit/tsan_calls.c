@@ -1,7 +1,6 @@
-/* what: many threads of a rank call it, ask, gather, count and wait at the same time, through rings
- * of their own and shared
- *       ones, served by each other and by service threads: nothing is lost, nothing is out of
- *       order, and nothing races
+/* what: Many threads of a rank call it, ask, gather, count and wait at the same time, through rings
+ *       of their own and shared ones, served by each other and by service threads. No call is lost
+ *       or out of order, and there is no race.
  * needs: tsan-ok
  * source: public headers. The sides of a ring are those of ranks: a thread writes it, another one,
  * or a service thread, reads it */

@@ -1,6 +1,6 @@
-/* what: many threads of a rank broadcast, lock, delegate, combine, and get memory at the same time,
- * also from handlers that
- *       block: everything runs once, nothing overlaps that must not, and nothing races
+/* what: Many threads of a rank broadcast, lock, delegate, combine and get memory at the same time,
+ *       also from blocking handlers. Everything runs once, nothing overlaps that must not, and
+ *       there is no race.
  * needs: tsan-ok
  * source: pgas/broadcast.h, pgas/lock.h, pgas/delegate.h, pgas/mem.h. One rank: what travels
  * between ranks is in t/spmd

@@ -1,8 +1,7 @@
-/* what: threads of a rank share counters: their calls, their own decrements and the thread that
- * serves lower them at the same
- *       time, by message and by writing; functions run once per zero; what was stored before a fall
- *       is seen after the wait; counters end while late completions come; threads end calls that
- *       others took up. Nothing races
+/* what: Threads of a rank share counters: their calls, their own decrements and the serving thread
+ *       decrement them at the same time, by message and directly. Functions run once per zero. A
+ *       thread that has waited sees the stores before the last decrement. Counters end while late
+ *       completions arrive. Threads end calls that others have begun. There is no race.
  * needs: tsan-ok
  * source: public headers, src/call/sync.h */
 #include <pthread.h>

@@ -1,7 +1,6 @@
-/* what: threads of a rank call each other, the service, slots of consumers and handlers that wait,
- * build calls in place,
- *       close channels, come and go, and send without being attached, all at the same time: nothing
- *       is lost, nothing races
+/* what: Threads of a rank call each other, the service, slots of consumers and blocking handlers,
+ *       build calls in place, close channels, attach and detach, and send without being attached,
+ *       all at the same time. No call is lost, and there is no race.
  * needs: tsan-ok
  * source: public headers, pgas/call.h */
 #include <pthread.h>

@@ -1,10 +1,9 @@
 /* t/unit/tsan_verbs.c
- *   what:   threads over two contexts of the software NIC at once: each sends on a transmitter of
- *           its own and on one that all share, receives from a shared receive queue, opens and
- *           closes queue pairs and memory meanwhile. Each message arrives once, with its bytes.
- *           Connections whose memory is released, or whose peer is closed, while requests are under
- *           way and another thread polls: each request completes once. Under ThreadSanitizer
- *           without a race
+ *   what:   Threads use two contexts of the software NIC at once. Each sends on a transmitter of
+ *           its own and on a shared one, receives from a shared receive queue, and opens and closes
+ *           queue pairs and memory meanwhile. Each message arrives once, with its bytes. If memory
+ *           is released, or a peer closed, while requests are under way and another thread polls,
+ *           each request completes once. ThreadSanitizer finds no race.
  *   needs:  tsan-ok
  *   source: include/pgas/verbs.h */
 #include <pthread.h>

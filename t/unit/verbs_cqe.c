@@ -1,5 +1,5 @@
-/* what: completions have mlx5's bytes; what was written is what is read; the owner's bit tells a
- * lap from the next
+/* what: Completions have mlx5's bytes. Reading gives back the written fields. The owner's bit
+ *       distinguishes a lap from the next.
  * needs: tsan-ok
  * source: infiniband/mlx5dv.h where it is installed; seeded model test */
 #include "base/checks.h"

@@ -1,4 +1,4 @@
-/* what: which GID a port uses, and the bytes that tell a peer of it
+/* what: The GID that a port uses, and the bytes that describe it to a peer.
  * source: RoCE v2 annex; the order is that of verbs_backend/queue/gid.h */
 #include "t/tap.h"
 #include "verbs_backend/queue/gid.h"

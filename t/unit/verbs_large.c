@@ -1,4 +1,4 @@
-/* what: a write and a read of more than 2 GiB by a transmitter arrive whole, as two requests
+/* what: A write and a read of more than 2 GiB by a transmitter arrive whole, as two requests.
  * needs: no-sanitizers
  * source: pgas/verbs.h, pgas_verbs_tx_write; memory that is mapped again and again stands for so
  * much, so it costs 4 MiB */

@@ -1,8 +1,7 @@
-/* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32,
- * of one's own and shared
- *       among threads; reads, atomics, messages and gathered writes; transfers that are cut;
- *       sleeping until something is done; a connection that ends; also over a NIC that is as late
- *       and as much in disorder as it may be
+/* what: Transmitters over the software NIC: a hundred thousand writes with one completion for 32,
+ *       private and shared among threads; reads, atomics, messages and gathered writes; transfers
+ *       that are cut; sleeping until a completion; a connection that ends; also over a NIC that is
+ *       as late and as much out of order as allowed.
  * needs: tsan-ok
  * source: pgas/verbs.h */
 #include <pthread.h>

@@ -1,8 +1,7 @@
-/* what: transmitters over a provider that is late: neither queue ever overflows, no buffer comes
- * back early, the number
- *       that is done never falls, at most one completion for `interval` requests beside those asked
- *       for, all completes, also in error; a poll ends after a bounded number of steps, whoever
- *       else is inside
+/* what: Transmitters over a provider that is late: neither queue ever overflows, no buffer is
+ *       released early, the completed number never decreases, and there is at most one completion
+ *       for `interval` requests beside the requested ones. All requests complete, also after an
+ *       error. A poll ends after a bounded number of steps, whichever thread else polls.
  * needs: tsan-ok
  * log: a transmitter on a send queue of
  * source: pgas/verbs.h; verbs_backend/queue/tx.c; the provider of t/unit/verbs_fake.h; seeded

@@ -1,6 +1,5 @@
-/* what: work queue entries have mlx5's bytes; what was written is what is read, also around a
- * ring's
- *       end; entries that make no sense are refused; nothing outside of a ring is ever looked at
+/* what: Work queue entries have mlx5's bytes. Reading gives back the written fields, also around a
+ *       ring's end. Malformed entries are refused. No byte outside of a ring is ever read.
  * needs: tsan-ok
  * source: bytes that rdma-core's libmlx5 writes, infiniband/mlx5dv.h where it is installed, DPDK's
  * and DOCA's WAIT and

@@ -1,10 +1,9 @@
-/* what: a sleeping thread is counted, woken by a ring and not counted afterwards; a ring without
- * sleepers costs nothing
- *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep
- *       loses a change, also not of what is for the service alone; a thread that a ring wakes looks
- *       at everything, and a ring that wakes no thread wakes the service; ranks are woken by one
- *       descriptor each, a dead one without a signal; a rank that cannot be woken polls; a barrier
- *       that fails later ends the process
+/* what: A sleeping thread is counted, woken by a wakeup and not counted afterwards. A wakeup
+ *       without sleepers has no visible cost. The service's sleep ends by its descriptor. No order
+ *       of wakeup and sleep loses a change, also not one for the service alone. A woken thread
+ *       polls everything, and a wakeup that finds no thread wakes the service. Each rank is woken
+ *       by one descriptor, a dead one without a signal. A rank that cannot be woken polls. A
+ *       barrier that fails later ends the process.
  * needs: tsan-ok
  * log: cannot open the pipe of process
  * source: src/boot/wait.h */

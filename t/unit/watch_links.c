@@ -1,5 +1,5 @@
-/* what: a dial of the service ring ends with what is true of the other rank, also if this process
- *       looks late, and always with an answer
+/* what: A dial of the service ring always ends with an answer, and the answer is true of the other
+ *       rank, also if this process polls late.
  * source: src/boot/links.c, ring.h */
 #include <netinet/in.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* what: on a simulated network every live rank learns exactly which ranks are dead, or cut off from
- *       it, and the circle of links closes again after any deaths, cuts, delays and repairs; then
- *       the live ranks leave together: none leaves before all are done, and none takes this for a
- *       death
+/* what: On a simulated network every live rank learns exactly which ranks are dead or cut off from
+ *       it. The circle of links closes again after any deaths, cuts, delays and repairs. Then the
+ *       live ranks leave together: no rank leaves before all are done, and no rank takes this for a
+ *       death.
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
