@@ -85,7 +85,7 @@ typedef struct {
     pgas_mcts_stats_t stats;
     size_t n_children, n_line;
     pgas_mcts_child_t children[MOVES_MAX];
-    pgas_mcts_move_t line[PGAS_MCTS_PV_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
 } report_t;
 typedef struct {
     pgas_mcts_t *search; /* NULL: none yet */

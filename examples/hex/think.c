@@ -71,7 +71,7 @@ static pgas_status_t gather(engine_t *engine, int size)
         status =
             pgas_mcts_children(engine->search, report->children, MOVES_MAX, &report->n_children);
     if (status == PGAS_OK)
-        status = pgas_mcts_pv(engine->search, report->line, PGAS_MCTS_PV_MAX, &report->n_line);
+        status = pgas_mcts_line(engine->search, report->line, PGAS_MCTS_LINE_MAX, &report->n_line);
     if (status == PGAS_OK && report->info.best == PGAS_MCTS_NO_MOVE)
         status = PGAS_ERR_NO_MEMORY; /* not even for the children of the root */
     report->there = status == PGAS_OK;

@@ -322,7 +322,7 @@ PGAS_API void pgas_mcts_unstop(pgas_mcts_t *mcts);
  *          of one rank are delayed in a running search: they come at least 1 ms apart, and the
  *          distance doubles up to 256 ms within a phase.
  *  @return PGAS_OK, PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
-PGAS_API pgas_status_t pgas_mcts_info(pgas_mcts_t *mcts, pgas_mcts_info_t *info_p);
+PGAS_API pgas_status_t pgas_mcts_look(pgas_mcts_t *mcts, pgas_mcts_info_t *info_p);
 
 /** Makes a move at the root: its child becomes the root and keeps the tree below it. All ranks free
  *  the other nodes.
@@ -349,13 +349,13 @@ typedef struct {
 PGAS_API pgas_status_t pgas_mcts_children(const pgas_mcts_t *mcts, pgas_mcts_child_t *children,
                                           size_t n_max, size_t *n_p);
 
-#define PGAS_MCTS_PV_MAX 64
+#define PGAS_MCTS_LINE_MAX 64
 /** The principal variation at the end of the last search: the best move at the root, the best
- *  answer to it, and so on. It has at most PGAS_MCTS_PV_MAX moves.
+ *  answer to it, and so on. It has at most PGAS_MCTS_LINE_MAX moves.
  *  Shape:  local. Stores at most n_max moves, and their number in *n_p.
  *  @return PGAS_OK, PGAS_ERR_INVALID. */
-PGAS_API pgas_status_t pgas_mcts_pv(const pgas_mcts_t *mcts, pgas_mcts_move_t *moves, size_t n_max,
-                                    size_t *n_p);
+PGAS_API pgas_status_t pgas_mcts_line(const pgas_mcts_t *mcts, pgas_mcts_move_t *moves,
+                                      size_t n_max, size_t *n_p);
 
 /** Statistics, summed over all ranks: of the last search, or (now) of the nodes that exist. */
 typedef struct {

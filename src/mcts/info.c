@@ -1,4 +1,4 @@
-/* pgas_mcts_info asks the root's rank for the state of the root, also while a search runs. */
+/* pgas_mcts_look asks the root's rank for the state of the root, also while a search runs. */
 #include "base/clock.h"
 #include "mcts/message.h"
 #include "pgas/runtime.h"
@@ -82,7 +82,7 @@ static void wait_for_root(pgas_mcts_t *m)
         pthread_mutex_unlock(&m->root_lock);
 }
 
-pgas_status_t pgas_mcts_info(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
+pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
 {
     if (!pgas_initialized())
         return PGAS_ERR_NOT_INIT;

@@ -56,9 +56,9 @@ struct pgas_mcts {
     pthread_mutex_t lock;        /* of these counts and the command */
     pthread_cond_t changed;
     pthread_mutex_t root_lock; /* held while the root changes */
-    uint64_t ask_after_ns;     /* pgas_mcts_info waits until then; see info.c */
+    uint64_t ask_after_ns;     /* pgas_mcts_look waits until then; see info.c */
     uint64_t asked_phase;
-    uint32_t n_asked;    /* calls of pgas_mcts_info by this rank in this phase */
+    uint32_t n_asked;    /* calls of pgas_mcts_look by this rank in this phase */
     uint32_t n_searches; /* begun */
     pthread_t creator;
     uint64_t begin_ns;     /* 0: no search runs */
@@ -73,7 +73,7 @@ struct pgas_mcts {
     pgas_mcts_info_t info;
     pgas_mcts_child_t *children;
     size_t n_children, n_pv;
-    pgas_mcts_move_t pv[PGAS_MCTS_PV_MAX];
+    pgas_mcts_move_t pv[PGAS_MCTS_LINE_MAX];
     pgas_mcts_stats_t stats;
     uint64_t n_phases, n_lost;     /* of this search */
     bool broken;                   /* a rank died */

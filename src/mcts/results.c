@@ -232,7 +232,7 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
     *n_p = 0;
     if (m->info.best == PGAS_MCTS_NO_MOVE)
         return PGAS_OK;
-    while (n < PGAS_MCTS_PV_MAX && answer.child && status == PGAS_OK) {
+    while (n < PGAS_MCTS_LINE_MAX && answer.child && status == PGAS_OK) {
         message.node = answer.child;
         status = pgas_call_return(id_rank(message.node), pgasi_mcts_registry.handler[HANDLER_PV],
                                   &message, sizeof message, &answer, sizeof answer, NULL);
@@ -250,12 +250,12 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
 static pgas_status_t collect_pv(pgas_mcts_t *m)
 {
     pgas_status_t status = PGAS_OK;
-    pgas_mcts_move_t pv[PGAS_MCTS_PV_MAX + 1] = { 0 }; /* the last word is their number */
+    pgas_mcts_move_t pv[PGAS_MCTS_LINE_MAX + 1] = { 0 }; /* the last word is their number */
     if (m->me == 0)
-        status = follow_best_moves(m, pv, &pv[PGAS_MCTS_PV_MAX]);
+        status = follow_best_moves(m, pv, &pv[PGAS_MCTS_LINE_MAX]);
     if (status == PGAS_OK)
         status = pgas_broadcast(NULL, pv, sizeof pv, 0);
-    m->n_pv = status == PGAS_OK ? pv[PGAS_MCTS_PV_MAX] : 0;
+    m->n_pv = status == PGAS_OK ? pv[PGAS_MCTS_LINE_MAX] : 0;
     memcpy(m->pv, pv, sizeof m->pv);
     return status;
 }
@@ -284,7 +284,8 @@ pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *childr
     return PGAS_OK;
 }
 
-pgas_status_t pgas_mcts_pv(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max, size_t *n_p)
+pgas_status_t pgas_mcts_line(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max,
+                             size_t *n_p)
 {
     if (!pgasi_mcts_is_live(m) || !n_p || (n_max && !moves))
         return PGAS_ERR_INVALID;

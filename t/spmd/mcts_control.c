@@ -273,10 +273,10 @@ static void *looker(void *arg)
 {
     looker_t *l = arg;
     pgas_mcts_info_t info;
-    l->n_bad += pgas_mcts_info(l->mcts, &info) != PGAS_ERR_CONTEXT; /* not attached yet */
+    l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_ERR_CONTEXT; /* not attached yet */
     l->n_bad += pgas_thread_attach() != PGAS_OK;
     while (l->seen < 500 && l->n_bad == 0) {
-        l->n_bad += pgas_mcts_info(l->mcts, &info) != PGAS_OK || info.visits < l->seen ||
+        l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_OK || info.visits < l->seen ||
                     !(info.value >= 0 && info.value <= 1);
         l->seen = info.visits;
         l->n_looks++;
@@ -312,7 +312,7 @@ static void looks(void)
                 "another thread of the %s rank looks at a search that runs, and ends it",
                 from ? "last" : "first");
         pgas_mcts_info_t info;
-        spmd_ok(pgas_mcts_info(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
+        spmd_ok(pgas_mcts_look(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
                     info.best == r.info.best && fabs(info.value - r.info.value) < 1e-6,
                 "at rest all ranks see what the search has said");
         spmd_barrier();
@@ -326,7 +326,7 @@ static uint64_t visits_of_root(pgas_mcts_t *mcts)
 {
     pgas_mcts_info_t info;
     pgas_barrier(NULL);
-    bool good = pgas_mcts_info(mcts, &info) == PGAS_OK;
+    bool good = pgas_mcts_look(mcts, &info) == PGAS_OK;
     pgas_barrier(NULL);
     return good ? info.visits : UINT64_MAX;
 }

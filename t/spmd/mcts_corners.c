@@ -166,7 +166,7 @@ static void *look_all_the_time(void *arg)
     pgas_mcts_info_t info;
     *good_p = pgas_thread_attach() == PGAS_OK;
     while (*good_p && !__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
-        *good_p = pgas_mcts_info(shared, &info) == PGAS_OK && info.visits > 0 &&
+        *good_p = pgas_mcts_look(shared, &info) == PGAS_OK && info.visits > 0 &&
                   info.best != PGAS_MCTS_NO_MOVE;
     }
     pgas_thread_detach();
@@ -221,7 +221,7 @@ static void few_rollouts(void)
         budget.rollouts = 2 * (uint64_t)pgas_n_ranks() + 1;
         pgas_mcts_t *mcts = make(&spec, &opts, &start);
         n_bad += pgas_mcts_search(mcts, &budget, &info) != PGAS_OK ||
-                 pgas_mcts_pv(mcts, &move, 1, &n) != PGAS_OK;
+                 pgas_mcts_line(mcts, &move, 1, &n) != PGAS_OK;
         n_bad += info.best == PGAS_MCTS_NO_MOVE || n == 0 || move != info.best;
         pgas_mcts_destroy(mcts);
     }

@@ -216,9 +216,9 @@ static void without_state(void)
     n_bad += bad(pgas_mcts_advance(mcts, 0) == PGAS_ERR_INVALID, "advance");
     n_bad += bad(pgas_mcts_set_state(mcts, NULL) == PGAS_ERR_INVALID, "set_state of nothing");
     n_bad += bad(pgas_mcts_children(mcts, &child, 1, NULL) == PGAS_ERR_INVALID, "children");
-    n_bad += bad(pgas_mcts_pv(mcts, &move, 1, NULL) == PGAS_ERR_INVALID, "line");
+    n_bad += bad(pgas_mcts_line(mcts, &move, 1, NULL) == PGAS_ERR_INVALID, "line");
     n_bad += bad(pgas_mcts_stats(mcts, NULL) == PGAS_ERR_INVALID, "stats");
-    n_bad += bad(pgas_mcts_info(mcts, NULL) == PGAS_ERR_INVALID, "look");
+    n_bad += bad(pgas_mcts_look(mcts, NULL) == PGAS_ERR_INVALID, "look");
     said_end();
     spmd_ok(n_bad == 0, "without a state, or a place for the answer");
     n_bad = bad(pgas_mcts_set_state(mcts, &digits_start) == PGAS_OK, "set_state");
@@ -228,9 +228,9 @@ static void without_state(void)
     n_bad += bad(pgas_mcts_children(mcts, &child, 1, &n) == PGAS_OK && n == DIGITS_BASE &&
                      child.move == info.best,
                  "the first child");
-    n_bad += bad(pgas_mcts_pv(mcts, NULL, 0, &n) == PGAS_OK && n > 0, "how long a line");
+    n_bad += bad(pgas_mcts_line(mcts, NULL, 0, &n) == PGAS_OK && n > 0, "how long a line");
     n_bad +=
-        bad(pgas_mcts_pv(mcts, &move, 1, &n) == PGAS_OK && move == info.best, "the first move");
+        bad(pgas_mcts_line(mcts, &move, 1, &n) == PGAS_OK && move == info.best, "the first move");
     n_bad +=
         bad(pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK && wrong == 0 && open == 0, "audit");
     spmd_ok(n_bad == 0, "answers that are cut short");
@@ -252,9 +252,9 @@ static void no_search(void)
     n_bad += bad(pgas_mcts_set_state(NULL, &digits_start) == PGAS_ERR_INVALID, "set_state");
     n_bad += bad(pgas_mcts_search(NULL, &budget, &info) == PGAS_ERR_INVALID, "search");
     n_bad += bad(pgas_mcts_advance(NULL, 0) == PGAS_ERR_INVALID, "advance");
-    n_bad += bad(pgas_mcts_info(NULL, &info) == PGAS_ERR_INVALID, "look");
+    n_bad += bad(pgas_mcts_look(NULL, &info) == PGAS_ERR_INVALID, "look");
     n_bad += bad(pgas_mcts_children(NULL, NULL, 0, &n) == PGAS_ERR_INVALID, "children");
-    n_bad += bad(pgas_mcts_pv(NULL, &move, 1, &n) == PGAS_ERR_INVALID, "line");
+    n_bad += bad(pgas_mcts_line(NULL, &move, 1, &n) == PGAS_ERR_INVALID, "line");
     n_bad += bad(pgas_mcts_stats(NULL, &stats) == PGAS_ERR_INVALID, "stats");
     n_bad += bad(pgas_mcts_audit(NULL, &wrong, &open) == PGAS_ERR_INVALID, "audit");
     pgas_mcts_stop(NULL);
@@ -279,7 +279,7 @@ static void *stranger(void *arg)
                     "create by a thread that is not attached");
     *n_bad_p += bad(pgas_mcts_search(shared, &budget, &info) == PGAS_ERR_CONTEXT,
                     "search by a thread that is not attached");
-    *n_bad_p += bad(pgas_mcts_info(shared, &info) == PGAS_ERR_CONTEXT,
+    *n_bad_p += bad(pgas_mcts_look(shared, &info) == PGAS_ERR_CONTEXT,
                     "look by a thread that is not attached");
     return NULL;
 }

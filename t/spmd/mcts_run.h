@@ -16,7 +16,7 @@ typedef struct {
     pgas_mcts_info_t info;
     pgas_mcts_stats_t stats;
     pgas_mcts_child_t children[GAMES_MOVES_MAX];
-    pgas_mcts_move_t line[PGAS_MCTS_PV_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
     size_t n_children, n_line;
     uint64_t wrong, open;
 } result_t;
@@ -224,7 +224,7 @@ static inline bool search(pgas_mcts_t *mcts, const pgas_mcts_spec_t *spec,
         return said_bad(pgas_status_text(status));
     if (pgas_mcts_stats(mcts, &r.stats) != PGAS_OK ||
         pgas_mcts_children(mcts, r.children, GAMES_MOVES_MAX, &r.n_children) != PGAS_OK ||
-        pgas_mcts_pv(mcts, r.line, PGAS_MCTS_PV_MAX, &r.n_line) != PGAS_OK ||
+        pgas_mcts_line(mcts, r.line, PGAS_MCTS_LINE_MAX, &r.n_line) != PGAS_OK ||
         pgas_mcts_audit(mcts, &r.wrong, &r.open) != PGAS_OK)
         return said_bad("asking failed");
     const char *fault = result_fault(&r, spec, pgas_mcts_state(mcts));
