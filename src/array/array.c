@@ -2,7 +2,7 @@
  *
  * A rank's part of an array is in memory of its own heap, which its node maps and its transport has
  * registered: elements, grants, the table of mapping entries (other ranks of the node withdraw
- * entries there), its short form, and cache lines. */
+ * entries there), its summary for reads, and cache lines. */
 #include "array/array.h"
 
 #include <inttypes.h>

@@ -193,32 +193,38 @@ pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_ar
     return PGAS_OK;
 }
 
-/* Carries out the first request. The grant permits it now. @return false: the access is of
- * another node, and a thread of this node has pinned the chunk since the home looked at the
- * request. */
+/* The grant permits it now. @return false: a thread of this node has pinned the chunk since the
+ * home looked at the request. */
+static bool execute_for_other(pgasi_array_t *a, const pgasi_array_site_t *site,
+                              pgasi_array_request_t *r)
+{
+    uint64_t small[PGASI_ARRAY_VALUE_MAX / 8];
+    size_t bytes = pgasi_array_out_bytes(&r->x, a->pub.elem_bytes);
+    void *out = bytes <= sizeof small ? small : malloc(bytes);
+    r->x.out = out;
+    r->x.status = out ? pgasi_array_grant_try(site, &r->x, false) : PGAS_ERR_NO_MEMORY;
+    PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
+    bool done = r->x.status != PGAS_INPROGRESS;
+    if (done)
+        pgasi_array_send_reply(a, a->global[r->source], &r->x, out,
+                               r->x.status == PGAS_OK ? bytes : 0);
+    if (out != small)
+        free(out);
+    return done;
+}
+
+/* Carries out the access of the first request. @return false: it has to wait for a pin. */
 static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
     pgasi_array_site_t site = site_of(a, index);
-    if (r->own) {
-        pgas_status_t status = pgasi_array_grant_try(&site, r->own, false);
-        PGASI_ASSERT(status != PGAS_INPROGRESS);
-        pgasi_array_done(r->own, status);
-    } else if (r->source != a->rank) {
-        uint64_t small[PGASI_ARRAY_VALUE_MAX / 8];
-        size_t bytes = pgasi_array_out_bytes(&r->x, a->pub.elem_bytes);
-        void *out = bytes <= sizeof small ? small : malloc(bytes);
-        r->x.out = out;
-        r->x.status = out ? pgasi_array_grant_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
-        PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
-        bool kept = r->x.status == PGAS_INPROGRESS;
-        if (!kept)
-            pgasi_array_send_reply(a, a->global[r->source], &r->x, out,
-                                   r->x.status == PGAS_OK ? bytes : 0);
-        if (out != small)
-            free(out);
-        return !kept;
-    }
+    if (r->source != a->rank)
+        return execute_for_other(a, &site, r);
+    if (!r->own)
+        return true; /* no thread waits for it any more */
+    pgas_status_t status = pgasi_array_grant_try(&site, r->own, false);
+    PGASI_ASSERT(status != PGAS_INPROGRESS);
+    pgasi_array_done(r->own, status);
     return true;
 }
 

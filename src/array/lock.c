@@ -205,7 +205,7 @@ static void warn_stray(const pgasi_array_lock_request_t *r)
     if (!warned)
         PGASI_WARN(
             "array",
-            "thread %d of rank %d gives back a lock of element %llu that it does not have: ignored",
+            "thread %d of rank %d releases a lock of element %llu that it does not have: ignored",
             pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
     warned = true;
 }

@@ -78,7 +78,7 @@ void pgasi_array_mapping_wait_left(const pgasi_array_site_t *site)
 }
 
 /* Publishes the entries of the calling thread's rank. Rights of an owner are also published in
- * the short form for reading, as long as the rank has one thread. */
+ * the summary for reads, as long as the rank has one thread. */
 void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;

@@ -164,7 +164,7 @@ bool pgasi_array_all_left(bool at_home)
 }
 
 /* While the rank has one thread, that thread stores to its exclusive chunks without fences, and
- * the short form of its mapping entries allows reads of them. When this function returns, the
+ * the summary of its mapping entries allows reads of them. When this function returns, the
  * first thread has left every access that began in that mode. Every thread that arrives before
  * it is finished executes it, and no thread continues while another one is inside. */
 static void end_time_alone(void)
