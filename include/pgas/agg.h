@@ -105,8 +105,7 @@ PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
  *          the rank.
  *  @return as pgas_call;
  *          PGAS_ERR_AGAIN  also in style OVERFLOW if memory_bytes are waiting. Nothing has
- *          happened:
- *                          make progress and try again */
+ *                          happened: make progress and try again */
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler,
                                         const void *args, size_t bytes);
 

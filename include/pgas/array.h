@@ -43,16 +43,16 @@
  *                          usable any more, although operations that need no other rank may still
  *                          return PGAS_OK
  *      PGAS_ERR_DEADLOCK   the access would wait for a pin of the calling thread itself. For
- *      example
- *                          a set inside a pin for reading: it works only while no other node reads
+ *                          example a set inside a pin for reading: it works only while no other
+ *                          node reads
  *      PGAS_ERR_NO_MEMORY  a request found no memory. Or an element is larger than a call can carry
  *                          (PGAS_CALL_MAX - 64 bytes), and pins occupy the whole cache, see
  *                          pgas_array_pin
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each
- *          access
- *  counts references with two locked instructions. Here a thread stores to a slot of its own that
- *  it is inside an access. A thread that withdraws a chunk runs a barrier on all processors. */
+ *  access counts references with two locked instructions. Here a thread stores to a slot of its own
+ *  that it is inside an access. A thread that withdraws a chunk runs a barrier on all
+ *  processors. */
 #ifndef PGAS_ARRAY_H
 #define PGAS_ARRAY_H
 
@@ -118,8 +118,7 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
  *  Shape:  collective over its team. No thread may use the array any more.
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
- *          get
- *                         this status, and the array is unchanged
+ *                         get this status, and the array is unchanged
  *          After any other status, such as PGAS_ERR_PEER, the array must not be used again. */
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
 
@@ -144,8 +143,9 @@ PGAS_API pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uin
  *  others. 0 is none. */
 typedef uint32_t pgas_array_op_t;
 
-/** Built-in operators: PGAS_ARRAY_ADD_U64 and so on, or PGAS_ARRAY_OP(kind, type) of these enums.
- *  AND, OR and XOR exist for integers only. */
+/** Built-in operators: PGAS_ARRAY_<kind>_<type>, for example PGAS_ARRAY_ADD_U64 and
+ *  PGAS_ARRAY_MAX_F64, or PGAS_ARRAY_OP(kind, type) of the enums below. AND, OR and XOR exist for
+ *  integers only. */
 enum {
     PGAS_ARRAY_KIND_ADD,
     PGAS_ARRAY_KIND_MIN,
@@ -169,24 +169,6 @@ enum {
     PGAS_ARRAY_N_TYPES
 };
 #define PGAS_ARRAY_OP(kind, type) PGAS_CAST(pgas_array_op_t, 1 + (kind)*16 + (type))
-#define PGAS_ARRAY_OPS_OF(K)                                                               \
-    PGAS_ARRAY_##K##_U8 = 1 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16,              \
-    PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, \
-    PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64
-enum {
-    PGAS_ARRAY_OPS_OF(ADD),
-    PGAS_ARRAY_ADD_F32,
-    PGAS_ARRAY_ADD_F64,
-    PGAS_ARRAY_OPS_OF(MIN),
-    PGAS_ARRAY_MIN_F32,
-    PGAS_ARRAY_MIN_F64,
-    PGAS_ARRAY_OPS_OF(MAX),
-    PGAS_ARRAY_MAX_F32,
-    PGAS_ARRAY_MAX_F64,
-    PGAS_ARRAY_OPS_OF(AND),
-    PGAS_ARRAY_OPS_OF(OR),
-    PGAS_ARRAY_OPS_OF(XOR)
-};
 
 /** Definition of an operator of the program. It must be associative and commutative.
  *  Shape:  both functions may run on any thread, also one of the library, and must not call the
@@ -213,8 +195,7 @@ typedef struct {
  *          PGAS_ERR_EXISTS     the name, or another with the same number, has another definition
  *          PGAS_ERR_LIMIT      256 operators are registered
  *          PGAS_ERR_INVALID    no name, combine or identity; sizes out of range; or the sizes
- *          differ
- *                              and merge is missing */
+ *                              differ and merge is missing */
 PGAS_API pgas_status_t pgas_array_op_register(const char *name, const pgas_array_op_def_t *def,
                                               pgas_array_op_t *op_p);
 
@@ -325,8 +306,7 @@ typedef struct {
  *          PGAS_ERR_DEADLOCK   it would wait for the thread's own pin of that chunk, for example to
  *                              write what the thread has pinned for reading
  *          PGAS_ERR_NO_MEMORY  every line of the cache is pinned by this thread, or by it and
- *          threads
- *                              that wait for a line: raise cache_bytes, or end some pins
+ *                              threads that wait for a line: raise cache_bytes, or end some pins
  *          PGAS_ERR_NOT_FOUND  unknown operator
  *          PGAS_ERR_MISMATCH   the operator's operands or elements have another size */
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode,

@@ -67,9 +67,8 @@ typedef struct {
  *          may on return, pulls when a message of the target says that it has read them. opts->sync
  *          decrements by one:
  *              PGAS_EXECUTED  when the handler has run
- *              PGAS_REMOTE    when all buffers are at the target, which reports that on the node,
- *              too
- *                             (for copies to a thread: when that thread has them)
+ *              PGAS_REMOTE    when all buffers are at the target (copies to a thread: when that
+ *                             thread has them); a message reports that, also on the node
  *              PGAS_LOCAL     as *local
  *          Errors of counters: as in pgas_call_to. A pushed buffer is remotely complete before the
  *          handler runs.

@@ -97,8 +97,7 @@ typedef struct {
  *          PGAS_ERR_LIMIT        bytes or result_bytes is too large
  *          PGAS_ERR_PEER         the rank died
  *          PGAS_ERR_CONTEXT      in a plain handler, and the object is on another rank; or the
- *          thread
- *                                is not attached
+ *                                thread is not attached
  *          PGAS_ERR_DEADLOCK     called by an operation on the same object
  *          PGAS_ERR_UNSUPPORTED  PGAS_DELEGATE_HTM; logged once, with the reason
  *          PGAS_ERR_NO_MEMORY */

@@ -3,8 +3,7 @@
  *
  *      pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
  *      opts.params = "HEAP_SIZE=1G";
- *      if (pgas_init(NULL, &opts) != PGAS_OK)                   collective; also calls
- *      MPI_Init_thread
+ *      if (pgas_init(NULL, &opts) != PGAS_OK)                   collective; initialises MPI, too
  *          return 1;
  *      printf("rank %d of %d\n", pgas_rank(), pgas_n_ranks());
  *      pgas_finalize();                                         collective
@@ -75,8 +74,7 @@ typedef struct {
  *                                too low. The log has the numbers
  *          PGAS_ERR_CONTEXT      in a handler; on this rank alone
  *          PGAS_ERR_PEER         a rank died before the last pgas_finalize, and the communicator
- *          has
- *                                all ranks
+ *                                has all ranks
  *          PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI
  *          After an error nothing is running, and all ranks have the same status. */
 PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);

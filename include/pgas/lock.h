@@ -6,8 +6,8 @@
  *      pgas_broadcast(NULL, &lock, sizeof lock, 0);          its name is a number
  *      pgas_lock_acquire(lock, -1, NULL);
  *      update_shared_data();
- *      pgas_flush_all();                                     what it put is visible to the next
- *      holder pgas_lock_release(lock);
+ *      pgas_flush_all();                                     the next holder sees the changes
+ *      pgas_lock_release(lock);
  *
  *  A lock lives at the rank that created it, its owner. Threads that want it wait in a queue there,
  *  first come, first served. A release grants it to the next thread.

@@ -23,8 +23,7 @@ PGAS_BEGIN_DECLS
  *  Cost:   one small allreduce.
  *  @return PGAS_OK
  *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is exhausted on some rank; its log names variable,
- *          size
- *                              and request
+ *                              size and request
  *          PGAS_ERR_MISMATCH   the sizes differ
  *          PGAS_ERR_INVALID    ptr_p is NULL
  *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER, PGAS_ERR_MPI  as for collectives

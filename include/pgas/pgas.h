@@ -10,8 +10,8 @@
  *          rank = (uint64_t)pgas_rank();
  *          pgas_put(pgas_gptr_at(mine, (pgas_rank() + 1) % pgas_n_ranks()), &rank, sizeof rank);
  *          pgas_flush_all();
- *          pgas_barrier(NULL);                                  it now holds the left neighbour's
- *          rank pgas_free(mine);
+ *          pgas_barrier(NULL);                                  now it holds the left rank's number
+ *          pgas_free(mine);
  *          return pgas_finalize() == PGAS_OK ? 0 : 1;
  *      }
  *

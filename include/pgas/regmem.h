@@ -33,8 +33,7 @@
  *  block. pgas_reg_acquire does this with the completion numbers of the thread's context.
  *
  *  Source: Seriema (super-chunk, circular, linear-circular and general allocators). The public code
- *          of
- *  the paper keeps a counter per buffer; here one number of the context serves all. */
+ *  of the paper keeps a counter per buffer; here one number of the context serves all. */
 #ifndef PGAS_REGMEM_H
 #define PGAS_REGMEM_H
 
@@ -164,8 +163,8 @@ PGAS_API pgas_status_t pgas_general_acquire(pgas_general_t *general, size_t byte
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  a null pointer, or not a block in use, for example given back before.
  *          A
- *                            linear allocator notices the latter only when no block of the unit is
- *                            in use */
+ *                            linear allocator notices that only when no block of the unit is in
+ *                            use */
 PGAS_API pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block);
 PGAS_API pgas_status_t pgas_circular_release(pgas_circular_t *circular, const pgas_block_t *block);
 PGAS_API pgas_status_t pgas_linear_release(pgas_linear_t *linear, const pgas_block_t *block);
@@ -221,10 +220,9 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
  *          full, a look at the context's completion numbers. One flush for each quarter of
  *          PGAS_REG_MAX that is released while operations are outstanding.
  *  @return PGAS_OK
- *          PGAS_ERR_AGAIN     pgas_reg_acquire_try: no room. (pgas_reg_acquire waits, with
- *          progress) PGAS_ERR_DEADLOCK  pgas_reg_acquire: no room, and this thread itself holds the
- *          oldest block;
- *                             logged
+ *          PGAS_ERR_AGAIN     pgas_reg_acquire_try: no room; pgas_reg_acquire waits, with progress
+ *          PGAS_ERR_DEADLOCK  pgas_reg_acquire: no room, and this thread itself holds the oldest
+ *                             block; logged
  *          PGAS_ERR_PEER      pgas_reg_acquire: a peer died, and the transport does not report what
  *                             became of operations to it
  *          PGAS_ERR_RANGE     no such rank

@@ -45,8 +45,7 @@ PGAS_API int pgas_node_size(void); /* ranks of this node */
  *          PGAS_ERR_NOT_INIT  no matching pgas_init
  *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
  *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
- *          on
- *                             this rank all the same
+ *                             on this rank all the same
  *  After PGAS_ERR_PEER: the call has waited for all live ranks and has served them meanwhile, so a
  *  rank that finishes early is not dead for the others. (If the ranks cannot watch each other by
  *  TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its
@@ -94,8 +93,8 @@ PGAS_API pgas_status_t pgas_thread_attach(void);
 /** Undoes one attach. The last one first completes what the thread has issued, as pgas_flush_all.
  *  @return PGAS_OK
  *          PGAS_ERR_CONTEXT   not attached; in a plain handler; or the attach with which slot 0 or
- *          a
- *                             handler thread began, which pgas_finalize or the handler's end undoes
+ *                             a handler thread began, which pgas_finalize or the handler's end
+ *                             undoes
  *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads
  *          otherwise the status of pgas_flush_all, e.g. PGAS_ERR_PEER. The thread is detached then,
  *          too */

@@ -19,9 +19,8 @@
  *  pgas_stats_print counts both.
  *
  *  Source: Seriema (synchronizers). There RDMA writes to a counter in registered memory also
- *          between
- *  nodes. Here a message does, because a CPU of the owner must detect completions that come too
- *  late. */
+ *  between nodes. Here a message does, because a CPU of the owner must detect completions that come
+ *  too late. */
 #ifndef PGAS_SYNC_H
 #define PGAS_SYNC_H
 

@@ -4,8 +4,7 @@
  *
  *      PGAS_HANDLER_DEFINE(deposit, deposit_t)                in one file
  *      {
- *          balance += arg->amount;                            arg, source and context are
- *          parameters
+ *          balance += arg->amount;                            parameters: arg, source, context
  *      }
  *
  *      pgas_register_deposit(NULL);                           on every rank, before pgas_init

@@ -172,8 +172,7 @@ typedef struct {
  *          PGAS_ERR_INVALID      a malformed name, or an option out of range
  *          PGAS_ERR_UNSUPPORTED  the provider cannot open it; the log says why
  *          PGAS_ERR_LIMIT        no file descriptors are left, or the software NIC's process has
- *          its
- *                                maximum of clients
+ *                                its maximum of clients
  *          PGAS_ERR_IO           the software NIC's process does not answer within some 15 seconds,
  *                                or belongs to another user
  *          PGAS_ERR_NO_MEMORY */
@@ -242,8 +241,7 @@ typedef struct {
  *  Cost:   a system call at least; register by the gigabyte, not by the message.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    no bytes, not mapped, unknown access bits, or remote writes or
- *          atomics
- *                              without LOCAL_WRITE
+ *                              atomics without LOCAL_WRITE
  *          PGAS_ERR_LIMIT      too many memory regions, or more bytes than may be locked
  *          PGAS_ERR_IO         the device refused
  *          PGAS_ERR_NO_MEMORY */
@@ -456,8 +454,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_ver
 
 /** Writes requests into the send queue, in order. The device sees them at the next ring.
  *  @param n_p  the number of requests taken, also after an error, which is about the next one. May
- *         be
- *              NULL if n is 1
+ *              be NULL if n is 1
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN        the queue is full: poll
  *          PGAS_ERR_INVALID      a malformed request
@@ -515,8 +512,7 @@ PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_ver
  *  @param slot_bytes_p  the size of a slot
  *  @return PGAS_OK
  *          PGAS_ERR_UNSUPPORTED  the queue pair has no PGAS_VERBS_QP_REMOTE_SLOTS, or the device
- *          does
- *                                not reveal its queue */
+ *                                does not reveal its queue */
 PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
                                             uint32_t *slot_bytes_p);
 

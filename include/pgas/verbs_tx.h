@@ -6,8 +6,7 @@
  *      uint64_t number;
  *      while (pgas_verbs_tx_post(tx, &request, &number) == PGAS_ERR_AGAIN)
  *          pgas_verbs_tx_poll(tx);
- *      pgas_verbs_tx_wait(tx, number, UINT64_MAX);                 all requests up to it are
- *      complete
+ *      pgas_verbs_tx_wait(tx, number, UINT64_MAX);                 the request is complete
  *
  *  Each request has a number. One flush number per transmitter, pgas_verbs_tx_done, replaces a
  *  completion per request: all requests up to that number are complete. */
@@ -52,9 +51,8 @@ typedef struct {
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    a NULL pointer, or an option out of range
  *          PGAS_ERR_LIMIT      the completion queue cannot hold a completion for each request of
- *          the
- *                              send queue, beside those of other transmitters. When a connection
- *                              ends, each request may have one
+ *                              the send queue, beside those of other transmitters. When a
+ *                              connection ends, each request may have one
  *          PGAS_ERR_BUSY       the queue pair has a transmitter
  *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts,

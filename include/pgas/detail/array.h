@@ -19,6 +19,26 @@
 
 PGAS_BEGIN_DECLS
 
+/* Names of the built-in operators. */
+#define PGAS_ARRAY_OPS_OF(K)                                                               \
+    PGAS_ARRAY_##K##_U8 = 1 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16,              \
+    PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, \
+    PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64
+enum {
+    PGAS_ARRAY_OPS_OF(ADD),
+    PGAS_ARRAY_ADD_F32,
+    PGAS_ARRAY_ADD_F64,
+    PGAS_ARRAY_OPS_OF(MIN),
+    PGAS_ARRAY_MIN_F32,
+    PGAS_ARRAY_MIN_F64,
+    PGAS_ARRAY_OPS_OF(MAX),
+    PGAS_ARRAY_MAX_F32,
+    PGAS_ARRAY_MAX_F64,
+    PGAS_ARRAY_OPS_OF(AND),
+    PGAS_ARRAY_OPS_OF(OR),
+    PGAS_ARRAY_OPS_OF(XOR)
+};
+
 /* What the threads of a rank may do inline with the elements of a sub-block. */
 typedef struct {
     /* element i of the array, if it is in this sub-block, is at base + i * elem_bytes */
