@@ -230,12 +230,10 @@ static bool is_sane(const pgasi_bcast_buffer_head_t *head, const char *args, siz
         return false;
     if (!head->flags)
         return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BROADCAST_PULL;
-    size_t n = pgasi_bcast_range(&head->h),
-           before = pgasi_bcast_padded(head->args_bytes) + n * sizeof(uint64_t);
-    return head->bytes <= bytes && before + head->bytes == bytes &&
-           sizes_are_sane((const uint64_t *)(const void *)(args +
-                                                           pgasi_bcast_padded(head->args_bytes)),
-                          n, head->bytes);
+    size_t n = pgasi_bcast_range(&head->h), sizes_at = pgasi_bcast_padded(head->args_bytes);
+    const void *sizes = args + sizes_at;
+    return head->bytes <= bytes && sizes_at + n * sizeof(uint64_t) + head->bytes == bytes &&
+           sizes_are_sane(sizes, n, head->bytes);
 }
 
 static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -381,7 +379,8 @@ pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *arg
 {
     pgas_call_opts_t o;
     pgasi_sync_call_t c = { .wire = 0 };
-    pgas_status_t status = pgasi_bcast_check(handler, args, bytes, 64, scope, opts, &o);
+    pgas_status_t status =
+        pgasi_bcast_check(handler, args, bytes, PGASI_BCAST_BUFFER_BYTES, scope, opts, &o);
     if (status == PGAS_OK)
         status = check_buffer(buffer);
     if (status == PGAS_OK)

@@ -5,6 +5,8 @@
 #include "base/checks.h"
 #include "bcast/bcast.h"
 
+#define PGASI_BCAST_BUFFER_BYTES 64 /* the head counts as so many, see pgas/broadcast.h */
+
 enum {
     PGASI_BCAST_IN_MESSAGE = 1 /* EACH: the pieces follow the arguments */
 };

@@ -10,7 +10,7 @@
 #include "msg/send_queue.h"
 #include "pgas/rma.h"
 
-PGASI_STATIC_ASSERT(sizeof(pgasi_bcast_buffer_head_t) <= 64 &&
+PGASI_STATIC_ASSERT(sizeof(pgasi_bcast_buffer_head_t) <= PGASI_BCAST_BUFFER_BYTES &&
                         sizeof(pgasi_bcast_buffer_head_t) % 8 == 0,
                     "pgas/broadcast.h says 64");
 

@@ -25,9 +25,9 @@ typedef struct {
 } running_t;
 static __thread running_t running __attribute__((tls_model("initial-exec")));
 
-/* NULL in a handler that runs while this one waits: it has buffers of its own, or none. */
-static inline pgasi_bulk_t *current_bulk(void)
+pgasi_bulk_t *pgasi_bulk_running(void)
 {
+    /* a handler that runs while this one waits has buffers of its own, or none */
     return running.bulk && running.depth == pgasi_self.in_handler ? running.bulk : NULL;
 }
 
@@ -195,20 +195,15 @@ void pgasi_bulk_wake_poll(void)
 
 /* ---- what handlers see ---- */
 
-const pgasi_bulk_t *pgasi_bulk_running(void)
-{
-    return current_bulk();
-}
-
 size_t pgas_buffer_count(void)
 {
-    const pgasi_bulk_t *p = current_bulk();
+    const pgasi_bulk_t *p = pgasi_bulk_running();
     return p ? p->n_parts : 0;
 }
 
 pgas_status_t pgas_buffer_get(size_t i, void **address_p, size_t *bytes_p)
 {
-    const pgasi_bulk_t *p = current_bulk();
+    const pgasi_bulk_t *p = pgasi_bulk_running();
     if (!p || i >= p->n_parts)
         return PGAS_ERR_RANGE;
     if (!address_p || !bytes_p)
@@ -220,7 +215,7 @@ pgas_status_t pgas_buffer_get(size_t i, void **address_p, size_t *bytes_p)
 
 pgas_status_t pgas_buffer_take(size_t i, void **address_p)
 {
-    pgasi_bulk_t *p = current_bulk();
+    pgasi_bulk_t *p = pgasi_bulk_running();
     if (!p || i >= p->n_parts)
         return PGAS_ERR_RANGE;
     pgasi_part_t *part = &p->part[i];

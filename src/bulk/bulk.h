@@ -96,7 +96,7 @@ void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t st
 void pgasi_bulk_destroy(pgasi_bulk_t *p);
 void pgasi_bulk_release(pgasi_bulk_t *p);
 /** The message whose handler the thread runs, or NULL. */
-const pgasi_bulk_t *pgasi_bulk_running(void);
+pgasi_bulk_t *pgasi_bulk_running(void);
 
 /** Asks for a round of progress, which continues pulls and replies and runs calls whose buffers
  *  have been read. */

@@ -192,8 +192,8 @@ static pgas_status_t check(const request_t *r, const pgas_delegate_opts_t *o)
         pgasi_named_rank(r->object) >= pgasi_boot.n_ranks)
         return PGAS_ERR_INVALID;
     if (o->way == PGAS_DELEGATE_HTM) {
-        static int told;
-        if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) == 0)
+        static int logged;
+        if (__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED) == 0)
             PGASI_WARN("delegate",
                        "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on "
                        "most processors, "

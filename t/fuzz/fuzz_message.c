@@ -158,7 +158,7 @@ static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *
 
 /* A call with buffers, in one piece or two; its head mostly has sizes that agree, or nothing else
  * would be tried. */
-static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
+static void as_bulk(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
     static uint64_t last_id;
     uint64_t first = choices >> 3;
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     else if (way % 4 == 1)
         as_descs(data + 2, n_bytes - 2);
     else if (way % 4 == 2)
-        as_parcel(data + 2, n_bytes - 2, choices);
+        as_bulk(data + 2, n_bytes - 2, choices);
     else
         as_request(data + 2, n_bytes - 2, choices);
     pgasi_recv_unlock();
