@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# what: jobs whose ranks are killed, stopped, cut off, starved or connected to by strangers have the expected outcome, in a short form
+# what: Jobs whose ranks are killed, stopped, cut off, starved or connected to by strangers have the expected outcome,
+#       in a short form.
 # needs: no-sanitizers
 # timeout: 400
 # source: pgas/init.h (PGAS_ON_PEER_DEATH), docs/hosts.md; `make attack` is the long form

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: put/get, calls and pagerank work between three hosts over real TCP
+# what: Put, get, calls and pagerank work between three hosts over real TCP.
 # needs: no-sanitizers namespaces
 # timeout: 400
 # turn: waits

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# what: all ranks notice the death of a rank of another host that never had a connection, in init, in a collective and in
-#       finalize; all notice a host that is cut off, and both sides end or go on by themselves; ranks that finish early are not
-#       dead for the others; one request makes all ranks report; short cuts and strangers at the listeners change nothing
+# what: All ranks notice the death of a rank of another host without a connection to it: in init, in a collective and in
+#       finalize. All notice a host that is cut off, and both sides end or continue without help. Ranks that finish
+#       early do not count as dead. One request makes all ranks report. Short interruptions, and strangers at the
+#       listeners, change nothing.
 # needs: no-sanitizers namespaces
 # source: public headers
 # timeout: 300

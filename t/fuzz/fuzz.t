@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: parsers end well whatever they read: every libFuzzer target runs for 3 or 5 s (60 s by `make fuzz`)
+# what: Parsers end with a result on any input: every libFuzzer target runs for 3 or 5 s (60 s by `make fuzz`).
 # needs: command:clang no-sanitizers
 # timeout: 400
 set -u

@@ -1,8 +1,8 @@
-/* what: whatever stands in a completion queue, polling takes what is there, reads and writes only
- * its own, says that it was good
- *       only of what is a good completion, and goes on
+/* what: Whatever bytes a completion queue has, polling takes the completions, reads and writes only
+ *       its own memory, reports success only for a good completion, and continues.
  * source: verbs_backend/queue/raw.h; libFuzzer
- * Input: steps, each a byte that says what and bytes for it. */
+ *
+ * Input: steps. Each is a byte that chooses an action, and its bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

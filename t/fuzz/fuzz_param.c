@@ -1,7 +1,6 @@
-/* what: whatever text a parameter, an option list, an environment entry or PGAS_LOG holds, parsing
- * ends with a status and
- *       a reason, writes on success only, and an accepted value prints to a text that is accepted
- *       as the same value
+/* what: Whatever text a parameter, an option list, an environment entry or PGAS_LOG has, parsing
+ *       ends with a status and a reason and writes on success only. An accepted value prints to a
+ *       text that is accepted as the same value.
  * source: public headers; libFuzzer
  * Input: a byte that picks the parameter, then the text. */
 #include <stdint.h>

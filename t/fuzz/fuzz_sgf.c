@@ -1,6 +1,6 @@
-/* what: reading any bytes as SGF ends with a game, or with a reason that names a line; a game that
- * was read and written is read
- *       as the same game; a byte-order mark in front makes no difference
+/* what: Reading any bytes as SGF ends with a game, or with a reason that names a line. A game that
+ *       was read and written is read as the same game. A leading byte-order mark makes no
+ *       difference.
  * source: examples/hex/sgf.h; libFuzzer */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,11 @@
-/* what: whatever stands in a send queue, the decoder reads inside of the ring alone, and what it
- * takes is whole; the software
- *       NIC that executes it ends, and writes to nothing but registered memory
- * source: verbs_backend/wqe.h, snic/snic.h; libFuzzer Input: a byte that chooses; for the decoder a
- * byte for the ring's length, two for the block, then the ring; for the engine a byte of
- * adversaries, then steps, each a byte that says what and bytes for it. */
+/* what: Whatever bytes a send queue has, the decoder reads inside of the ring alone and takes only
+ *       whole entries. The software NIC that executes them ends, and writes to registered memory
+ *       only.
+ * source: verbs_backend/queue/wqe.h, verbs_backend/snic/snic.h; libFuzzer
+ *
+ * Input: a byte that chooses. For the decoder a byte for the ring's length, two for the block, then
+ * the ring. For the engine a byte of adversaries, then steps: each is a byte that chooses an action,
+ * and its bytes. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: time limits are those of the monotonic clock, so a step of the time of day neither delays nor ends anything
+# what: Time limits use the monotonic clock, so a step of the time of day neither delays nor ends any operation.
 # source: pthread_mutex_timedlock(3p), clock_gettime(2)
 set -u
 . "$(dirname "$0")/../tap.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: an explicit request that fails stops configure, and so does the lack of MPI or of any data plane
+# what: An explicit request that fails stops configure. So does the lack of MPI or of any data plane.
 # needs: no-sanitizers
 set -u
 . "$(dirname "$0")/../tap.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: C files are as clang-format makes them; no tabs, no long lines, no trailing blanks, a last newline, no paths of one
-#       machine; examples stay short
+# what: C files are as clang-format makes them. There are no tabs, long lines, trailing blanks or paths of one machine,
+#       and each file ends with a newline. Examples stay short.
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

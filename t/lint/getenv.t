@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: only src/base/param reads the environment
+# what: Only src/base/param reads the environment.
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

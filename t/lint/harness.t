@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: t/launch turns every bad end of a test into one clear `not ok`, and passes good ones
+# what: t/launch turns every bad end of a test into one clear `not ok`, and lets good tests pass.
 # needs: no-sanitizers
 # source: the fake tests below; the one of several ranks is t/lint/liar.c
 # turn: waits

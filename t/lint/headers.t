@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: each public header compiles alone as C99, C11 and C++11, with pedantic warnings as errors; in C++ casts of C are such
-#       warnings, also in what macros put into a user's code
+# what: Each public header compiles alone as C99, C11 and C++11, with pedantic warnings as errors. In C++ casts of C are
+#       such warnings, also in the expansion of macros in a user's code.
 # needs: command:c++
 set -u
 . "$(dirname "$0")/../tap.sh"

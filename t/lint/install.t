@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# what: make install gives a library, headers and .pc files that a user's program builds and runs with, also with the library
-#       linked statically (its dependencies stay shared); another place than configure's is refused; uninstall leaves nothing
+# what: make install gives a library, headers and .pc files with which a user's program builds and runs, also if the
+#       library is linked statically (its dependencies stay shared). An install prefix other than configure's is
+#       refused. make uninstall removes all of it.
 # needs: no-sanitizers command:make
 set -u
 . "$(dirname "$0")/../tap.sh"

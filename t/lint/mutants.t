@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# what: t/mutants finds mistakes that tests do not notice, in a copy of the tree; t/mutants.tests has tests for each file
+# what: t/mutants finds mistakes that tests do not notice, in a copy of the tree. t/mutants.tests names tests for each
+#       file.
 # needs: command:make
 # source: a tree of one file with a test that sees one half of it
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: install-deps checks before it asks for apt or root, and names missing items with the commands that install them;
-#       quickstart reaches a result without apt, and shows its progress
+# what: install-deps checks before it needs apt or root, and names missing items with the commands that install them.
+#       quickstart reaches a result without apt, and shows its progress.
 # needs: no-sanitizers command:setsid
 # log: quickstart: interrupted
 set -u

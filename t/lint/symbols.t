@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: libpgas.so exports pgas_ symbols and nothing else, and is versioned
+# what: libpgas.so exports pgas_ symbols and no others, and is versioned.
 # needs: no-sanitizers command:nm command:readelf
 set -u
 . "$(dirname "$0")/../tap.sh"

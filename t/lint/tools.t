@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: the scripts parse; every example, benchmark and tool answers --help and names an option that it does not know, in one
-#       form and without starting the library
+# what: The scripts parse. Every example, benchmark and tool answers --help and names an unknown option, in one form and
+#       without starting the library.
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

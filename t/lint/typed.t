@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: calls of typed handlers compile as C99, C11 and C++11 with pedantic warnings as errors; calls with another type, too
-#       few or too many arguments, or with a handler of another type do not compile, also where warnings are not errors
+# what: Calls of typed handlers compile as C99, C11 and C++11 with pedantic warnings as errors. Calls with another type,
+#       too few or too many arguments, or a handler of another type do not compile, also where warnings are not errors.
 # needs: command:c++
 # source: pgas/typed.h
 set -u

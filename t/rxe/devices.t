@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: pgas_info --devices lists the ports of this machine, the software NIC as the last; those of fake cards; and, in a
-#       machine of t/vm/run --rxe, that of soft RoCE with its addresses
+# what: pgas_info --devices lists the ports of this machine, with the software NIC as the last; the ports of fake cards;
+#       and, in a machine of t/vm/run --rxe, the port of soft RoCE with its addresses.
 # needs: no-sanitizers
 # source: include/pgas/verbs.h, t/shim/sysfs.sh
 set -u

@@ -1,6 +1,5 @@
-/* what: queue pairs of a device between two sides: every operation, selective signaling, shared
- * receive queues, events, and
- *       each error says what it is
+/* what: Queue pairs of a device work between two sides: every operation, selective signaling,
+ *       shared receive queues, events. Each error has its own status.
  * env: TAP_DEVICE=snic | TAP_DEVICE=
  * log: warn: .*(has no WAIT and ENABLE|does not know where its queues lie)
  * timeout: 300

@@ -1,5 +1,5 @@
-/* what:   WAIT and ENABLE on queues of our own through stock libmlx5, with managed queues whose
- *         entries are rewritten until they run
+/* what:   WAIT and ENABLE work on queues of the program's own through the stock libmlx5, with
+ *         managed queues whose entries are rewritten until they run.
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    has no WAIT and ENABLE
  * source: pgas/verbs.h; cross-channel queues as DPDK, DOCA and RedN use them */

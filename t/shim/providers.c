@@ -1,5 +1,5 @@
-/* what:   the providers verbs and mlx5 carry every operation through the stock libibverbs and
- *         libmlx5, over InfiniBand and RoCE
+/* what:   The providers verbs and mlx5 carry every operation through the stock libibverbs and
+ *         libmlx5, over InfiniBand and RoCE.
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    the peer's Ethernet address is not found
  * log:    has no GID with index 4

@@ -1,6 +1,6 @@
-/* what:   a program of libibverbs, which knows nothing of us, has its requests carried out by the
- *         software NIC's engine: the stock libmlx5 writes entries that the engine understands, and
- *         understands the engine's completions
+/* what:   The software NIC's engine executes the requests of an ordinary program of libibverbs: the
+ *         engine understands the entries that the stock libmlx5 writes, and libmlx5 understands the
+ *         engine's completions.
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * source: ibv_post_send(3), ibv_poll_cq(3), ibv_get_cq_event(3) */
 #include "config.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# what: when a rank is killed in the middle of accesses to an array, with a chunk pinned or with a lock that others wait for,
-#       the job ends soon and says which rank went; if the others are to go on, what they wait for gives PGAS_ERR_PEER soon,
-#       and the array and the library can be ended
+# what: When a rank is killed during accesses to an array, with a pinned chunk, or with a lock that others wait for, the
+#       job ends soon and names the rank. If the other ranks are to continue, their waiting operations give
+#       PGAS_ERR_PEER soon, and the array and the library can be ended.
 # source: pgas/array.h
 # timeout: 180
 # turn: waits

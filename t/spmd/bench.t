@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: benchmarks explain themselves, print the promised columns and valid JSON, and refuse bad options (no times)
+# what: Benchmarks print their usage, the promised columns and valid JSON, and refuse bad options (no times).
 # needs: no-sanitizers
 # timeout: 400
 set -u

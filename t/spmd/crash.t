@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: a rank that ends by a fault or by abort() says which rank it is and where it stood, also where MPI and UCX have
-#       handlers of their own; a handler of the program still runs; after pgas_finalize we are silent
+# what: A rank that ends by a fault or by abort() prints its number and a backtrace, also where MPI and UCX have
+#       handlers of their own. A handler of the program still runs. After pgas_finalize the library prints nothing.
 # needs: no-sanitizers
 # source: base/log.h
 # turn: waits

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: a thread whose context finds no room in /dev/shm gets a status from each operation, the log says it once, nothing
-#       hangs, and the thread's operations work as soon as there is room
+# what: If a thread's context finds no room in /dev/shm, each operation of the thread gets a status, the log reports it
+#       once, and nothing hangs. The operations work as soon as there is room.
 # needs: namespaces
 # source: public headers
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: every example runs with 1, 2 and 3 ranks (3: on two fake nodes), says that its result is right, and fails with a
-#       message on bad input
+# what: Every example runs with 1, 2 and 3 ranks (3: on two fake nodes), prints that its result is right, and fails with
+#       a message on bad input.
 # timeout: 300
 # source: public headers; values published with LDBC Graphalytics (Apache-2.0)
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: hex speaks its protocol on one and two ranks: every command, every error, a search that stops when a command comes,
-#       junk; reads and writes SGF; analyses; plays itself; refuses bad options
+# what: hex speaks its protocol on one and two ranks: every command, every error, a search that stops when a command
+#       comes, malformed input. It reads and writes SGF, analyses, plays against itself, and refuses bad options.
 # timeout: 200
 # source: GTP 2 (Farneback 2002); SGF FF[4] with GM[11]; openings of 3x3 by brute force
 # turn: waits

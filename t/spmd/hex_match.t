@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# what: a tree over two ranks plays Hex as well as one on one rank does with as many rollouts: 7x7, 2,000 rollouts a move,
-#       pairs of games with one random opening and sides exchanged, until the lower bound of the win rate's 99 percent
-#       interval (Wilson) is above 0.40
+# what: A tree over two ranks plays Hex as well as one on one rank does with as many rollouts: 7x7, 2,000 rollouts a
+#       move, pairs of games with one random opening and sides exchanged, until the lower bound of the win rate's 99
+#       percent interval (Wilson) is above 0.40.
 # source: the search overhead of trees that are searched in parallel; the suite plays a few games only, `make soak` the
 #       match (HEX_MATCH: games at most, then the match has failed)
 # timeout: 60

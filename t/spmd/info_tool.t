@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# what: pgas_info prints once, under a launcher too, tells bytes per rank with --job, lists what was set for UCX without a
-#       warning, names unknown variables, fits into 80 columns, explains one variable, and fails when its output is lost
+# what: pgas_info prints once, also under a launcher. It prints bytes per rank with --job, lists settings of UCX without
+#       a warning, names unknown variables, fits into 80 columns, explains one variable, and fails when its output is
+#       lost.
 # log: PGAS_HEEP_SIZE is not a known variable
 # source: docs/configuration.md
 set -u

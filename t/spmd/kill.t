@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# what: when a rank is killed the job ends soon and says which rank went, whatever the others are doing, also
-#       without service threads; if they are to go on, what they wait for ends with PGAS_ERR_PEER, the library too
+# what: When a rank is killed the job ends soon and names the rank, whatever the others are doing, also without service
+#       threads. If the others are to continue, their waiting operations end with PGAS_ERR_PEER, and so does the
+#       library.
 # source: public headers
 # timeout: 240
 # turn: waits

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: memory is reserved and never written ahead: heaps larger than /dev/shm start whatever transport carries the data,
-#       and a job that is killed leaves no memory behind; limits of cgroups on memory and processor time are heeded
+# what: Memory is reserved and not written ahead. Heaps larger than /dev/shm start with any transport, and a killed job
+#       leaves no memory behind. The library respects limits of cgroups on memory and processor time.
 # needs: namespaces
 # timeout: 60
 # source: pgas_info --job; the machine's /dev/shm and SysV segments

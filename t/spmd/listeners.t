@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: pgas_info --job lists the sockets of the ranks that accept connections. In a job of one host those that the library opened
-#       are bound to loopback, or to the interface that was named, and never to all addresses
+# what: pgas_info --job lists the sockets of the ranks that accept connections. In a job of one host the library's
+#       sockets are bound to loopback, or to the named interface, and never to all addresses.
 # source: docs/hosts.md
 set -u
 . "$(dirname "$0")/../tap.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# what: when a rank is killed during a search, or before one, the job ends soon and says which rank went; if the
-#       others are to go on, their search gives PGAS_ERR_PEER soon, no other is begun, and it can be destroyed; also
-#       if the rank had the root
+# what: When a rank is killed during a search, or before one, the job ends soon and names the rank. If the others are to
+#       continue, their search gives PGAS_ERR_PEER soon, no other search begins, and it can be destroyed, also if the
+#       dead rank had the root.
 # source: pgas/mcts.h
 # timeout: 180
 # turn: waits

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: under the launcher, where standard error is a pipe, progress is shown as lines; an interrupted job ends with one line
-#       that names the progress reached
+# what: Under the launcher, where standard error is a pipe, progress is shown as lines. An interrupted job ends with one
+#       line that names the progress reached.
 # needs: no-sanitizers
 # source: docs/configuration.md
 set -u

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# what: tools/debian-graph writes each dependency of each package once, and says 77 where there is nothing to read
+# what: tools/debian-graph writes each dependency of each package once, and exits with 77 where there is nothing to
+#       read.
 # source: public headers
 set -u
 . "$(dirname "$0")/../tap.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: a call does not come to cost more instructions than it does, on either side, handler bodies left out
+# what: A call costs no more instructions than recorded, on either side, without the bodies of handlers.
 # needs: no-sanitizers command:valgrind
 # source: counted by callgrind while filled.c fills a channel with n calls and with 2 n, and drains it: the difference by n
 set -u

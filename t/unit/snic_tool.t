@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: pgas_snic answers --help, --version and --status, and names an option that it does not know
+# what: pgas_snic answers --help, --version and --status, and names an unknown option.
 # source: verbs_backend/snic/README.md
 set -u
 . "$(dirname "$0")/../tap.sh"

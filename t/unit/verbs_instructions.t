@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: a transmitter costs at most 1.15 times the instructions per post of a loop that says by hand what is signaled
+# what: A transmitter costs at most 1.15 times the instructions per post of a loop that signals by hand.
 # needs: no-sanitizers command:valgrind
 # source: callgrind, while the loops of pgas_verbs_rate post, ring and poll for messages of 8 bytes: the difference between rounds
 #         of n and of 2 n by what was posted; what the software NIC executes is left out, and told besides

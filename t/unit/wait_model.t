@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: the model of who sleeps and who is woken loses no wake-up in any order of steps, and two seeded faults are found; the
-#       short form, make model explores all
+# what: The model of sleeping and waking loses no wakeup in any order of steps, and two seeded faults are found. This is
+#       the short form; make model explores all.
 # needs: command:spin
 # source: src/boot/wait.pml
 exec "$(dirname "$0")/../model" wait

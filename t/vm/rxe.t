@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: the provider verbs on a device of the kernel's, soft RoCE in a virtual machine: between two processes of a machine,
-#       and between two machines; tests of several ranks over it, on one machine and on two
+# what: The provider verbs works on a kernel device, soft RoCE in a virtual machine: between two processes of a machine,
+#       and between two machines. Tests of several ranks run over it, on one machine and on two.
 # needs: no-sanitizers command:qemu-system-x86_64
 # timeout: 900
 # source: include/pgas/verbs.h
