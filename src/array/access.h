@@ -5,8 +5,8 @@
 
 #include "array/array.h"
 
-/** The grant through which this rank reaches a chunk now; false: there is none, since the chunk is
- *  not at home on the node and has no cache line. */
+/** Finds the grant through which this rank reaches a chunk now.
+ *  @return false: the chunk is not at home on this node, and has no cache line. */
 bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
                       pgasi_array_site_t *site_p);
 

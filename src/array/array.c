@@ -1,8 +1,8 @@
 /* Arrays as a whole: create, destroy, and questions about them.
  *
  * A rank's part of an array is in memory of its own heap, which its node maps and its transport has
- * registered: elements, grants, the table of mapping entries (other ranks of the node withdraw
- * entries there), its summary for reads, and cache lines. */
+ * registered. It consists of elements, grants, the table of mapping entries, its summary for reads,
+ * and cache lines. Other ranks of the node withdraw entries in the table. */
 #include "array/array.h"
 
 #include <inttypes.h>

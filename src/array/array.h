@@ -13,15 +13,15 @@
  *  Messages come back through receive.c, which calls home.c and cache.c. These complete the access
  *  (descriptor.c), and its thread returns from its wait in protocol.c.
  *
- *  Beside that way: array.c creates and destroys arrays (options.c), registry.c has them all, map.c
- *  says where elements are, op.c has the operators, lock.c the locks, audit.c and invariants.c the
- *  checks.
+ *  Beside that way: array.c creates and destroys arrays, with options.c. registry.c has all arrays.
+ *  map.c says where elements are. op.c has the operators, lock.c the locks. audit.c and
+ *  invariants.c have the checks.
  *
  *  The protocol runs on one thread of a rank at a time: the thread that has the receive lock. That
  *  is a service thread with a message, or an application thread that misses (pgasi_serve_begin).
  *  "Serving" in a comment means: the caller has that lock.
  *
- *  A cache line belongs to one rank, not to the node: two ranks of a node that use a chunk of
+ *  A cache line belongs to one rank, not to the node. So two ranks of a node that use a chunk of
  *  another node have two copies. That costs memory and a second transfer. In return no thread needs
  *  another rank of its node for chunks that are not at home there. */
 #ifndef PGASI_ARRAY_H

@@ -1,8 +1,8 @@
 /** Access grants: what the threads of one site may do with a chunk at the moment.
  *
- *  A site is either the node of the chunk's home, whose ranks share one grant in shared memory, or
- *  another rank with a cache line of the chunk. Any thread may use a grant, under its lock, without
- *  the protocol. The protocol opens grants and closes them. */
+ *  A site is either the node of the chunk's home, or another rank with a cache line of the
+ *  chunk. The ranks of the home's node share one grant in shared memory. Any thread may use a
+ *  grant, under its lock, without the protocol. The protocol opens grants and closes them. */
 #ifndef PGASI_ARRAY_GRANT_H
 #define PGASI_ARRAY_GRANT_H
 

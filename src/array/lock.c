@@ -1,9 +1,9 @@
 /* Locks of elements: the home keeps the queue (lock_queue.c); requests and answers are calls.
  *
- * Each rank records the locks of its own threads. So a thread that asks for a lock that it has, or
- * releases one that it does not have, is refused without a message, and a release needs no answer.
- * The queue at the home is used while serving: by handlers, and by threads of the home, which need
- * no message.
+ * Each rank records the locks of its own threads. It refuses a thread that asks for a lock
+ * that it has, or releases a lock that it does not have, without a message. A release needs no
+ * answer. The queue at the home is used while serving: by handlers, and by threads of the
+ * home, which need no message.
  *
  * As with other locks (object/lock.c), a thread waits for one lock at a time. So its slot says
  * where the answer goes, and a number distinguishes the answer to its last request from late

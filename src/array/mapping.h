@@ -1,7 +1,7 @@
 /** Mapping entries: what inline functions read to see what a thread may do with a sub-block.
  *
- *  Every rank has a table with an entry for each sub-block of the array, and a summary
- *  of it for reads. The grant's lock is held in all functions here. Withdrawn entries stop new accesses;
+ *  Every rank has a table with an entry for each sub-block of the array, and a summary of it for
+ *  reads. The grant's lock is held in all functions here. Withdrawn entries stop new accesses;
  *  pgasi_array_mapping_wait_left waits for those that have begun. */
 #ifndef PGASI_ARRAY_MAPPING_H
 #define PGASI_ARRAY_MAPPING_H

@@ -22,8 +22,8 @@ bool pgasi_array_is_broken(const pgasi_array_t *a);
 _Noreturn void pgasi_array_broken(const pgasi_array_t *a, const char *where, uint64_t chunk,
                                   int state, int event);
 
-/** A second thread of this rank begins to use arrays: clears the summaries of all mapping
- *  tables, because they let threads read the chunks that the first thread owns. */
+/** A second thread of this rank begins to use arrays. Clears the summaries of all mapping tables,
+ *  because they let threads read the chunks that the first thread owns. */
 void pgasi_array_second_thread(void);
 
 /** A chunk began to close: every round of progress calls pgasi_array_poll until none is closing. */

@@ -163,10 +163,10 @@ bool pgasi_array_all_left(bool at_home)
     return true;
 }
 
-/* While the rank has one thread, that thread stores to its exclusive chunks without fences, and
- * the summary of its mapping entries allows reads of them. When this function returns, the
- * first thread has left every access that began in that mode. Every thread that arrives before
- * it is finished executes it, and no thread continues while another one is inside. */
+/* While the rank has one thread, that thread stores to its exclusive chunks without fences. The
+ * summary of its mapping entries allows reads of them. When this function returns, the first thread
+ * has left every access that began in that mode. Every thread that arrives before it is finished
+ * executes it, and no thread continues while another one is inside. */
 static void end_time_alone(void)
 {
     pgasi_array_second_thread();

@@ -1,6 +1,6 @@
-/** Elements in memory. Those of 1, 2, 4 and 8 bytes are loaded, stored and changed as one word
- *  each, atomically, because other threads may read or change them at the same time. Elements of
- *  other sizes are copied; the grant's lock keeps other threads away. */
+/** Elements in memory. Elements of 1, 2, 4 and 8 bytes are loaded, stored and changed as one
+ *  word each, atomically. Other threads may use them at the same time. Elements of other
+ *  sizes are copied; the grant's lock keeps other threads away. */
 #ifndef PGASI_ARRAY_WORDS_H
 #define PGASI_ARRAY_WORDS_H
 

@@ -1,5 +1,5 @@
-/** Lists of requests for a lock: those that wait for it, in order of arrival, or those that have it.
- *  A request is one small block from malloc. No messages, no waiting; one thread at a time. */
+/** Lists of requests for a lock: those that wait for it, in order of arrival, or those that have
+ *  it. A request is one small block from malloc. No messages, no waiting; one thread at a time. */
 #ifndef PGASI_WAITERS_H
 #define PGASI_WAITERS_H
 
