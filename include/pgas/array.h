@@ -295,8 +295,8 @@ typedef struct {
  *  Shape:  any attached thread; the same thread unpins. Pins of a thread nest, also on one chunk.
  *          op: for PIN_OPERATE, otherwise 0. Its operands must have the elements' type and size.
  *  Done:   the chunk stays in this rank's memory until unpin. Meanwhile no other node writes it
- *          (PIN_READ), reads or writes it (PIN_WRITE), or reads it (PIN_OPERATE); a thread there
- *          that wants to waits. Threads of the same node share it as they share memory. get, set
+ *          (PIN_READ), reads or writes it (PIN_WRITE), or reads it (PIN_OPERATE); threads there
+ *          wait. Threads of the same node share it as they share memory. get, set
  *          and apply of the same thread inside the pin never wait; an operation that the pin does
  *          not allow may return PGAS_ERR_DEADLOCK.
  *  Owns:   keep a pin as short as a critical section, because other nodes wait for its end. Threads

@@ -161,9 +161,8 @@ PGAS_API pgas_status_t pgas_general_acquire(pgas_general_t *general, size_t byte
  *  alone, so the program may build a block from it with the other fields zero. In a circular
  *  allocator the memory is reused only after all older blocks have returned.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  a null pointer, or not a block in use, for example given back before.
- *          A
- *                            linear allocator notices that only when no block of the unit is in
+ *          PGAS_ERR_INVALID  a null pointer, or not a block in use, for example given back before;
+ *                            a linear allocator notices that only when no block of the unit is in
  *                            use */
 PGAS_API pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block);
 PGAS_API pgas_status_t pgas_circular_release(pgas_circular_t *circular, const pgas_block_t *block);
