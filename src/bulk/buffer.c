@@ -82,7 +82,7 @@ static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
 /* A call that is being sent. */
 typedef struct {
     int rank, ep;
-    bool shared; /* through the context that threads without an own one share */
+    bool shared; /* through the context that threads without one of their own share */
     const void *args;
     size_t bytes;
     const pgas_buffer_t *buffers;
