@@ -29,7 +29,8 @@ static inline bool pgasi_bitmap_test(const uint64_t *words, size_t bit)
     return (words[bit / 64] >> (bit % 64)) & 1;
 }
 
-/* first bit >= from that differs from the bits of `flip` (0: first set, ~0: first clear) */
+/* Finds the first bit >= from that differs from the bits of `flip` (0: first set, ~0: first
+ * clear). */
 static inline size_t pgasi_bitmap_find(const uint64_t *words, size_t n_bits, size_t from,
                                        uint64_t flip)
 {

@@ -35,7 +35,7 @@
 #define PGASI_MAX(a, b)           ((a) > (b) ? (a) : (b))
 #define PGASI_ARRAY_LENGTH(array) (sizeof array / sizeof((array)[0]))
 
-/* for unsigned x; zero is no power of two */
+/* x is unsigned; zero is no power of two */
 #define PGASI_IS_POW2(x) ((x) != 0 && ((x) & ((x)-1)) == 0)
 /* alignment is a power of two; the sum must not overflow */
 #define PGASI_ALIGN_UP(x, alignment)   (((x) + ((alignment)-1)) & ~(uint64_t)((alignment)-1))
@@ -54,12 +54,12 @@ static inline uint32_t pgasi_pow2_up(uint32_t n)
     return UINT32_C(1) << pgasi_log2_up(n);
 }
 
-/* whether options may be read: none, of no given size, or at least as large as their first
- * version */
+/* Whether options may be read: there are none, their size is not given, or it is at least that of
+ * their first version. */
 #define PGASI_OPTS_SANE(opts, first_bytes) \
     (!(opts) || (opts)->size == 0 || (opts)->size >= (first_bytes))
 
-/* the struct of the given type whose member stands at pointer */
+/* The struct of the given type whose member is at pointer. */
 #define PGASI_CONTAINER_OF(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

@@ -10,7 +10,7 @@
 #define PGASI_NS_PER_MS UINT64_C(1000000)
 #define PGASI_NS_PER_US UINT64_C(1000)
 
-/** Read the monotonic clock. Cost: 20 to 50 ns through the vDSO, no system call. */
+/** Reads the monotonic clock. Cost: 20 to 50 ns through the vDSO, no system call. */
 static inline uint64_t pgasi_now_ns(void)
 {
     struct timespec now;
@@ -18,8 +18,8 @@ static inline uint64_t pgasi_now_ns(void)
     return (uint64_t)now.tv_sec * PGASI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/** Read a counter that only grows on one core. Its rate differs between machines: use it to compare
- *  short spans on one thread, never as a time. Cost: 5 to 20 ns. */
+/** Reads a counter that only grows on one core. Its rate differs between machines: use it to
+ *  compare short spans on one thread, never as a time. Cost: 5 to 20 ns. */
 static inline uint64_t pgasi_cycles(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -33,7 +33,7 @@ static inline uint64_t pgasi_cycles(void)
 #endif
 }
 
-/** Tell the core that this is a spin loop. */
+/** Tells the core that this is a spin loop. */
 static inline void pgasi_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

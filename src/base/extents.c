@@ -56,7 +56,7 @@ static bool comes_before(int tree, const extent_t *a, const extent_t *b)
     return tree == BY_SIZE && a->bytes != b->bytes ? a->bytes < b->bytes : a->offset < b->offset;
 }
 
-/* cut a tree into what comes before `at' and the rest */
+/* Cuts a tree into the part before `at' and the rest. */
 static void split(int tree, extent_t *root, const extent_t *at, extent_t **low_p, extent_t **high_p)
 {
     if (!root) {
@@ -72,7 +72,7 @@ static void split(int tree, extent_t *root, const extent_t *at, extent_t **low_p
     }
 }
 
-/* join two trees, everything in low comes before everything in high */
+/* Joins two trees; all of low comes before all of high. */
 static extent_t *join(int tree, extent_t *low, extent_t *high)
 {
     if (!low || !high)
@@ -120,7 +120,7 @@ static void tree_remove(pgasi_extents_t *x, int tree, extent_t *e)
     x->root[tree] = remove_below(tree, x->root[tree], e);
 }
 
-/* bring largest_free up to date from e to the root, after e changed in place */
+/* Updates largest_free from e to the root, after e has changed in place. */
 static void refresh_path(extent_t *root, const extent_t *e)
 {
     if (root != e)
@@ -128,7 +128,7 @@ static void refresh_path(extent_t *root, const extent_t *e)
     refresh(BY_ADDRESS, root);
 }
 
-/* the extent that covers an offset below size */
+/* Finds the extent that covers an offset below size. */
 static extent_t *covering(const pgasi_extents_t *x, uint64_t offset)
 {
     extent_t *e = x->root[BY_ADDRESS];
@@ -157,7 +157,7 @@ static void link_after(pgasi_extents_t *x, extent_t *place, extent_t *e)
     place->after = e;
 }
 
-/* take e out of the list, the address tree and memory; its bytes belong to a neighbour by now */
+/* Removes e from the list, the address tree and memory. A neighbour has its bytes by now. */
 static void record_destroy(pgasi_extents_t *x, extent_t *e)
 {
     tree_remove(x, BY_ADDRESS, e);
@@ -197,8 +197,8 @@ void pgasi_extents_destroy(pgasi_extents_t *x)
 
 /* ---- allocation ---- */
 
-/* Make [offset, offset + bytes), which lies in the free extent e, a block. e keeps what is below
- * it, or becomes the block itself; what is above gets a record of its own. */
+/* Turns [offset, offset + bytes), which lies in the free extent e, into a block. e keeps the part
+ * below it, or becomes the block itself. The part above gets a record of its own. */
 static pgas_status_t carve(pgasi_extents_t *x, extent_t *e, uint64_t offset, uint64_t bytes)
 {
     uint64_t below = offset - e->offset;
@@ -232,7 +232,7 @@ err_block:
     return PGAS_ERR_NO_MEMORY;
 }
 
-/* the lowest place in e, or false */
+/* Finds the lowest place in e. @return false: there is none */
 static bool place_low(const extent_t *e, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     uint64_t shift = (0 - e->offset) & (alignment - 1);
@@ -242,7 +242,7 @@ static bool place_low(const extent_t *e, uint64_t bytes, uint64_t alignment, uin
     return true;
 }
 
-/* the highest place in e, or false */
+/* Finds the highest place in e. @return false: there is none */
 static bool place_high(const extent_t *e, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     if (e->used || e->bytes < bytes)
@@ -254,7 +254,7 @@ static bool place_high(const extent_t *e, uint64_t bytes, uint64_t alignment, ui
     return true;
 }
 
-/* in order of (bytes, offset), the first extent that holds the request */
+/* Finds the first extent that holds the request, in order of (bytes, offset). */
 static extent_t *best_fit(extent_t *root, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     if (!root)
@@ -269,7 +269,7 @@ static extent_t *best_fit(extent_t *root, uint64_t bytes, uint64_t alignment, ui
                : best_fit(root->child[BY_SIZE][1], bytes, alignment, offset_p);
 }
 
-/* in descending address order, the first extent that holds the request */
+/* Finds the first extent that holds the request, in descending order of addresses. */
 static extent_t *highest_fit(extent_t *root, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     if (!root || root->largest_free < bytes)
@@ -324,7 +324,7 @@ pgas_status_t pgasi_extents_alloc_at(pgasi_extents_t *x, uint64_t offset, uint64
 
 /* ---- freeing ---- */
 
-/* let e grow over the free extent that follows it; both are out of BY_SIZE */
+/* Extends e over the free extent that follows it. Both are outside of BY_SIZE. */
 static void absorb_next(pgasi_extents_t *x, extent_t *e)
 {
     uint64_t bytes = e->after->bytes;
@@ -386,7 +386,7 @@ pgasi_extent_state_t pgasi_extents_state(const pgasi_extents_t *x, uint64_t offs
 
 uint64_t pgasi_extents_highest_used(const pgasi_extents_t *x)
 {
-    /* free extents never touch, so the one before is a block */
+    /* Free extents never touch, so the extent before is a block. */
     return x->last->used ? x->size : x->last->offset;
 }
 

@@ -6,7 +6,7 @@
 
 #define ROOM_MIN 24 /* least columns for the text of a continuation line */
 
-/* The column at which continuation lines begin. */
+/* Returns the column at which continuation lines begin. */
 static int continuation(const char *line, int length)
 {
     int indent = (int)strspn(line, " "), last = 0;
@@ -16,8 +16,8 @@ static int continuation(const char *line, int length)
     return last > 0 && last <= PGASI_FOLD_COLUMNS - ROOM_MIN ? last : indent + 4;
 }
 
-/* The length that fits: it ends at the last blank within the room, or at the first blank after
- * it. */
+/* Returns the length that fits. It ends at the last blank within the room, or at the first blank
+ * after it. */
 static int fitting(const char *text, int length, int from, int room)
 {
     if (length <= room)

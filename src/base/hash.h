@@ -1,5 +1,5 @@
-/** 64-bit hashes for tables and for checksums that ranks compare. Not against an adversary. The
- *  values depend on the byte order of the machine, so they are compared within a job and never
+/** 64-bit hashes for tables and for checksums that ranks compare. They do not resist an adversary.
+ *  The values depend on the byte order of the machine, so they are compared within a job and never
  *  stored. */
 #ifndef PGASI_HASH_H
 #define PGASI_HASH_H
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Mix a word: a bijection in which each input bit changes about half of the output bits (0 stays
- *  0). */
+/** Mixes a word. This is a bijection in which each input bit changes about half of the output bits
+ *  (0 stays 0). */
 static inline uint64_t pgasi_hash_u64(uint64_t x)
 {
     x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
@@ -17,14 +17,14 @@ static inline uint64_t pgasi_hash_u64(uint64_t x)
     return x ^ (x >> 32);
 }
 
-/** Add a word to a running checksum; the order of words matters. */
+/** Adds a word to a running checksum. The order of words matters. */
 static inline uint64_t pgasi_hash_combine(uint64_t sum, uint64_t x)
 {
     return pgasi_hash_u64(sum * UINT64_C(0x9e3779b97f4a7c15) + x + UINT64_C(0x2545f4914f6cdd1d));
 }
 
-/** Hash a run of bytes, eight at a time. Runs may be chained: give the previous result as seed. The
- *  length counts, so trailing zeros and empty runs change the result. */
+/** Hashes a run of bytes, eight at a time. Runs may be chained: the seed is then the previous
+ *  result. The length counts, so trailing zeros and empty runs change the result. */
 static inline uint64_t pgasi_hash_bytes(const void *bytes, size_t n_bytes, uint64_t seed)
 {
     const unsigned char *at = (const unsigned char *)bytes;
@@ -42,7 +42,7 @@ static inline uint64_t pgasi_hash_bytes(const void *bytes, size_t n_bytes, uint6
     return sum;
 }
 
-/** Hash a zero-terminated text. */
+/** Hashes a zero-terminated text. */
 static inline uint64_t pgasi_hash_text(const char *text)
 {
     return pgasi_hash_bytes(text, strlen(text), 0);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "base/checks.h"
 
-#define LINE_BYTES   4096 /* PIPE_BUF: one write of it is not torn */
+#define LINE_BYTES   4096 /* PIPE_BUF: the kernel does not split one write of it */
 #define MODULE_BYTES 32
 #define FRAMES_MAX   64
 
@@ -74,7 +74,7 @@ static bool is_module_name(const char *name, size_t length)
     return length > 0 && length < MODULE_BYTES && strspn(name, letters) >= length;
 }
 
-/* one item: `level' (the first only) or `module=level' */
+/* Parses one item: `level' (only the first item), or `module=level'. */
 static pgas_status_t parse_item(const char *item, size_t length, bool first, levels_t *out,
                                 char *why, size_t why_bytes)
 {
@@ -147,7 +147,7 @@ int pgasi_log_rank(void)
 
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 {
-    for (int i = state.levels.n_modules - 1; i >= 0; i--) /* the last word on a module counts */
+    for (int i = state.levels.n_modules - 1; i >= 0; i--) /* the last item for a module applies */
         if (strcmp(state.levels.module[i].name, module) == 0)
             return (int)level <= state.levels.module[i].level;
     return (int)level <= state.levels.default_level;
@@ -188,7 +188,7 @@ void pgasi_log_write(int fd, const char *text, size_t length)
     pthread_sigmask(SIG_SETMASK, &former, NULL);
 }
 
-/* snprintf's result to the number of characters that are there */
+/* Turns the result of snprintf into the number of characters that are there. */
 static size_t printed(int wanted, size_t room)
 {
     return wanted < 0 ? 0 : PGASI_MIN((size_t)wanted, room - 1);
@@ -207,8 +207,8 @@ static size_t print_prefix(char *line, size_t room, pgasi_log_level_t level, con
     return printed(wanted, room);
 }
 
-/* one line it is: line ends inside become blanks, one at the end is dropped, what was cut ends in
- * dots */
+/* Makes one line of the text: line ends inside become blanks, one at the end is dropped, and a text
+ * that was cut ends in dots. */
 static void log_line_v(pgasi_log_level_t level, const char *module, const char *format,
                        va_list arguments)
 {
@@ -271,7 +271,7 @@ void pgasi_fatal(const char *module, const char *format, ...)
     log_line_v(PGASI_LOG_ERROR, module, format, arguments);
     va_end(arguments);
     print_backtrace();
-    /* once, also when it fails itself */
+    /* the hook runs once, even if it fails itself */
     void (*hook)(void) = __atomic_exchange_n(&state.fatal_hook, NULL, __ATOMIC_ACQ_REL);
     if (hook)
         hook();
@@ -286,10 +286,10 @@ static struct {
     struct sigaction former_actions[N_FATAL_SIGNALS];
     bool installed[N_FATAL_SIGNALS];
 } handlers;
-/* so that a stack overflow can still be reported */
+/* so that a stack overflow is reported, too */
 static char handler_stack[64 * 1024] PGASI_ALIGNED(64);
 
-/* append to a line with nothing that is unsafe in a signal handler */
+/* Appends to a line by async-signal-safe means only. */
 static size_t append_text(char *line, size_t at, size_t room, const char *text)
 {
     while (*text != '\0' && at < room)
@@ -329,7 +329,7 @@ static void print_signal(int number, const siginfo_t *info)
                      number == SIGSEGV  ? "SIGSEGV"
                      : number == SIGBUS ? "SIGBUS"
                                         : "SIGABRT");
-    if (info->si_code > 0) { /* from the kernel, so there is an address */
+    if (info->si_code > 0) { /* the kernel sent it, so there is an address */
         at = append_text(line, at, room, " at address 0x");
         at = append_number(line, at, room, (uint64_t)(uintptr_t)info->si_addr, 16);
     } else {
@@ -341,15 +341,16 @@ static void print_signal(int number, const siginfo_t *info)
     pgasi_log_write(state.fd, line, at);
 }
 
-/* hand a signal on to whoever had it before us; the default action happens when our handler
- * returns */
+/* Passes a signal on to the handler that was installed before. The default action happens when our
+ * handler returns. */
 static void pass_on(int number, siginfo_t *info, void *context, const struct sigaction *former)
 {
     bool has_info = (former->sa_flags & SA_SIGINFO) != 0;
     if (!has_info && (former->sa_handler == SIG_DFL || former->sa_handler == SIG_IGN)) {
-        signal(number, SIG_DFL); /* ignoring a fault is not possible, the kernel kills as well */
+        signal(number, SIG_DFL); /* a fault cannot be ignored: the kernel kills the process */
         if (info->si_code <= 0) {
-            /* blocked until we return; a fault simply happens again, with its true address */
+            /* blocked until this function returns; a fault then happens again, with its true
+             * address */
             raise(number);
         }
         return;
@@ -383,7 +384,7 @@ static void on_fatal_signal(int number, siginfo_t *info, void *context)
     errno = saved_errno;
 }
 
-/* the handler of the calling thread gets a stack of its own, unless it has one */
+/* The handler of the calling thread gets a stack of its own, unless it has one. */
 static void provide_stack(void)
 {
     stack_t current;
@@ -395,7 +396,7 @@ static void provide_stack(void)
 void pgasi_log_install_backtrace(void)
 {
     void *frames[2];
-    backtrace(frames, 2); /* loads libgcc now: loading is not safe in a handler */
+    backtrace(frames, 2); /* loads libgcc now, because a handler must not load libraries */
     provide_stack();
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
         if (handlers.installed[i])

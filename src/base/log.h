@@ -1,11 +1,11 @@
-/** The log: one line on stderr for what a user or an engineer has to know, and the way to end on a
- *  fatal error.
+/** The log: one line on stderr for each thing that a user or an engineer must know, and the end of
+ *  the process after a fatal error.
  *
- *  A line is `rank/size host module: level: text`, before ranks are known `-/- host ...`, and goes
- *  out in one write(2), so lines of several ranks do not mix. Errors are logged once, by the first
- *  who detects them. PGAS_LOG=level[,module=level]* selects; levels are error, warn, info, debug,
- *  trace; the default is warn. A disabled line costs one load and one branch; its arguments are not
- *  evaluated. */
+ *  A line is `rank/size host module: level: text`; before ranks are known it begins with `-/-
+ *  host`. Each line is one write(2), so lines of several ranks do not mix. The first detector of an
+ *  error logs it, once. PGAS_LOG=level[,module=level]* selects lines; levels are error, warn, info,
+ *  debug, trace; the default is warn. A disabled line costs one load and one branch, and its
+ *  arguments are not evaluated. */
 #ifndef PGASI_LOG_H
 #define PGASI_LOG_H
 
@@ -26,35 +26,35 @@ typedef enum {
 #define PGASI_LOG_DEFAULT     "warn"
 #define PGASI_LOG_MODULES_MAX 16 /* module=level items in one PGAS_LOG */
 
-/* the most talkative level of any module: the inline test; only log.c writes it */
+/* The most detailed level of any module, for the inline test. Only log.c writes it. */
 extern int pgasi_log_max_level;
 
-/** Check a PGAS_LOG text without using it.
- *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why. */
+/** Checks a PGAS_LOG text without using it.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  why holds the reason and the allowed values */
 pgas_status_t pgasi_log_check(const char *spec, char *why, size_t why_bytes);
 
-/** Use a PGAS_LOG text and remember who we are; call again when ranks become known (rank -1: not
- *  yet).
+/** Uses a PGAS_LOG text, and stores the rank and the number of ranks. Call it again when ranks
+ *  become known (rank -1: not yet).
  *  Shape:  one thread, while no other thread logs.
- *  @return as pgasi_log_check; when it refuses, levels stay as they were but rank and size are
- *  taken. */
+ *  @return as pgasi_log_check; on refusal the levels are unchanged, but rank and size are stored */
 pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why, size_t why_bytes);
 
-/** The rank of the last pgasi_log_setup; -1: not yet known. */
+/** The rank of the last pgasi_log_setup; -1: not known yet. */
 int pgasi_log_rank(void);
 
-/** Tell whether a module logs at a level (the exact test, after the inline one). */
+/** Whether a module logs at a level: the exact test, after the inline one. */
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module);
 
-/** Format and write one line, whatever the levels say. Keeps errno. Text beyond 4 KiB is cut with
- *  "...". */
+/** Formats and writes one line, whatever the levels are. It keeps errno. Text beyond 4 KiB is cut
+ *  and ends in "...". */
 void pgasi_log_line(pgasi_log_level_t level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** Lines written so far at a level (tests fail on unexpected warnings). */
+/** The number of lines written so far at a level (tests fail on unexpected warnings). */
 uint64_t pgasi_log_count(pgasi_log_level_t level);
 
-/** Send lines to another descriptor (tests). @return the former one. */
+/** Sends lines to another descriptor (tests). @return the former one */
 int pgasi_log_set_fd(int fd);
 /** Writes a whole text; if a write fails, it drops the rest. A closed pipe raises no SIGPIPE. */
 void pgasi_log_write(int fd, const char *text, size_t length);
@@ -72,8 +72,8 @@ void pgasi_log_write(int fd, const char *text, size_t length);
 #define PGASI_DEBUG(module, ...) PGASI_LOG_AT(PGASI_LOG_DEBUG, module, __VA_ARGS__)
 #define PGASI_TRACE(module, ...) PGASI_LOG_AT(PGASI_LOG_TRACE, module, __VA_ARGS__)
 
-/** Warn the first time only: `static int warned; pgasi_warn_once(&warned, "mem", "no huge pages
- *  ...");` Any thread. */
+/** Warns the first time only: `static int warned; pgasi_warn_once(&warned, "mem", "no huge pages
+ *  ...");` Any thread may call it. */
 #define pgasi_warn_once(flag, module, ...)                         \
     do {                                                           \
         if (__atomic_load_n((flag), __ATOMIC_RELAXED) == 0 &&      \
@@ -81,21 +81,21 @@ void pgasi_log_write(int fd, const char *text, size_t length);
             PGASI_WARN(module, __VA_ARGS__);                       \
     } while (0)
 
-/** Print an error line and a backtrace, call the hook, abort. Never returns. For what nobody can
- *  handle. */
+/** Prints an error line and a backtrace, calls the hook, and aborts. It is for errors that no
+ *  caller can handle. */
 void pgasi_fatal(const char *module, const char *format, ...)
     __attribute__((noreturn, cold, format(printf, 2, 3)));
 
-/** Set what pgasi_fatal calls before abort() (boot: MPI_Abort). NULL takes it away. */
+/** Sets the function that pgasi_fatal calls before abort() (boot: MPI_Abort). NULL: none. */
 void pgasi_log_set_fatal_hook(void (*hook)(void));
 
-/** Have SIGSEGV, SIGBUS and SIGABRT print one line and a backtrace before they do what they did
- *  before. The previous handler is called, or the default action happens: no signal is hidden and
- *  the core dump shows the place of the fault. Prints at the first signal only. Calling it twice is
- *  harmless. */
+/** From now on SIGSEGV, SIGBUS and SIGABRT print one line and a backtrace before their former
+ *  effect. The former handler is called, or the default action happens: no signal is hidden, and
+ *  the core dump shows the place of the fault. Only the first signal prints. A second call has no
+ *  effect. */
 void pgasi_log_install_backtrace(void);
 
-/** Put back the former handlers, where ours are still in place. */
+/** Restores the former handlers where ours are still installed. */
 void pgasi_log_remove_backtrace(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 typedef struct {
     uint64_t memory_bytes, memory_free; /* RAM and swap; 0: not known */
-    /* of the cgroup, or ancestor, with the lowest limit; else NO_LIMIT */
+    /* of the cgroup, or of its ancestor, with the lowest limit; otherwise NO_LIMIT */
     uint64_t cgroup_bytes, cgroup_free;
     /* processor time that the cgroups grant, 100 is one CPU; 0: no quota */
     uint32_t quota_percent;

@@ -1,7 +1,7 @@
 /* The set of parameters: names, loading, printing, all generated from param_vars.h.
  *
- * Some dozens of variables are read once, at init, so everything is a linear walk over a table. Only
- * this file uses getenv and environ. */
+ * Some dozens of variables are read once, at init, so everything is a linear walk over a table.
+ * Only this file uses getenv and environ. */
 #include "base/param.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define PREFIX          "PGAS_"
 #define PREFIX_LENGTH   (sizeof PREFIX - 1)
-#define NAME_MAX_LENGTH 40 /* longer names are nobody's typing error */
+#define NAME_MAX_LENGTH 40 /* a longer name is no typing error */
 
 pgasi_params_t pgasi_param;
 pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
@@ -52,7 +52,7 @@ int pgasi_param_find(const char *name)
     return -1;
 }
 
-/* Levenshtein's distance between short names, one row at a time */
+/* Computes Levenshtein's distance between short names, one row at a time. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LENGTH + 1];
@@ -73,7 +73,7 @@ static size_t edit_distance(const char *a, const char *b)
     return row[b_length];
 }
 
-/* the known name that was meant, or NULL when none is near enough */
+/* Finds the known name that was probably meant. @return NULL: none is near enough */
 static const char *nearest_name(const char *name)
 {
     const char *nearest = NULL;
@@ -88,7 +88,7 @@ static const char *nearest_name(const char *name)
     return nearest;
 }
 
-/* user text for a message: short, and without bytes that would upset a terminal */
+/* Makes user text fit for a message: short, and without bytes that change a terminal's state. */
 static const char *quotable(const char *text, char *buffer, size_t bytes)
 {
     size_t i;
@@ -125,7 +125,7 @@ static pgas_status_t parse_field(int id, const char *text, pgasi_params_t *out, 
     if (status != PGAS_OK) {
         int wanted = snprintf(why, why_bytes, PREFIX "%s=%s: %s", info->name,
                               quotable(text, quoted, sizeof quoted), reason);
-        (void)wanted; /* a message that is cut is still a message */
+        (void)wanted; /* a message that was cut is still useful */
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /** Parameters: every PGAS_* variable, from the one list in param_vars.h.
  *
  *  pgasi_params_t is plain memory without pointers, so boot broadcasts rank 0's copy and every rank
- *  adopts it. Only this module reads the environment, also for what launchers set
+ *  adopts it. Only this module reads the environment, also the variables that launchers set
  *  (pgasi_param_env). */
 #ifndef PGASI_PARAM_H
 #define PGASI_PARAM_H
@@ -33,7 +33,7 @@ typedef char pgasi_param_STRING_t[PGASI_PARAM_TEXT_BYTES];
 typedef char pgasi_param_LOG_t[PGASI_PARAM_TEXT_BYTES];
 typedef int pgasi_param_CHOICE_t;
 
-/* PGASI_PARAM_ID_HEAP_SIZE and so on: a parameter's place in the list */
+/* PGASI_PARAM_ID_HEAP_SIZE and so on: the position of a parameter in the list */
 typedef enum {
 #define PGASI_PARAM(name, field, type, text, allowed, unit, doc) PGASI_PARAM_ID_##name,
 #include "base/param_vars.h"
@@ -45,8 +45,8 @@ typedef struct {
 #include "base/param_vars.h"
 } pgasi_params_t;
 
-/* values of choices, in the order of their words in the list; transports go by their name, see
- * pgasi_param_text */
+/* Values of choices, in the order of their words in the list. Transports are named by their word:
+ * see pgasi_param_text. */
 enum { PGASI_HUGEPAGES_TRY, PGASI_HUGEPAGES_NO, PGASI_HUGEPAGES_YES };
 enum { PGASI_BIND_NONE, PGASI_BIND_CORE, PGASI_BIND_NUMA };
 enum { PGASI_REG_GROWTH_EXPONENTIAL, PGASI_REG_GROWTH_LINEAR };
@@ -60,7 +60,7 @@ typedef enum {
     PGASI_PARAM_FROM_DEFAULT,
     PGASI_PARAM_FROM_ENVIRONMENT,
     PGASI_PARAM_FROM_INIT,  /* an option given to pgas_init */
-    PGASI_PARAM_FROM_RANK_0 /* differs from what this rank found itself */
+    PGASI_PARAM_FROM_RANK_0 /* rank 0's value differs from the value that this rank found */
 } pgasi_param_origin_t;
 
 typedef struct {
@@ -70,22 +70,23 @@ typedef struct {
     size_t offset, bytes; /* of the field */
 } pgasi_param_info_t;
 
-/** The parameters of this process. Valid after pgasi_param_load; written by boot only, before
- *  threads exist. */
+/** The parameters of this process. They are valid after pgasi_param_load. Only boot writes them,
+ *  before threads exist. */
 extern pgasi_params_t pgasi_param;
 extern pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
 
-/** Describe a parameter. Static; never NULL for an id of the list. */
+/** Describes a parameter. The result is static and never NULL for an id of the list. */
 const pgasi_param_info_t *pgasi_param_describe(pgasi_param_id_t id);
 
-/** Find a parameter by name, with or without PGAS_. @return its id, or -1. */
+/** Finds a parameter by name, with or without PGAS_. @return its id, or -1 */
 int pgasi_param_find(const char *name);
 
-/** Parse a text as a value of a type. Pure.
+/** Parses a text as a value of a type. Pure.
  *  @param allowed as in param_vars.h
  *  @param field_p an object of the type's C type; written on success only
- *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why (`not a size;
- *  allowed: ...`). */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  why holds the reason and the allowed values (`not a size; allowed:
+ *          ...`) */
 pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed,
                                       const char *text, void *field_p, char *why, size_t why_bytes);
 
@@ -93,66 +94,69 @@ pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allow
 char *pgasi_param_format_value(pgasi_param_type_t type, const char *allowed, const void *field,
                                char text[PGASI_PARAM_TEXT_BYTES]);
 
-/** Parse a text for a named parameter (with or without PGAS_) into its field of *out. Pure.
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (no such name); PGAS_ERR_INVALID; why then holds name, text
- *          and what is allowed, and *out is unchanged. */
+/** Parses a text for a named parameter (with or without PGAS_) into its field of *out. Pure. On
+ *  error *out is unchanged, and why holds the name, the text and the allowed values.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND  no such name
+ *          PGAS_ERR_INVALID    no such value */
 pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why,
                                 size_t why_bytes);
 
-/** Set all defaults. The only failure is a wrong line in the list (PGAS_ERR_INTERNAL). */
+/** Sets all defaults. The only failure is a wrong line in the list (PGAS_ERR_INTERNAL). */
 pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
                                    size_t why_bytes);
 
-/** Set defaults, then what the environment says. An empty variable counts as unset.
- *  @return PGAS_OK, or PGAS_ERR_INVALID with the first refusal in why; *p is then complete but for
- *  the refused. */
+/** Sets defaults, then the values of the environment. An empty variable counts as unset.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  why holds the first refusal; all other parameters are set */
 pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
                                size_t why_bytes);
 
-/** Set one parameter and its origin. @return as pgasi_param_parse. */
+/** Sets one parameter and its origin. @return as pgasi_param_parse */
 pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name,
                               const char *text, pgasi_param_origin_t origin, char *why,
                               size_t why_bytes);
 
-/** Set parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of
- *  pgas_init). Values hold no blanks. The first item that is refused ends it; those before it are
- *  set.
- *  @return PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID, with the reason in why. */
+/** Sets parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of
+ *  pgas_init). Values hold no blanks. The first refused item ends the list; the items before it are
+ *  set. On error why holds the reason.
+ *  @return PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID */
 pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[],
                                    const char *list, pgasi_param_origin_t origin, char *why,
                                    size_t why_bytes);
 
-/** Take over rank 0's values; where one differs from ours its origin becomes rank 0. */
+/** Takes over rank 0's values. The origin of each value that differs becomes rank 0. */
 void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[],
                        const pgasi_params_t *rank_0);
 
-/** Write a value as text that parses to the same value. @return text. */
+/** Writes a value as text that parses to the same value. @return text */
 char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id,
                        char text[PGASI_PARAM_TEXT_BYTES]);
 
-/** A checksum over all values (not over padding), for ranks to compare. */
+/** Computes a checksum over all values (not over padding), for ranks to compare. */
 uint64_t pgasi_param_checksum(const pgasi_params_t *p);
 
-/** Print the table of pgasi_param: name, value, default, origin, unit; below them doc and allowed
- *  values. */
+/** Prints the table of pgasi_param: name, value, default, origin, unit; below them the doc and the
+ *  allowed values. */
 void pgasi_param_print(FILE *out);
 
-/** Print the head and one entry of that table.
- *  @return PGAS_OK, or PGAS_ERR_NOT_FOUND: no such parameter, and why names the nearest one. */
+/** Prints the head and one entry of that table.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND  no such parameter; why names the nearest one */
 pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size_t why_bytes);
 
-/** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are
- *  not set. */
+/** Prints the variables of UCX that are set: PGAS_UCX_*, and UCX_*. UCX reads a UCX_ variable only
+ *  if its PGAS_UCX_ form is not set. */
 void pgasi_param_print_ucx(FILE *out);
 
-/** Judge one name=value of the environment.
- *  @return true when it is a PGAS_ name that nobody knows; why then says so and names the nearest
- *  known one. */
+/** Checks one name=value of the environment.
+ *  @return true: it is a PGAS_ name that neither this library nor another program knows; why says
+ *          so and names the nearest known one */
 bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);
 
-/** Warn about PGAS_* names that are not in the list (PGAS_UCX_* and PGAS_TEST_* belong to others).
- *  Rank 0 calls it, after the log is set up; further calls do nothing. @return how many it warned
- *  about. */
+/** Warns about PGAS_* names that are not in the list (PGAS_UCX_* and PGAS_TEST_* have other
+ *  readers). Rank 0 calls it, after the log is set up; further calls have no effect. @return the
+ *  number of warnings */
 int pgasi_param_warn_unknown(void);
 
 /** Copies PGAS_UCX_ variables of rank 0 to other ranks: UCX reads them from the environment of each
@@ -166,8 +170,7 @@ size_t pgasi_param_ucx_pack(char *text, size_t bytes);
 void pgasi_param_ucx_adopt(const char *text, size_t bytes);
 void pgasi_param_ucx_return(void);
 
-/** Read a variable that somebody else owns, such as OMPI_COMM_WORLD_SIZE. @return its text, or
- *  NULL. */
+/** Reads a variable of another program, such as OMPI_COMM_WORLD_SIZE. @return its text, or NULL */
 const char *pgasi_param_env(const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /* Values of parameters: from text to a field of the type, and back.
  *
- * Both ways are pure. Parsing writes its output on success only. A value never depends on bytes that
- * the parser did not write (texts are filled up with zeros), so copies and checksums agree between
- * ranks. */
+ * Both ways are pure. Parsing writes its output on success only. A value never depends on bytes
+ * that the parser did not write (texts are filled up with zeros), so copies and checksums agree
+ * between ranks. */
 #include "base/param.h"
 
 #include <limits.h>
@@ -44,7 +44,7 @@ static pgas_status_t parse_bool(const char *allowed, const char *text, void *fie
     return refuse("not a yes or no", "0, 1, no, yes, off, on, false, true", "", why, why_bytes);
 }
 
-/* read digits; moves *at_p behind them. Refuses no digits and overflow. */
+/* Reads digits and moves *at_p behind them. It refuses an empty run and an overflow. */
 static bool read_digits(const char **at_p, uint64_t *number_p)
 {
     const char *at = *at_p;
@@ -74,7 +74,7 @@ static bool read_int(const char **at_p, int64_t *number_p)
     return true;
 }
 
-/* digits, then nothing, B, or K M G T with nothing, B or iB behind */
+/* Reads digits, then nothing, B, or one of K M G T with nothing, B or iB behind it. */
 static bool read_size(const char **at_p, uint64_t *bytes_p)
 {
     static const char suffixes[] = "KMGT";
@@ -170,7 +170,8 @@ static pgas_status_t parse_double(const char *allowed, const char *text, void *f
     double min, max, value;
     if (!high_at || (size_t)(high_at - allowed) >= sizeof low)
         return bad_list(allowed, why, why_bytes);
-    memcpy(low, allowed, (size_t)(high_at - allowed)); /* strtod would eat the first dot */
+    /* strtod would read the first dot of the range */
+    memcpy(low, allowed, (size_t)(high_at - allowed));
     low[high_at - allowed] = '\0';
     high_at += 2;
     if (!read_double(&low_at, &min) || *low_at != '\0' || !read_double(&high_at, &max) ||

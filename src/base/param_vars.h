@@ -1,4 +1,4 @@
-/* The one list of PGAS_* variables; param.h and param.c include it with their own PGASI_PARAM, so
+/* The one list of PGAS_* variables. param.h and param.c include it with their own PGASI_PARAM, so
  * it has no guard.
  *
  *   PGASI_PARAM(NAME, field, TYPE, "default", "allowed", "unit", "doc")
@@ -15,106 +15,116 @@
  *                                         same order (TRANSPORT has none: the registry is asked for
  *                                         the word)
  *
- * Defaults pass through the same parser as user text. */
+ * Defaults pass through the same parser as the user's text. The doc is printed to users: it says
+ * what the variable sets, in words that need no knowledge of the library. */
+/* clang-format off */
 PGASI_PARAM(NODE_MAXSIZE, node_maxsize, INT, "0", "0..1048576", "ranks",
-            "split a host into fake nodes of so many ranks; 0 keeps real nodes")
-PGASI_PARAM(HEAP_SIZE, heap_size, SIZE, "256M", "64K..8T", "bytes", "symmetric heap of each rank")
+            "split each host into fake nodes of at most this many ranks; 0: real nodes")
+PGASI_PARAM(HEAP_SIZE, heap_size, SIZE, "256M", "64K..8T", "bytes",
+            "symmetric heap of each rank")
 PGASI_PARAM(TRANSPORT, transport, CHOICE, "ucx", "ucx|loopback|verbs", "",
-            "what carries data between nodes")
+            "the network library that carries data between nodes")
 PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
-            "threads that serve peers; 0 lets any application thread serve inside library calls")
+            "threads of a rank that serve its peers; 0: application threads serve inside library "
+            "calls")
 PGASI_PARAM(LANES, ctxs, INT, "4", "1..64", "contexts",
-            "threads with a context of their own; further threads share contexts")
+            "threads of a rank that get a context of their own; further threads share one")
 PGASI_PARAM(LOG, log, LOG, "warn", "", "",
-            "level[,module=level]* with error, warn, info, debug, trace")
+            "level[,module=level]* with the levels error, warn, info, debug, trace")
 PGASI_PARAM(INFO, info, BOOL, "0", "", "",
             "print version, transports and parameters at init on rank 0")
-PGASI_PARAM(
-    PROGRESS, progress, CHOICE, "auto", "auto|bar|lines|no", "",
-    "progress of long phases, on stderr of rank 0; auto: a bar on a terminal, otherwise lines")
+PGASI_PARAM(PROGRESS, progress, CHOICE, "auto", "auto|bar|lines|no", "",
+            "progress of long phases, on stderr of rank 0; auto: a bar on a terminal, otherwise "
+            "lines")
 PGASI_PARAM(PROGRESS_MS, progress_ms, INT, "3000", "1..3600000", "milliseconds",
-            "time between two progress lines; a phase that is shorter prints none")
-PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize")
+            "time between two progress lines; a shorter phase prints none")
+PGASI_PARAM(STATS, stats, BOOL, "0", "", "",
+            "print operation counts at finalize")
 PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes",
-            "calls gathered for a peer before they are published")
+            "size of a batch: calls to one peer that are sent together")
 PGASI_PARAM(AGG_LATENCY_US, agg_latency_us, INT, "100", "0..1000000000", "microseconds",
-            "gathered calls wait no longer while their thread makes progress; 0 means no limit")
+            "a batch is sent after this time at the latest, if its thread makes progress; 0: no "
+            "limit")
 PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "16K", "4K..64M, power of two", "bytes",
-            "a chunk of a node-local channel")
-PGASI_PARAM(CHUNKS, chunks, INT, "2", "2..1024", "chunks", "that a channel has from the start")
+            "size of a chunk of a channel between ranks of one node")
+PGASI_PARAM(CHUNKS, chunks, INT, "2", "2..1024", "chunks",
+            "chunks of a new channel")
 PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks",
-            "that a channel whose receiver falls behind may take")
+            "most chunks of a channel; it grows while its receiver is behind")
 PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
-            "all node-local channels into a rank; chunks shrink to fit")
+            "memory of all channels of the node into one rank; chunks become smaller to fit")
 PGASI_PARAM(FAR_CALLS, far_calls, CHOICE, "auto", "auto|message|put|map", "",
-            "how calls to other nodes travel: active messages, puts into chunks there, or stores "
-            "where memory can be mapped")
+            "way of calls to other nodes: active messages, puts into chunks there, or plain "
+            "stores where the memory can be mapped")
 PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
-            "chunks of channels from other nodes into a rank, behind its heap; senders without any "
+            "memory of all channels from other nodes into one rank; senders that get no channel "
             "send messages")
 PGASI_PARAM(FAR_QUEUE, far_queue, SIZE, "4M", "4K..64G", "bytes",
-            "messages that wait at a rank for one of its threads before senders are told to stop; "
-            "what is under way comes on top")
-PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
+            "messages that may wait at a rank for one of its threads; then senders are told to "
+            "stop, and messages in flight still arrive")
+PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes",
+            "largest argument block of a call")
 PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads",
-            "for handlers that may wait, made when needed")
+            "most threads for handlers that may wait; they are created when needed")
 PGASI_PARAM(BUFFER_LIMIT, buffer_limit, SIZE, "1G", "64K..16T", "bytes",
-            "buffers of calls that a rank holds at one time, those copied and those pulled each; "
-            "and of one call")
+            "most bytes of call buffers that a rank holds at one time, copied and fetched ones "
+            "each; also the most of one call")
 PGASI_PARAM(VM_READ, vm_read, BOOL, "1", "", "",
-            "read and write other memory of the node's ranks than segments by process_vm_readv, "
-            "where that is allowed")
+            "copy memory outside of segments between ranks of a node by process_vm_readv, where "
+            "the system allows it")
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
-            "calls that a thread may queue for peers that are full")
-PGASI_PARAM(
-    MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
-    "init refuses a rank that may need more for heap and library; 0: a heap size that was set "
-    "must fit into the memory of the host and of its cgroup")
+            "calls that a thread may queue for peers whose channels are full")
+PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
+            "init refuses a configuration in which a rank may need more for heap and library; 0: "
+            "a heap size that was set must fit into the memory of the host and of its cgroup")
 PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes", "",
-            "huge pages for segments; yes refuses to go without")
-PGASI_PARAM(
-    SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
-    "how long a wait spins before it yields; not used when a node has more threads than cores")
+            "huge pages for segments; yes: init fails without them")
+PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
+            "time that a wait spins before it yields; not used when a node has more threads than "
+            "cores")
 PGASI_PARAM(NAP_MAX_US, nap_max_us, INT, "10000", "1..1000000", "microseconds",
-            "longest sleep of a wait between looks")
-PGASI_PARAM(BIND, bind, CHOICE, "none", "none|core|numa", "", "placement of threads by hwloc")
+            "longest sleep of a wait between two polls")
+PGASI_PARAM(BIND, bind, CHOICE, "none", "none|core|numa", "",
+            "binding of threads to cores or NUMA zones by hwloc")
 PGASI_PARAM(FAULT, fault, STRING, "", "", "",
             "faults to inject: delay=N,reorder=N,again=N,drop-reg=RANK")
-PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "", "seed of injected faults")
+PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "",
+            "seed of injected faults")
 PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "",
-            "what to do when a rank dies")
+            "what the job does when a rank dies")
 PGASI_PARAM(PEER_TIMEOUT_S, peer_timeout_s, INT, "20", "1..86400", "seconds",
-            "a host that does not answer for so long counts as dead, with all its ranks")
+            "a host that does not answer for this time counts as dead, with all its ranks")
 PGASI_PARAM(WATCH_INTERFACE, watch_interface, STRING, "", "", "",
-            "network interface on which hosts watch each other (TCP); empty: one that most hosts "
-            "share a network on")
-PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments", "attached segments per rank")
+            "network interface on which hosts watch each other (TCP); empty: one whose network "
+            "most hosts share")
+PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments",
+            "most attached segments of a rank")
 PGASI_PARAM(REG_UNIT, reg_unit, SIZE, "256K", "4K..1T", "bytes",
-            "least step of growth of an allocator of registered memory")
+            "smallest step in which an allocator of registered memory grows")
 PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear", "",
             "growth of allocators of registered memory")
 PGASI_PARAM(REG_MAX, reg_max, SIZE, "16M", "4K..8T", "bytes",
-            "the most that an allocator of registered memory takes from the heap")
-PGASI_PARAM(
-    ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
-    "copies of other nodes' chunks that a rank keeps for each coherent array, out of its heap")
+            "most bytes that an allocator of registered memory takes from the heap")
+PGASI_PARAM(ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
+            "cache of a rank for chunks of other nodes, in its heap, for each coherent array")
 PGASI_PARAM(ARRAY_ACCESS, array_access, CHOICE, "auto", "auto|open|guarded", "",
-            "elements of coherent arrays: by plain loads and stores, and chunks that are recalled "
-            "often under a lock; never so; always")
+            "elements of coherent arrays: auto: plain loads and stores, a lock for chunks that "
+            "are recalled often; open: never a lock; guarded: always a lock")
 PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
             "device of the transport verbs: snic, mlx5_0, mlx5_0:1, verbs:mlx5_0; empty: the "
-            "nearest card that is up, else snic")
+            "nearest card that is up, otherwise snic")
 PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "",
-            "GID of the port (RoCE); -1 chooses")
+            "GID of the port (RoCE); -1: the library chooses")
 PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "",
-            "who carries out the software NIC's work")
+            "what executes the software NIC's work: the calling thread, a thread, or a process")
 PGASI_PARAM(VERBS_INTERFACE, verbs_interface, STRING, "", "", "",
             "network interface on which queue pairs connect (TCP); empty: loopback on one host, "
             "otherwise any")
 PGASI_PARAM(VERBS_SEND_DEPTH, verbs_send_depth, INT, "128", "16..4096", "requests",
-            "send queue to each peer")
+            "send queue of each peer")
 PGASI_PARAM(VERBS_MESSAGE, verbs_message, SIZE, "4K", "1K..64K", "bytes",
-            "of a message in one receive buffer; larger ones go in pieces")
+            "largest message that one receive buffer takes; larger ones travel in pieces")
 PGASI_PARAM(VERBS_RECV_BUFFERS, verbs_recv_buffers, INT, "1024", "32..65536", "buffers",
-            "for messages that come in, of a rank")
+            "receive buffers of a rank")
+/* clang-format on */
 #undef PGASI_PARAM

@@ -1,10 +1,10 @@
-/* Pools of equal objects: a free list threaded through free objects, and chunks that are handed out
- * from the front.
+/* Pools of equal objects: a free list threaded through free objects, and chunks from whose front
+ * new objects are taken.
  *
  * Shaped for requests, records and buffers of 32 B to 16 KiB, some hundreds to millions of them,
- * taken and returned by one thread. Invariants: n_used + free list + fresh = n_total <= limit; a
- * chunk starts with a pointer to the chunk before it, its objects follow at the pool's alignment;
- * the fresh objects are all in the newest chunk. */
+ * taken and returned by one thread. Invariants: n_used + free list + fresh = n_total <= limit. A
+ * chunk starts with a pointer to the chunk before it; its objects follow at the pool's alignment.
+ * All fresh objects are in the newest chunk. */
 #include "base/pool.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/** A pool of objects of one size, taken from chunks that are never given back before fini. One
- *  thread at a time. Taking and returning an object is a few instructions; malloc is called once
- *  per chunk. The free list lives in the free objects themselves, so an object keeps nothing of its
- *  contents after release. */
+/** A pool of objects of one size, taken from chunks that are freed only in fini. One thread uses it
+ *  at a time. Acquiring and releasing an object takes a few instructions; malloc is called once per
+ *  chunk. The free list is stored in the free objects, so an object keeps nothing of its contents
+ *  after release. */
 #ifndef PGASI_POOL_H
 #define PGASI_POOL_H
 
@@ -21,33 +21,33 @@ typedef struct pgasi_pool {
     size_t limit_objects; /* SIZE_MAX: none */
     size_t n_used;
     size_t n_peak;
-    size_t n_total; /* objects that chunks have been taken for */
+    size_t n_total; /* objects that all chunks hold */
     size_t n_chunks;
 } pgasi_pool_t;
 
-/** What a pool holds, for the memory account. */
+/** Numbers for the memory account. */
 typedef struct {
     size_t n_used, n_peak, n_total, n_chunks;
-    size_t bytes;       /* malloc'ed now */
+    size_t bytes;       /* allocated by malloc now */
     size_t bytes_worst; /* at the limit; 0 when there is no limit */
 } pgasi_pool_info_t;
 
-/** Make a pool in the caller's memory; nothing is allocated yet.
+/** Makes a pool in the caller's memory; nothing is allocated yet.
  *  @param object_bytes size of an object, at least 1
- *  @param alignment power of two up to 4096; 0 means that of any C object
+ *  @param alignment power of two up to 4096; 0: that of any C object
  *  @param chunk_objects objects per malloc, at least 1
- *  @param limit_objects the most objects in use at once; 0 means no limit
- *  @return PGAS_OK, or PGAS_ERR_INVALID for sizes that make no sense. */
+ *  @param limit_objects the most objects in use at one time; 0: no limit
+ *  @return PGAS_OK, or PGAS_ERR_INVALID for impossible sizes */
 pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment,
                               size_t chunk_objects, size_t limit_objects);
 
-/** Give all chunks back. Objects still in use die with it. */
+/** Frees all chunks, with the objects that are still in use. */
 void pgasi_pool_fini(pgasi_pool_t *pool);
 
 void *pgasi_pool_grow(pgasi_pool_t *pool); /* the rare part of acquire */
 
-/** Take an object (contents undefined). @return NULL at the limit or when the system has no
- *  memory. */
+/** Acquires an object (contents undefined). @return NULL: the limit is reached, or the system has
+ *  no memory */
 static inline void *pgasi_pool_acquire(pgasi_pool_t *pool)
 {
     void *object = pool->free_list;
@@ -66,7 +66,7 @@ static inline void *pgasi_pool_acquire(pgasi_pool_t *pool)
     return object;
 }
 
-/** Return an object to the pool that it came from. */
+/** Returns an object to its pool. */
 static inline void pgasi_pool_release(pgasi_pool_t *pool, void *object)
 {
     PGASI_ASSERT(object && pool->n_used > 0);

@@ -154,7 +154,7 @@ static void watch_signals(void)
             continue;
         bool ignored = (current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_IGN;
         handlers.former_actions[i] = current;
-        /* interrupted calls do as before */
+        /* interrupted system calls behave as before */
         ours.sa_flags = SA_ONSTACK | (current.sa_flags & SA_RESTART);
         handlers.installed[i] = !ignored && sigaction(stop_signals[i], &ours, NULL) == 0;
     }

@@ -1,5 +1,5 @@
-/** Progress of a long phase as text. The function that prints it is public: pgas_progress_show
- *  (pgas/info.h). Here is the pure part, which formats the text. */
+/** Progress of a long phase as text. This header has the pure part, which formats the text;
+ *  pgas_progress_show (pgas/info.h) prints it. */
 #ifndef PGASI_PROGRESS_H
 #define PGASI_PROGRESS_H
 

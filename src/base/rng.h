@@ -1,6 +1,7 @@
 /** Pseudo-random numbers for tests, fault injection and generators: seeded, the same on every
- *  machine and rank. Not for secrets. One generator belongs to one thread. Source: xoshiro256** of
- *  Blackman and Vigna (2018), seeded by splitmix64; bounded numbers after Lemire (2019). */
+ *  machine and rank. They are not for secrets. One generator belongs to one thread. Source:
+ *  xoshiro256** of Blackman and Vigna (2018), seeded by splitmix64; bounded numbers after Lemire
+ *  (2019). */
 #ifndef PGASI_RNG_H
 #define PGASI_RNG_H
 
@@ -13,7 +14,7 @@ typedef struct {
     uint64_t word[4];
 } pgasi_rng_t;
 
-/** Start a generator. Any seed will do, also zero; different seeds give unrelated sequences. */
+/** Starts a generator. Any seed is valid, also zero. Different seeds give unrelated sequences. */
 static inline void pgasi_rng_seed(pgasi_rng_t *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
@@ -25,7 +26,7 @@ static inline uint64_t pgasi_rng_rotate(uint64_t x, int bits)
     return (x << bits) | (x >> (64 - bits));
 }
 
-/** Give 64 random bits. */
+/** Returns 64 random bits. */
 static inline uint64_t pgasi_rng_u64(pgasi_rng_t *rng)
 {
     uint64_t *w = rng->word;
@@ -40,7 +41,7 @@ static inline uint64_t pgasi_rng_u64(pgasi_rng_t *rng)
     return result;
 }
 
-/** Give a number in [0, n), every one equally likely. n = 0 gives 0. */
+/** Returns a number in [0, n), all equally likely. n = 0 gives 0. */
 static inline uint64_t pgasi_rng_below(pgasi_rng_t *rng, uint64_t n)
 {
     pgasi_u128_t product = (pgasi_u128_t)pgasi_rng_u64(rng) * n;
@@ -52,7 +53,7 @@ static inline uint64_t pgasi_rng_below(pgasi_rng_t *rng, uint64_t n)
     return (uint64_t)(product >> 64);
 }
 
-/** Give a double in [0, 1) with 53 random bits. */
+/** Returns a double in [0, 1) with 53 random bits. */
 static inline double pgasi_rng_double(pgasi_rng_t *rng)
 {
     return (double)(pgasi_rng_u64(rng) >> 11) * 0x1.0p-53;
