@@ -1,5 +1,5 @@
-/* A system call that fails from now on, in this process and those that it starts, as under a
- * container's filter. */
+/* Makes a system call fail in this process, and in those that it starts, as a container's filter
+ * does. */
 #ifndef T_FORBID_H
 #define T_FORBID_H
 
@@ -25,8 +25,8 @@ static inline bool forbid_syscall(long number, int error)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Forbids the call only if its first argument is another process, as Yama does for processes that
- * are not related. */
+/* Forbids the call only if its first argument is another process, as Yama does for unrelated
+ * processes. */
 static inline bool forbid_others(long number, int error)
 {
     struct sock_filter filter[] = {

@@ -1,4 +1,4 @@
-/* Steps that a test cannot do without: the program ends when one fails. */
+/* Required steps of a test: the program ends when one fails. */
 #ifndef T_MUST_H
 #define T_MUST_H
 

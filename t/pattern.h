@@ -1,5 +1,5 @@
-/* Bytes that a seed gives, for data whose arrival a test checks. Neither neighbours nor places a
- * page or 64 KiB apart are equal. */
+/* Bytes that a seed gives, for data whose arrival a test checks. Bytes that are neighbours, or a
+ * page or 64 KiB apart, differ. */
 #ifndef T_PATTERN_H
 #define T_PATTERN_H
 

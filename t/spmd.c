@@ -1,9 +1,9 @@
 /* The harness of tests of several ranks, see spmd.h.
  *
- * One promise is one MPI_Iallreduce of three numbers (first failing rank, number of the promise and
- * its negative, which shows ranks that are out of step), and a broadcast of the failing rank's
- * words when there is one. The communicator is duplicated when first used and freed when MPI ends,
- * whoever ends it: the library under test may own MPI. */
+ * One promise is one MPI_Iallreduce of three numbers (the first failing rank, the number of the
+ * promise, and its negative, which shows ranks that are out of step), and a broadcast of the
+ * failing rank's message if there is one. The harness duplicates the communicator at its first use
+ * and frees it when MPI ends. The library under test may end MPI. */
 #include "t/spmd.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static int release_comm(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* The launcher of another MPI starts n programs that each believe to be alone. */
+/* The launcher of another MPI starts n programs, each of which is a job of one rank. */
 static void check_launcher(void)
 {
     const char *text = getenv("TAP_NP");
@@ -59,7 +59,8 @@ static void check_launcher(void)
     bail_out(message);
 }
 
-/* True when MPI can be used now; makes our communicator at the first chance. Collective then. */
+/* True when MPI can be used now. The first such call makes the harness's communicator, and is
+ * collective. */
 static bool mpi_is_up(void)
 {
     int started = 0, ended = 0, keyval;
@@ -78,8 +79,8 @@ static bool mpi_is_up(void)
     return true;
 }
 
-/* The library under test keeps serving its peers while we wait; the processor goes to other
- * ranks. */
+/* The library under test serves its peers while this rank waits, and the processor is yielded to
+ * other ranks. */
 static void wait_with_progress(MPI_Request *request)
 {
     int done = 0;
@@ -148,8 +149,8 @@ int spmd_size(void)
     return n_ranks;
 }
 
-/* Before MPI is up every process would print: rank 0 alone does, as far as the launcher tells us
- * which one that is. */
+/* Before MPI is up every process would print. Only rank 0 prints, if the launcher's environment
+ * names it. */
 static bool prints(void)
 {
     static const char *const rank_variables[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -222,7 +223,7 @@ uint64_t spmd_seed(uint64_t fallback)
     return seed;
 }
 
-/* The first rank for which good is false, or n_ranks. */
+/* @return the first rank on which good is false, or n_ranks */
 static int first_failing(bool good)
 {
     int mine[3] = { good ? n_ranks : my_rank, n_run, -n_run }, all[3];
@@ -234,7 +235,7 @@ static int first_failing(bool good)
     return all[0];
 }
 
-/* One promise: detail is what the failing rank has to say. */
+/* Judges one promise; detail is the message of the failing rank. */
 static bool point(bool good, const char *detail, const char *fmt, va_list args)
 {
     char words[DETAIL_BYTES];

@@ -2,21 +2,15 @@
  * is the AND over ranks, rank 0 prints it and names the first rank that failed, with its file and
  * line.
  *
- *   int main(int argc, char **argv)
- *   {
- *       spmd_begin(&argc, &argv, MPI_THREAD_MULTIPLE);
- *       spmd_plan(1);
- *       spmd_ok(pgas_init(NULL, NULL) == PGAS_OK, "init");
- *       spmd_progress(my_progress);           while the harness waits for other ranks it calls this
- *       ...
- *       spmd_progress(NULL);
- *       pgas_finalize();
- *       return spmd_end();
+ *   int main(int argc, char **argv) {
+ *       spmd_begin(&argc, &argv, MPI_THREAD_MULTIPLE); spmd_plan(1); spmd_ok(pgas_init(NULL, NULL)
+ *       == PGAS_OK, "init"); spmd_progress(my_progress);           while the harness waits for
+ *       other ranks it calls this ... spmd_progress(NULL); pgas_finalize(); return spmd_end();
  *   }
  *
- * All spmd_ functions but rank, size and diag are collective over MPI_COMM_WORLD: every rank makes
- * the same calls in the same order, and the harness says so when they do not. They use MPI on a
- * communicator of their own, from the thread that calls, and work whenever MPI is up: before
+ * All spmd_ functions except rank, size and diag are collective over MPI_COMM_WORLD: every rank
+ * makes the same calls in the same order, and the harness reports ranks that do not. They use MPI
+ * on a communicator of their own, from the thread that calls, and work whenever MPI is up: before
  * pgas_init, and after pgas_finalize if MPI outlives it. */
 #ifndef T_SPMD_H
 #define T_SPMD_H
@@ -25,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Thread level for programs that let the library start MPI: the harness then starts nothing and
- * ends nothing. */
+/* Thread level for programs that let the library start MPI: the harness neither starts nor ends it.
+ * */
 #define SPMD_NO_MPI (-1)
 
 /* Starts MPI at the given level (and bails out if MPI gives less), unless it runs already. */
@@ -35,7 +29,7 @@ void spmd_begin(int *argc_p, char ***argv_p, int thread_level);
 /* Ends MPI if spmd_begin started it; returns the exit status of main. */
 int spmd_end(void);
 
-/* Called again and again while the harness waits. NULL: nothing. */
+/* Sets the function that the harness calls repeatedly while it waits; NULL: none. */
 void spmd_progress(void (*fn)(void));
 
 int spmd_rank(void);
@@ -43,14 +37,13 @@ int spmd_size(void);
 
 void spmd_plan(int n);
 
-/* In place of spmd_plan: the whole program does not apply here. Every rank continues; end with
- * spmd_end. */
+/* Skips the whole program, in place of spmd_plan. Every rank continues and ends with spmd_end. */
 void spmd_skip_all(const char *why);
 
 /* Counts n planned promises as skipped. */
 void spmd_skip(int n, const char *why);
 
-/* A remark of rank 0. Not collective. */
+/* Prints a remark on rank 0. Not collective. */
 __attribute__((format(printf, 1, 2))) void spmd_diag(const char *fmt, ...);
 
 /* Waits for all ranks, with progress. */

@@ -3,9 +3,9 @@
  *   int main(void) { plan(2); ok(1 + 1 == 2, "addition"); is_int(2 * 2, 4, "multiplication");
  *   return done(); }
  *
- * ok and its kin return what they found, take a printf format for the description, and on failure
- * say where. They are for one thread. A test of several ranks uses t/spmd.h instead. Settings come
- * from t/launch: TAP_SEED. */
+ * ok, is_int and is_str return whether the promise holds, take a printf format for the description,
+ * and print file and line on failure. They are for one thread. A test of several ranks uses
+ * t/spmd.h instead. Settings come from t/launch: TAP_SEED. */
 #ifndef T_TAP_H
 #define T_TAP_H
 
@@ -23,7 +23,8 @@ static int tap_n_planned_, tap_n_run_, tap_n_failed_;
 
 #define TAP_PRINTF_(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* n promises follow. Line buffering, so that the lines before a crash are seen. */
+/* Prints the plan: n promises follow. Output is line buffered, so that lines before a crash are not
+ * lost. */
 static inline void plan(int n)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -31,7 +32,7 @@ static inline void plan(int n)
     printf("1..%d\n", n);
 }
 
-/* The whole program does not apply here. */
+/* Skips the whole program. */
 TAP_PRINTF_(1, 2) static inline void skip_all(const char *fmt, ...)
 {
     va_list args;
@@ -43,7 +44,7 @@ TAP_PRINTF_(1, 2) static inline void skip_all(const char *fmt, ...)
     exit(0);
 }
 
-/* A remark; shown in the log only. */
+/* Prints a remark, which is shown in the log only. */
 TAP_PRINTF_(1, 2) static inline void diag(const char *fmt, ...)
 {
     va_list args;
@@ -117,7 +118,7 @@ static inline void skip(int n, const char *why)
         printf("ok %d # SKIP %s\n", ++tap_n_run_, why);
 }
 
-/* The program cannot go on. */
+/* Ends the program, which cannot continue. */
 TAP_PRINTF_(1, 2) static inline void bail(const char *fmt, ...)
 {
     va_list args;
@@ -129,8 +130,8 @@ TAP_PRINTF_(1, 2) static inline void bail(const char *fmt, ...)
     exit(99);
 }
 
-/* The seed of a random test: PGAS_TEST_SEED of whoever runs it, else fallback, else (0) the clock.
- * Printed, so that a failure can be repeated. */
+/* The seed of a random test: the user's PGAS_TEST_SEED, otherwise fallback, or the clock if that is
+ * 0. It is printed, so that a failure can be repeated. */
 static inline uint64_t tap_seed(uint64_t fallback)
 {
     const char *text = getenv("TAP_SEED");

@@ -1,7 +1,7 @@
 /* what: Whatever bytes a send queue has, the decoder reads inside of the ring alone and takes only
  *       whole entries. The software NIC that executes them ends, and writes to registered memory
  *       only.
- * source: verbs_backend/queue/wqe.h, verbs_backend/snic/snic.h; libFuzzer
+ * source: verbs_backend/wqe.h, verbs_backend/snic/snic.h; libFuzzer
  *
  * Input: a byte that chooses. For the decoder a byte for the ring's length, two for the block, then
  * the ring. For the engine a byte of adversaries, then steps: each is a byte that chooses an action,

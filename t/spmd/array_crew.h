@@ -1,8 +1,8 @@
-/* The crew of a test of arrays: threads of all ranks that work at the same time, and what they find
- * wrong.
+/* The crew of a test of arrays: threads of all ranks that work at the same time, and the faults
+ * that they find.
  *
- *   static void body(int who, void *arg) { ...; crew_meet(who); ... }
- *   crew_run(3, body, NULL);             3 threads a rank; thread 0 is the caller
+ *   static void body(int who, void *arg) { ...; crew_meet(who); ... } crew_run(3, body, NULL);
+ *   3 threads a rank; thread 0 is the caller
  *
  * BAD(call): the call did not give PGAS_OK, which is counted; GAVE(call, status): it gave what it
  * should; crew_judge(condition, "words"): counted if it is not so. The first few of each rank are
@@ -57,7 +57,7 @@ static inline bool crew_judge(bool good, const char *what)
     return false;
 }
 
-/* What was counted since the last time, here. */
+/* Faults on this rank since the last call. */
 static inline int crew_faults(void)
 {
     crew.n_remarks = 0;
@@ -65,7 +65,7 @@ static inline int crew_faults(void)
            __atomic_exchange_n(&crew.n_wrong, 0, __ATOMIC_RELAXED);
 }
 
-/* No remarks until then: what follows is wrong on purpose. */
+/* Drops remarks until the next call: the following faults are on purpose. */
 static inline void crew_mute(void)
 {
     crew.n_remarks = CREW_REMARKS;
@@ -77,7 +77,7 @@ static inline void crew_serve(void)
         sched_yield();
 }
 
-/* All threads of all ranks; everybody serves while it waits. */
+/* All threads of all ranks meet. They serve while they wait. */
 static inline void crew_meet(int who)
 {
     int lap = __atomic_load_n(&crew.lap, __ATOMIC_ACQUIRE);

@@ -1,11 +1,12 @@
 /* Random operations of all threads of all ranks on an array, against a plain one: the model of
  * t/spmd/array_model.c.
  *
- * Every rank knows what all elements are at the beginning of a phase. In a phase of owners each
- * element is changed by one thread, which knows what it made of it; in one of operands everybody
- * applies and keeps what it applied; in one of tickets all add one to a few elements and keep the
- * numbers that they got. Then the ranks tell each other, and everybody reads. Elements of more than
- * 8 bytes are whole: each byte follows from the first eight, so that half a value is noticed. */
+ * Every rank knows the values of all elements at the beginning of a phase. In a phase of owners one
+ * thread changes each element and keeps its value. In a phase of contributions all threads apply
+ * operators and keep their contributions. In a phase of tickets all threads add one to a few
+ * elements and keep the numbers that they got. Then the ranks exchange these, and all threads read.
+ * In elements of more than 8 bytes each byte depends on the first eight, so that a torn value is
+ * noticed. */
 #ifndef T_SPMD_ARRAY_MODEL_H
 #define T_SPMD_ARRAY_MODEL_H
 
@@ -19,8 +20,8 @@
 typedef struct {
     pgasi_rng_t rng;
     uint32_t own[MODEL_ELEMS_MAX], n_own;
-    uint64_t applied[MODEL_ELEMS_MAX]; /* what this thread applied, combined */
-    uint64_t seen[MODEL_ELEMS_MAX];    /* what it read last, as far as that can only grow */
+    uint64_t applied[MODEL_ELEMS_MAX]; /* this thread's contributions, combined */
+    uint64_t seen[MODEL_ELEMS_MAX];    /* the value that it read last, where values only grow */
 } model_thread_t;
 
 typedef struct {
@@ -164,7 +165,7 @@ static inline uint64_t model_combined(int kind, uint64_t a, uint64_t b)
     }
 }
 
-/* What element i becomes by an operand of its kind. */
+/* Applies a contribution of its kind to element i. */
 static inline void model_merge(const model_t *m, unsigned char *elem, uint64_t i, uint64_t operand)
 {
     unsigned char byte = (unsigned char)operand;
@@ -182,7 +183,7 @@ static inline uint64_t model_operand(const model_t *m, model_thread_t *t, uint64
     return model_kind(m, i) == KIND_ADD ? x % 200 : x & model_mask(m);
 }
 
-/* ---- the array, by whatever way ---- */
+/* ---- accesses to the array, by a random function ---- */
 
 static inline void model_set(model_t *m, model_thread_t *t, uint64_t i, const unsigned char *value)
 {
@@ -229,7 +230,7 @@ static inline void model_apply(model_t *m, model_thread_t *t, uint64_t i, uint64
         BAD(pgas_array_apply_u64(m->array, i, op, operand));
 }
 
-/* True: there is no pin, which is as it should be where lines are scarce. */
+/* True: there is no pin, and that is right because cache lines are scarce. */
 static inline bool model_no_pin(const model_t *m, pgas_status_t status, const char *what)
 {
     return (m->scarce && status == PGAS_ERR_NO_MEMORY) || crew_is_bad(status, PGAS_OK, what);
@@ -454,7 +455,7 @@ static inline void model_own(model_t *m, int who, int n_steps)
             look_at_others(m, t);
 }
 
-/* The owners tell all. */
+/* The owners send their values to all ranks. */
 static inline void model_share_owned(model_t *m)
 {
     size_t bytes = (size_t)m->n * m->bytes, words = (bytes + 7) / 8;

@@ -1,4 +1,4 @@
-/* A graph that every rank knows whole, made from a seed, and what the library must hold of it. */
+/* A graph that every rank makes from a seed, and the parts of it that the library must have. */
 #ifndef T_SPMD_GRAPH_MODEL_H
 #define T_SPMD_GRAPH_MODEL_H
 
@@ -35,8 +35,8 @@ static inline void model_make_rows(model_t *m)
     }
 }
 
-/* Edges between random vertices, many at few of them; every third vertex has no out-edges. The last
- * one has an in-edge. */
+/* Edges between random vertices, many of them at a few vertices. Every third vertex has no
+ * out-edges. The last one has an in-edge. */
 static inline model_t model_make(uint64_t seed, uint64_t n_vertices, uint64_t n_edges)
 {
     model_t m = { n_vertices, n_edges, (uint64_t *)job_alloc(2 * n_edges * sizeof(uint64_t)), NULL,
@@ -60,7 +60,7 @@ static inline void model_free(model_t *m)
     free(m->targets);
 }
 
-/* Does this rank's part say the same? */
+/* @return whether this rank's part of the graph is equal */
 static inline bool model_is(const model_t *m, const pgas_graph_t *graph)
 {
     pgas_graph_info_t info;

@@ -26,7 +26,7 @@ static void job_progress(void)
     pgas_progress();
 }
 
-/* Memory of a test; a test without it is pointless. */
+/* Memory of a test. The program ends when there is none. */
 static inline void *job_alloc(size_t bytes)
 {
     void *memory = calloc(1, bytes ? bytes : 1);
@@ -55,7 +55,8 @@ static inline void job_start(const char *params)
     n_ranks = pgas_n_ranks();
 }
 
-/* The remark is for t/launch: what hangs behind it is MPI's own end, or the launcher. */
+/* The remark is for t/launch: a program that hangs after it hangs in MPI's own end, or in the
+ * launcher. */
 static inline void job_stop(void)
 {
     spmd_progress(NULL);
@@ -82,13 +83,13 @@ static inline int job_right(void)
     return (me + 1) % n_ranks;
 }
 
-/* The pointers of all ranks. */
+/* Gathers the pointers of all ranks. */
 static inline void job_gather(pgas_gptr_t mine, pgas_gptr_t all[JOB_RANKS_MAX])
 {
     pgas_allgather(NULL, &mine, all, sizeof mine);
 }
 
-/* True if any rank says so. */
+/* True if `here` is true on any rank. */
 static inline bool job_any(bool here)
 {
     int32_t mine = here, all = 0;

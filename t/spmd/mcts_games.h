@@ -51,8 +51,8 @@ static inline void digits_apply(void *state, pgas_mcts_move_t move, void *arg)
     d->digits[d->n++] = (uint8_t)move;
 }
 
-/* 0.9 for the best digits; each one off costs. What is not chosen yet counts as half of the
- * worst. */
+/* 0.9 for the best digits; each wrong one costs. A digit that is not chosen yet counts as half of
+ * the worst. */
 static inline void digits_value(const void *state, float *values, void *arg)
 {
     const digits_t *d = state;
@@ -240,8 +240,8 @@ static inline pgas_mcts_spec_t noughts_spec(void)
 
 /* ---- three players ---- */
 
-/* Each chooses once, 0, 1 or 2, in turn; then all are paid. Player 0's move 1 pays well if, and
- * only if, the others choose what is best for themselves; its move 0 pays better on average. */
+/* Each player chooses 0, 1 or 2 once, in turn; then all are paid. Player 0's move 1 pays well if,
+ * and only if, the others choose their own best moves; its move 0 pays better on average. */
 typedef struct {
     uint8_t n, moves[3];
 } three_t;
@@ -297,8 +297,8 @@ static inline pgas_mcts_spec_t three_spec(void)
 
 /* ---- dice ---- */
 
-/* A die of 4, 6 or 10 faces, where 1 comes half as often as each other; the player keeps what it
- * shows, or throws once more. Paid is face / 8; more than 8 is nothing. */
+/* A die of 4, 6 or 10 faces, on which 1 has half the probability of each other face. The player
+ * keeps the face or throws once more. It is paid face / 8, and nothing for more than 8. */
 typedef struct {
     uint8_t thrown, faces, shows, to_throw, kept;
 } dice_t;
@@ -371,7 +371,7 @@ static inline pgas_mcts_spec_t dice_spec(void)
 /* ---- wide ---- */
 
 /* One of 400 moves, then one of 20. The first is worth more the nearer it is to 137, and the priors
- * say so. */
+ * agree. */
 typedef struct {
     uint16_t n, first, second;
 } wide_t;
@@ -515,8 +515,8 @@ static inline pgas_mcts_spec_t ring_spec(void)
 
 /* ---- the answers ---- */
 
-/* What every player gets from here on if each does the best for itself, the first of what is
- * equally good. */
+/* The values of all players from this state on if each makes its own best move, the first of equal
+ * ones. */
 static inline void solve(const pgas_mcts_spec_t *spec, const void *state, double *values)
 {
     pgas_mcts_move_t moves[GAMES_MOVES_MAX];
@@ -543,7 +543,7 @@ static inline void solve(const pgas_mcts_spec_t *spec, const void *state, double
         memcpy(values, sum, (size_t)spec->n_players * sizeof *values);
 }
 
-/* Of a move, for who moves; of what chance does, for player 0. */
+/* The value of a move for the player that moves; of a draw by chance, for player 0. */
 static inline double solve_move(const pgas_mcts_spec_t *spec, const void *state,
                                 pgas_mcts_move_t move)
 {

@@ -1,5 +1,5 @@
-/* A game that is made up: a tree, or with a hash a graph, in which all follows from a key. States
- * have any size and are full of words that follow from the key too, so that one that was changed or
+/* An invented game: a tree, or with a hash a graph, that is computed from a key. States have any
+ * size and consist of words that are computed from the key too, so that a state that was changed or
  * cut on its way is noticed. */
 #ifndef T_SPMD_MCTS_MADE_H
 #define T_SPMD_MCTS_MADE_H
@@ -19,10 +19,10 @@ typedef struct {
 typedef struct {
     size_t bytes;
     int n_players;
-    uint32_t branch, depth; /* at most so many moves, exactly so many levels */
-    bool chance;            /* every fourth level is drawn */
-    uint64_t n_seen, n_bad; /* states looked at; of those changed on their way */
-    uint64_t stop_at;       /* so many states to look at until stop is called; 0: never */
+    uint32_t branch, depth; /* at most this many moves, exactly this many levels */
+    bool chance;            /* every fourth level is chance */
+    uint64_t n_seen, n_bad; /* states seen; those that were changed on their way */
+    uint64_t stop_at;       /* states to see until stop is called; 0: never */
     pgas_mcts_t *to_stop;
 } made_game_t;
 

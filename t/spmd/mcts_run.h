@@ -146,7 +146,7 @@ static inline const char *result_fault(const result_t *at, const pgas_mcts_spec_
     return fault ? fault : line_fault(at, spec, state);
 }
 
-/* Proven children have the value that they have. */
+/* Proven children have their true value. */
 static inline bool proofs_hold(const result_t *at, const pgas_mcts_spec_t *spec, const void *state)
 {
     bool good = true;
@@ -189,7 +189,7 @@ static inline size_t n_tried(const result_t *at)
     return n;
 }
 
-/* What rank 0 saw, when a test fails. */
+/* Prints the results on rank 0, when a test fails. */
 static inline void show(const char *what)
 {
     for (size_t i = 0; pgas_rank() == 0 && i < r.n_children && i < 8; i++) {
@@ -238,7 +238,7 @@ static inline bool search_for(pgas_mcts_t *mcts, const pgas_mcts_spec_t *spec, u
     return search(mcts, spec, &budget);
 }
 
-/* A search at a state; a test without it is pointless. */
+/* A search at a state. The program ends when it cannot be created. */
 static inline pgas_mcts_t *search_at(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts,
                                      const void *state)
 {

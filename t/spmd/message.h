@@ -11,7 +11,7 @@
 
 typedef struct {
     size_t bytes;
-    int form; /* 0: zeros; 1: zeros at the end; otherwise no zeros to leave out */
+    int form; /* 0: zeros; 1: zeros at the end; otherwise no zeros that a sender could omit */
     uint64_t word;
 } message_t;
 

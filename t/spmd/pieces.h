@@ -1,12 +1,11 @@
-/* A wrapper around a transport whose puts arrive as they may at worst: late, the last ones first,
- * from their ends, in pieces of a few bytes; but all of those before a fence before those after it,
- * and a word of 8 aligned bytes at once. Put and fence are refused now and then. It stores into
- * memory that this process maps, so it wants transports where keys can be mapped; others it leaves
- * alone.
+/* A wrapper around a transport whose puts arrive in the worst allowed way: late, the last ones
+ * first, from their ends, in pieces of a few bytes. But all puts before a fence arrive before those
+ * after it, and a word of 8 aligned bytes arrives at once. Put and fence are refused sometimes. The
+ * wrapper stores to memory that this process maps, so it works for transports whose keys can be
+ * mapped, and passes operations of others on.
  *
  *   pgasi_hooks.wrap_transport = pieces_wrap;      before the job starts
- *   pieces_mode = PIECES_TORN;          any time
- */
+ *   pieces_mode = PIECES_TORN;          any time */
 #ifndef T_SPMD_PIECES_H
 #define T_SPMD_PIECES_H
 
@@ -19,11 +18,11 @@
 typedef enum {
     PIECES_WHOLE, /* as they come */
     PIECES_TORN,
-    /* what must not be: of pieces_ctx, puts of words at once, others when the mode changes */
+    /* forbidden on purpose: of pieces_ctx, puts of words at once, others when the mode changes */
     PIECES_CROSSED
 } pieces_mode_t;
 
-/* A put as it was issued, and what it read. */
+/* A put as it was issued, and its bytes. */
 typedef struct {
     const char *from;
     size_t bytes;
@@ -33,8 +32,8 @@ typedef struct {
 static pieces_mode_t pieces_mode;
 static int pieces_ctx = -1;
 static uint64_t pieces_seed = 1, n_torn, n_fences_torn, n_not_mapped;
-/* Puts of the context, while pieces_noting; and those puts and messages that held the words looked
- * for. */
+/* Puts of the context while pieces_noting is set; and the puts and messages that contain the words
+ * sought. */
 static bool pieces_noting;
 static pieces_put_t pieces_noted[PIECES_NOTED_MAX];
 static int n_noted;
@@ -108,7 +107,7 @@ static pieces_ctx_t *pieces_ctx_of(pgasi_tp_ctx_t *ctx)
     return (pieces_ctx_t *)(void *)ctx;
 }
 
-/* Some bytes of the end of a put; the source is read now, not before. */
+/* Delivers some bytes of the end of a put. It reads the source now, not before. */
 static void one_piece(pieces_ctx_t *ctx, pieces_op_t *op)
 {
     if (op->word) {
@@ -124,7 +123,7 @@ static void one_piece(pieces_ctx_t *ctx, pieces_op_t *op)
     }
 }
 
-/* All that is pending for a peer, the last put first. */
+/* Delivers all pending puts to a peer, the last one first. */
 static void carry_out(pieces_ctx_t *ctx, int peer)
 {
     for (pieces_op_t **at = &ctx->pending; *at;) {
@@ -148,7 +147,7 @@ static bool is_crossed(const pieces_ctx_t *ctx)
            ctx->index == pieces_ctx;
 }
 
-/* A few pieces of this and that. */
+/* Delivers a few pieces of random puts. */
 static void carry_on(pieces_ctx_t *ctx)
 {
     for (uint64_t n = pgasi_rng_below(&ctx->rng, 40); n > 0 && ctx->pending; n--) {

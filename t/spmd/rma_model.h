@@ -1,9 +1,9 @@
-/* Random one-sided operations against a plain array: the model of t/spmd/rma.c and its kin.
+/* Random one-sided operations against a plain array: the model of t/spmd/rma.c and other tests.
  *
- * Every rank owns a shard of every rank's area and keeps what that shard should hold. Operations on
- * it are random; what is read is compared at once, and at the end every owner compares its area
- * with what the others believe. The model knows only what pgas/rma.h promises: it fences between
- * writes that overlap and flushes before it reads what it wrote. */
+ * Every rank owns a shard of every rank's area and keeps the expected contents of that shard.
+ * Operations on it are random. Values read are compared at once, and at the end every rank compares
+ * its area with the expected contents of the others. The model uses only the promises of
+ * pgas/rma.h: it fences between writes that overlap, and flushes before it reads its own writes. */
 #ifndef T_SPMD_RMA_MODEL_H
 #define T_SPMD_RMA_MODEL_H
 

@@ -1,9 +1,7 @@
-/* What the library says in its log, read back, so that expected lines are judged by the test
- * itself.
+/* Captures the library's log, so that a test itself checks expected lines.
  *
- *   said_begin();
- *   ... something that is refused ...
- *   spmd_ok(said("PGAS_HEAP_SIZE"), "the refusal names the variable");      on any rank
+ *   said_begin(); ... something that is refused ... spmd_ok(said("PGAS_HEAP_SIZE"), "the refusal
+ *   names the variable");      on any rank
  *
  * Between said_begin and said (or said_nothing) no line reaches stderr. Collective, and MPI must be
  * up. */
@@ -36,7 +34,7 @@ static inline void said_end(void)
     close(said_file);
 }
 
-/* The number of ranks of the job that said the words, in one line; ends the capture. Lines without
+/* Ends the capture. @return the number of ranks whose log has the words in one line. Logs without
  * them go to stderr. */
 static inline int said_by(const char *words)
 {
