@@ -41,7 +41,7 @@ void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
     if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
-        return; /* such operators are always carried out at the home, which is slower */
+        return; /* built-in, or one too many: the home carries the latter out, which is slower */
     if (j == a->n_known_ops) {
         a->known_op[j] = op;
         __atomic_store_n(&a->n_known_ops, j + 1, __ATOMIC_RELEASE);
