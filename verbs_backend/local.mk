@@ -34,4 +34,4 @@ libpgas_verbs_la_SOURCES = $(verbs_queue_sources) $(base_sources)
 libpgas_verbs_la_LIBADD = $(VERBS_LIBS)
 libpgas_verbs_la_LDFLAGS = $(installed_ldflags) -version-info 0:0:0 -export-symbols-regex '^pgas_'
 pkgconfig_DATA += pgas-verbs.pc
-EXTRA_DIST += libpgas-verbs.pc.in %D%/README.md
+EXTRA_DIST += libpgas-verbs.pc.in %D%/README.md %D%/queue/README.md %D%/snic/README.md %D%/transport/README.md
