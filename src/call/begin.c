@@ -93,7 +93,7 @@ static pgas_status_t finish(begun_t *b, bool send_it)
     send_it = send_it && status == PGAS_OK;
     if (!b->buffer && send_it) {
         fill_token(b, out->w->pos);
-        show(out, pgasi_desc_room(b->header), b->header);
+        make_valid(out, pgasi_desc_room(b->header), b->header);
         wake_receiver(out);
     } else if (!b->buffer) {
         leave_dirty(out, pgasi_desc_room(b->header));
@@ -190,9 +190,8 @@ static pgas_status_t end_call(bool send_it)
     if (!b.block)
         status = finish(&b, send_it);
     else if (send_it)
-        status =
-            pgasi_sendq_call_port(b.rank, b.ep, b.shared, pgasi_desc_handler(b.header), b.block,
-                                  pgasi_desc_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+        status = pgasi_sendq_call_ep(b.rank, b.ep, b.shared, pgasi_desc_handler(b.header), b.block,
+                                     pgasi_desc_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
     free(b.block);
     if (!send_it) {
         if (b.has_sync)

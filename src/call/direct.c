@@ -28,15 +28,14 @@ static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, 
                                                     pgas_when_t when, how_t how)
 {
     if (!sync)
-        return pgasi_sendq_call_port(rank, how.ep, how.shared, handler, args, bytes, NULL,
-                                     how.full);
+        return pgasi_sendq_call_ep(rank, how.ep, how.shared, handler, args, bytes, NULL, how.full);
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
                                             pgasi_self.in_handler || how.full == PGAS_FULL_QUEUE);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_sendq_call_port(rank, how.ep, how.shared, handler, args, bytes,
-                                   c.wire ? &c.wire : NULL, how.full);
+    status = pgasi_sendq_call_ep(rank, how.ep, how.shared, handler, args, bytes,
+                                 c.wire ? &c.wire : NULL, how.full);
     return pgasi_sync_issued(&c, status);
 }
 
@@ -112,10 +111,10 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (out->end - desc < (ptrdiff_t)room || bytes > pgasi_param.call_max)
         return false;
     copy_args(desc + 8, args, bytes);
-    clear_mark(out, desc + room);
+    clear_valid(out, desc + room);
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(desc + room - out->chunk);
-    __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED); /* first, as in show() */
+    __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED); /* first, as in make_valid() */
     uint64_t header = (sq->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
                       (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
@@ -187,7 +186,7 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
     bool leaves = ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK;
     if ((uintptr_t)w->pos % 64 == 0 || leaves)
-        /* before the descriptor shows, as in show() */
+        /* before the descriptor shows, as in make_valid() */
         __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE);
     for (size_t i = bytes; i > 0; i -= 8) {
         uint64_t word;

@@ -1,10 +1,9 @@
-/* Batches: calls are gathered into buffers, runs of one kind behind one header. A batch leaves when
- * it is full, when somebody asks, when a call by itself must not overtake it, or when its time is
- * up.
+/* Batches: buffers gather calls, and runs of one kind share a header. A batch leaves when it is
+ * full, when a caller asks, when a single call must not overtake it, or when its time is up.
  *
- * When a peer is full, closed batches wait in order for progress to send them; a caller waits for
- * them with progress, a handler, which must not wait, goes on gathering behind them. A call by
- * itself that nothing is before is written straight into the channel, or into one message. */
+ * When a peer is full, closed batches wait in order for progress to send them. A caller waits for
+ * them with progress. A handler must not wait, and goes on gathering behind them. A single call is
+ * written straight into the channel, or into one message, if nothing is before it. */
 #include "msg/send.h"
 
 #include "base/clock.h"
@@ -56,7 +55,7 @@ pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, si
 
 /* ---- publishing ---- */
 
-/* Tells in the header of the open run how many calls it has. */
+/* Stores the number of calls in the header of the open run. */
 static void close_run(pgas_agg_cursor_t *c, out_t *out)
 {
     if (!c->kind)
@@ -87,7 +86,6 @@ static inline void count_batch(pgasi_sendq_t *sq, const buffer_t *batch,
     sq->stats.bytes += (uint64_t)sign * batch->used;
 }
 
-/* Behind those that wait. */
 void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
 {
     batch->next = NULL;
@@ -111,8 +109,8 @@ void pgasi_send_check_lost(int rank, pgas_status_t status)
     pgasi_boot_abort(1);
 }
 
-/* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only
- * when it is full: progress publishes it behind them. AGAIN: progress will go on with it. */
+/* Closes the open batch and sends it, or lets it wait in order. While others wait, only a full
+ * batch is closed; progress publishes it behind them. AGAIN: progress goes on with it. */
 static pgas_status_t publish(pgasi_sendq_t *sq, out_t *out, int dest, pgasi_publish_reason_t reason)
 {
     buffer_t *batch = out->batch;
@@ -145,7 +143,7 @@ static pgas_status_t send_waiting(pgasi_sendq_t *sq, out_t *out)
         pgas_status_t status = pgasi_send_publish(sq, out, batch);
         pgasi_send_check_lost(out->rank, status);
         if (status == PGAS_ERR_AGAIN) {
-            close_window(out); /* those that left before have moved the tail */
+            close_window(out); /* earlier batches have moved the tail */
             return PGAS_ERR_AGAIN;
         }
         out->waiting = next;
@@ -180,7 +178,7 @@ static bool open_batch(pgasi_sendq_t *sq, out_t *out, int dest, size_t room, boo
 
 /* ---- gathering ---- */
 
-/* Starts a run with the descriptor just written, which ends at pos. */
+/* Starts a run with the descriptor just written. */
 static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header,
                      char *desc)
 {
@@ -194,16 +192,16 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
     c->end = PGASI_MIN(c->end - stride, last);
 }
 
-/* A handler, or who asks for it, may gather further batches behind those that wait: answers without
- * limit, for somebody waits for them. */
+/* A handler, or a caller that asks for it, may gather further batches behind those that wait.
+ * Answers have no limit, because somebody waits for them. */
 static inline bool may_queue(const pgasi_sendq_t *sq, size_t room, pgas_full_t full)
 {
     return (pgasi_self.in_handler || full == PGAS_FULL_QUEUE) && full != PGAS_FULL_AGAIN &&
            (full == PGASI_FULL_ANSWER || sq->backlog_bytes + room <= sq->backlog_limit);
 }
 
-/* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish
- * it but its own thread, which waits for one. */
+/* All buffers are in use: the open ones leave. Otherwise only their own thread would publish them,
+ * which waits for a buffer. */
 static __attribute__((noinline)) bool make_room(pgasi_sendq_t *sq)
 {
     for (int i = 0; i < sq->n_dirty; i++)
@@ -251,7 +249,7 @@ static pgas_status_t append(pgasi_sendq_t *sq, out_t *out, int dest, const messa
 
 /* ---- calls by themselves ---- */
 
-/* A call by itself on the node: one descriptor, shown at once. */
+/* Writes a single call on the node: one descriptor, valid at once. */
 static inline bool ring_direct(pgasi_sendq_t *sq, out_t *out, const message_t *m)
 {
     size_t room = pgasi_desc_room(m->header);
@@ -260,13 +258,13 @@ static inline bool ring_direct(pgasi_sendq_t *sq, out_t *out, const message_t *m
         return false;
     }
     write_body(out->w->pos, m);
-    show(out, room, m->header);
+    make_valid(out, room, m->header);
     update_window(out);
     wake_receiver(out);
     return true;
 }
 
-/* The last batch found no room: its one call is not sent after all. */
+/* The last batch found no room: its only call is not sent. */
 static pgas_status_t take_back(pgasi_sendq_t *sq, out_t *out)
 {
     buffer_t *batch = out->waiting;
@@ -279,8 +277,8 @@ static pgas_status_t take_back(pgasi_sendq_t *sq, out_t *out)
     return PGAS_ERR_AGAIN;
 }
 
-/* Handlers may leave calls to progress. What an application's thread sends has left it when this
- * returns, for the thread may stay away from the library for long. */
+/* Handlers may leave calls to progress. When an application thread returns from this function its
+ * calls have been sent, because the thread may not enter the library again for a long time. */
 static inline pgas_status_t send_now(pgasi_sendq_t *sq, out_t *out, int dest, const message_t *m,
                                      pgas_full_t full)
 {
@@ -317,8 +315,7 @@ static inline pgas_status_t send(pgasi_sendq_t *sq, int dest, const message_t *m
     return now ? send_now(sq, out, dest, m, full) : append(sq, out, dest, m, full);
 }
 
-/* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits
- * by progress. */
+/* The rank has died: closes the window and drops the open batch. Progress drops what waits. */
 __attribute__((noinline, cold)) pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq, int dest)
 {
     out_t *out = out_of(sq, dest);
@@ -329,7 +326,6 @@ __attribute__((noinline, cold)) pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq,
     return PGAS_ERR_PEER;
 }
 
-/* Sends by the rules of `full`; context locked by the caller, given up while waiting. */
 pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                               bool now)
 {
@@ -408,8 +404,8 @@ pgas_status_t pgasi_sendq_append_two(pgasi_sendq_t *sq, int rank, uint32_t handl
     return pgasi_send_send(sq, rank, &m, full, false);
 }
 
-/* A receiver that is at work gives room again within microseconds, and behind batches single calls
- * take the slower way for one pass over the ring: so gathering begins a little later. */
+/* A receiver that is at work makes room within microseconds, while single calls behind a batch take
+ * the slower way for one pass over the ring. So gathering begins a little later. */
 static void wait_for_room(out_t *out, size_t room)
 {
     int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;
@@ -417,7 +413,7 @@ static void wait_for_room(out_t *out, size_t room)
         pgasi_cpu_relax();
 }
 
-/* What waits is tried again now and then, and before it becomes too much. */
+/* Tries to send what waits now and then, and before it becomes too much. */
 static pgas_status_t send_or_gather(pgasi_sendq_t *sq, int dest, const message_t *m)
 {
     out_t *out = out_of(sq, dest);
@@ -444,7 +440,6 @@ pgas_status_t pgasi_sendq_overflow(pgasi_sendq_t *sq, int rank, uint32_t handler
     return status;
 }
 
-/* A call that does nothing, behind all that was gathered. */
 pgas_status_t pgasi_sendq_mark(pgasi_sendq_t *sq, int rank, uint64_t wire_token)
 {
     message_t m = { pgasi_desc_header(PGASI_DESC_MARK, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
@@ -513,8 +508,8 @@ bool pgasi_sendq_timed(const pgasi_sendq_t *sq)
            __atomic_load_n(&sq->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
 }
 
-/* Ticks are half the limit apart while something is gathered, and a batch leaves with the second
- * tick that it sees. So nobody looks at the clock when a batch is opened. */
+/* A tick is half the limit, and a batch leaves with the second tick that it sees. So nobody reads
+ * the clock when a batch is opened. */
 int pgasi_sendq_look(pgasi_sendq_t *sq)
 {
     uint64_t now = pgasi_now_ns(), step = sq->latency_ns / 2;

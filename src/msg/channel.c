@@ -1,9 +1,10 @@
-/* Channels on the node, the sender's side; recv_queue.h has the other.
+/* Channels on the node, the sender's side; recv_queue.h describes the receiver's.
  *
- * A channel is a ring of chunks in the receiver's memory; a descriptor is written once, in place,
- * and shown by its first word. A chunk is left with a descriptor that names the next. A further one
- * is taken only when none was free for a while: few chunks stay in caches. The tail always moves
- * before a descriptor shows, so that quiescence never sees more consumed than sent. */
+ * A channel is a ring of chunks in the receiver's memory. A descriptor is written once, in place,
+ * and becomes valid by its first word. A chunk ends with a descriptor that names the next. The
+ * sender takes a further chunk only if none was free for a while, because few chunks stay in
+ * caches. The tail always moves before a descriptor becomes valid, so that quiescence never sees
+ * more consumed than sent. */
 #include "msg/send.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 
-#define GROW_AFTER 64 /* looks in vain */
+#define GROW_AFTER 64 /* attempts */
 #define LOOK_EVERY 16
 
 void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh)
@@ -69,7 +70,7 @@ void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest)
     else
         out->kind = OUT_FAR;
     sq->known[sq->n_known] = dest;
-    /* others that add tails up look from now on */
+    /* threads that sum up tails read it from now on */
     __atomic_store_n(&sq->n_known, sq->n_known + 1, __ATOMIC_RELEASE);
 }
 
@@ -92,9 +93,8 @@ void pgasi_call_settle(pgas_call_window_t *w)
     w->recent = 0;
 }
 
-/* The chunk after the present one is free, or becomes the next: one that the receiver gives in
- * addition. Not at once: few chunks stay in caches, and a receiver that is merely slower than we
- * are needs no more. */
+/* The next chunk is free, or a further one becomes the next. Not at once: few chunks stay in
+ * caches, and a receiver that is merely slower than the sender needs no more. */
 bool pgasi_channel_find_chunk(out_t *out)
 {
     int next = (out->current + 1) % out->n_chunks;
@@ -119,8 +119,8 @@ bool pgasi_channel_find_chunk(out_t *out)
     return true;
 }
 
-/* Goes on in the next chunk, with a descriptor that says so at the tail. As ever the tail moves
- * first. */
+/* Goes on in the next chunk, with a wrap descriptor at the tail. The tail moves first, as
+ * always. */
 bool pgasi_channel_next(out_t *out)
 {
     if (!pgasi_channel_find_chunk(out))
@@ -131,10 +131,10 @@ bool pgasi_channel_next(out_t *out)
     chunk_t *left = &out->chunks[out->current], *c;
     left->free_at = out->base + pgasi_chunk_bytes;
     uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
-    if (out->w->sized) /* streams do not note it */
+    if (out->w->sized) /* streams do not record it */
         out->dirty_to = end - PGASI_RING_UNIT;
     out->w->sized = 0;
-    /* marks of the use before the last count again */
+    /* valid bits of the use before the last count again */
     left->dirty = end < left->written ? left->written : out->dirty_to;
     left->written = PGASI_MAX(left->written, end);
     out->current = (out->current + 1) % out->n_chunks;
@@ -145,30 +145,30 @@ bool pgasi_channel_next(out_t *out)
     *(uint64_t *)(void *)(pos + 8) = c->number;
     __atomic_store_n(&out->base, out->base + pgasi_chunk_bytes, __ATOMIC_RELAXED);
     out->chunk = out->channel.chunks + c->number * pgasi_chunk_bytes;
-    /* behind base */
+    /* after base */
     __atomic_store_n(&out->w->phase, c->odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN,
                      __ATOMIC_RELEASE);
     __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
     set_pos(out, out->chunk);
-    close_window(out); /* its end was that of the chunk before */
+    close_window(out); /* it was the window of the previous chunk */
     __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_DESC_SLOT_SHIFT,
                      __ATOMIC_RELEASE);
     wake_receiver(out);
     return true;
 }
 
-/* Fetches the lines of a place that is about to be written, by a store to each: as many are then
- * under way as stores may wait, while a copy has several stores to a line. The first, at which the
- * receiver looks, comes last. */
+/* Fetches the cache lines of a place that is about to be written, by a store to each. As many
+ * fetches overlap as stores may wait, while a copy has several stores to a line. The first line, at
+ * which the receiver looks, comes last. */
 static inline void fetch_lines(char *at, size_t bytes)
 {
     for (size_t i = bytes / 64 * 64; i > 0; i -= 64)
-        __atomic_store_n((uint64_t *)(void *)(at + i - 16), 0, __ATOMIC_RELAXED); /* no mark */
+        __atomic_store_n((uint64_t *)(void *)(at + i - 16), 0, __ATOMIC_RELAXED); /* not valid */
 }
 
-/* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written
- * into the ring call by call, alternating with the cursor's own line, stores wait for one line
- * after the other: three to four times slower on the machines measured.) */
+/* Copies a batch into the ring: full lines one after the other, whose fetches overlap. If the calls
+ * were written into the ring one by one, alternating with the cursor's own line, stores would wait
+ * for one line after the other: three to four times slower on the machines measured. */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 {
     size_t bytes = batch->used;
@@ -178,16 +178,16 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
         return PGAS_ERR_AGAIN;
     fetch_lines(out->w->pos, 8 + bytes);
     memcpy(out->w->pos + 8, batch->data, bytes);
-    show(out, 8 + bytes,
-         PGASI_DESC_VALID | PGASI_DESC_BATCH | (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT);
+    make_valid(out, 8 + bytes,
+               PGASI_DESC_VALID | PGASI_DESC_BATCH | (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT);
     buffer_release(batch);
     wake_receiver(out);
     return PGAS_OK;
 }
 
-/* Another thread may be sending. The order in which the tail's parts are stored lets us see too
- * much for a moment, never too little. What is written meanwhile behind the tail is no mark of this
- * phase, or of a call that counts. */
+/* Another thread may be sending. Because of the order in which the parts of the tail are stored,
+ * this thread may for a moment see too much, never too little. What is written meanwhile behind the
+ * tail is not valid in this phase, or is a call that counts. */
 __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const out_t *out)
 {
     uint64_t base, phase;

@@ -1,8 +1,8 @@
 /* Chunks for channels from other nodes: see channel_memory.h.
  *
- * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched
- * while messages are handled, which one thread does at a time. What a note says is checked against
- * what was granted: it may come from a rank that is out of its mind. */
+ * Senders ask a few times per channel, so a search through a bitmap is enough. One thread at a time
+ * handles messages, and only handlers change these tables. A control message is checked against
+ * what was granted, because it may come from a rank whose memory is damaged. */
 #include "msg/channel_memory.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #include "mem/ctx.h"
 #include "mem/segment.h"
 
-/* Who has a line. */
+/* The sender to which a channel was granted. */
 typedef struct {
     int source;
     uint32_t ep, ctx, first;
@@ -30,16 +30,16 @@ typedef struct {
 
 pgasi_chanmem_t pgasi_chanmem;
 
-static uint64_t *taken, *used;                   /* by chunk: granted now; ever */
+static uint64_t *taken, *used;                   /* by chunk: granted now; ever granted */
 static uint32_t *channel_of;                     /* by chunk, while it is granted */
 static owner_t *owners;                          /* by channel */
-static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: endpoints look at it too */
+static uint32_t n_owners, n_taken, n_taken_high; /* endpoints read n_owners, too */
 static uint64_t n_refused;
 static size_t pool_bytes; /* of one context's buffers; 0: none */
 
 /* ---- size ---- */
 
-/* An adapter that carries out puts by itself; the folder may be there without any. */
+/* An adapter that carries out puts by itself. The folder may exist without any. */
 static bool has_rdma_device(void)
 {
     DIR *devices = opendir("/sys/class/infiniband");
@@ -64,7 +64,7 @@ bool pgasi_far_wants_channels(bool same_host)
     }
 }
 
-/* Of chunks, where some rank wants channels. */
+/* Plans the chunks, if some rank wants channels. */
 static void plan_chunks(uint64_t chunk_bytes)
 {
     uint32_t n_first = (uint32_t)PGASI_MIN(pgasi_param.chunks, pgasi_param.chunks_max);
@@ -87,7 +87,8 @@ pgas_status_t pgasi_chanmem_plan(void)
     pgasi_heap_tail_bytes = pool_bytes = 0;
     pgas_status_t status = pgasi_tp ? pgasi_recvq_size_here(&recvq) : PGAS_OK;
     if (!pgasi_tp || status != PGAS_OK)
-        return status == PGAS_ERR_LIMIT ? PGAS_OK : status; /* told where it is made */
+        /* the start of the receive queues reports this error */
+        return status == PGAS_ERR_LIMIT ? PGAS_OK : status;
     if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN
                                                                               : PGAS_OK) != PGAS_OK)
         plan_chunks(recvq.chunk_bytes);
@@ -108,7 +109,7 @@ static char *chunk_at(uint64_t number)
     return pgasi_heap_tail() + pgasi_chanmem.chunks_at + number * pgasi_chunk_bytes;
 }
 
-/* n chunks in a row for a channel; false if there are none. */
+/* Takes n consecutive chunks for a channel. False: there are none. */
 static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 {
     uint64_t at = 0, size = pgasi_chanmem.n_chunks;
@@ -141,7 +142,7 @@ static owner_t *owner_at(const pgasi_ctl_t *ctl, int source)
     return o && o->source == source && o->ep == ctl->ep && o->ctx == ctl->ctx ? o : NULL;
 }
 
-/* One channel each, so that an endpoint has room for all that may join. */
+/* Each sender has one channel, so that an endpoint has room for all that may join. */
 static bool has_one(const pgasi_ctl_t *ctl, int source)
 {
     bool has = false;
@@ -180,7 +181,7 @@ bool pgasi_chanmem_grow(pgasi_ctl_t *ctl, int source)
     return true;
 }
 
-/* One of the sender's further chunks, or of a channel that it does not want. */
+/* A further chunk of the sender, or one of a channel that it declines. */
 static bool may_give_back(const pgasi_ctl_t *ctl, const owner_t *o)
 {
     bool own = o && ctl->number < pgasi_chanmem.n_chunks && pgasi_bitmap_test(taken, ctl->number) &&
@@ -236,7 +237,8 @@ bool pgasi_chanmem_join(const pgasi_ctl_t *ctl, int source)
 
 /* ---- start and stop ---- */
 
-/* Peers of this host may map the region: then they also wake its rank by the wakeup flag in it. */
+/* Peers of this host may map the channel memory. They then also wake its rank by the wakeup flag in
+ * it. */
 static pgas_status_t move_wakeups(void)
 {
     pgasi_wakeup_t **wakeups = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_wakeup_t *));

@@ -1,4 +1,4 @@
-/* Channels that the program sets up ahead, and takes down. */
+/* Channels that the program opens ahead of the first call, and closes. */
 #include "msg/send.h"
 
 #include "boot/boot.h"
@@ -6,8 +6,7 @@
 #include "mem/thread.h"
 #include "pgas/rma.h"
 
-/* The destination of a channel of the calling thread's context, which is locked then; not looked
- * at: it may not be known yet. */
+/* Locks the calling thread's context and gives the destination, which may not be in use yet. */
 static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **sq_p, int *dest_p)
 {
     int rank = pgas_thread_rank(target), ep = pgasi_ep_of_slot(pgas_thread_slot(target));
@@ -26,8 +25,8 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **sq_p, int
     return status;
 }
 
-/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
- * Context locked, given up while waiting. */
+/* Asks for a channel, waits for the answer, and joins if nothing waits before that; otherwise the
+ * next call joins. The caller holds the context's lock; the function releases it while it waits. */
 static pgas_status_t open_far(pgasi_sendq_t *sq, out_t *out, int dest)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -68,8 +67,8 @@ static bool has_chunks(const out_t *out)
     return out->kind == OUT_NODE || out->kind == OUT_PUT;
 }
 
-/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail.
- * False: some not yet. */
+/* Gives back all chunks beyond the first, but the current one; the receiver has reached the tail.
+ * False: some could not be given back yet. */
 static bool give_back(out_t *out)
 {
     bool all = true;
@@ -101,7 +100,7 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
         status = PGAS_ERR_BUSY;
     else
         status = pgasi_sendq_flush(sq, dest);
-    /* a chunk that was made ready and not used is not written to later */
+    /* a chunk that was prepared and not used is not written later */
     if (status == PGAS_OK && out->kind == OUT_PUT) {
         pgasi_ctx_unlock(sq->ctx);
         status = pgas_flush(out->rank);

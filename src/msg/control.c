@@ -1,6 +1,5 @@
-/* Control messages about channels between nodes: the owner of the memory answers senders, and
- * senders take the answers (far_channel.c). What a message says is checked against what was
- * granted, because it may come from a rank whose memory is damaged. */
+/* Control messages about channels between nodes. The owner of the memory answers senders, and
+ * senders take the answers (far_channel.c). */
 #include "msg/channel_memory.h"
 
 #include <string.h>

@@ -35,46 +35,46 @@
 
 #define PGASI_DESC_FIRST_INTERNAL 0xFFE0u
 enum {
-    PGASI_DESC_ACK = PGASI_DESC_FIRST_INTERNAL, /* a call with a token ran: pgasi_desc_ack_t */
-    PGASI_DESC_REPLY,                           /* the same with data behind */
+    PGASI_DESC_ACK = PGASI_DESC_FIRST_INTERNAL, /* a call with a token has run: pgasi_desc_ack_t */
+    PGASI_DESC_REPLY,                           /* the same, and the reply's data follow */
     PGASI_DESC_SEGMENT,                         /* asks for a segment's key */
     PGASI_DESC_RMA, /* asks the owner to carry out a put, get or atomic */
-    /* a call for a thread of its own: number of the handler, arguments */
+    /* runs on a thread of its own: number of the handler, arguments */
     PGASI_DESC_SPAWN,
-    /* does nothing: its token tells that what came before has run */
+    /* does nothing; its token reports that everything before it has run */
     PGASI_DESC_MARK,
-    PGASI_DESC_ROUTE_2, /* calls on their way over other ranks, see route.c */
+    PGASI_DESC_ROUTE_2, /* calls that travel over other ranks: route.c */
     PGASI_DESC_ROUTE_3,
-    PGASI_DESC_ROUTE_MARK_2, /* ... and marks */
+    PGASI_DESC_ROUTE_MARK_2, /* the marks of such calls */
     PGASI_DESC_ROUTE_MARK_3,
-    PGASI_DESC_BULK, /* a piece of a call with buffers, see bulk.h */
-    /* a rank to itself: the buffers of a call for an endpoint have been read */
+    PGASI_DESC_BULK, /* a piece of a call with buffers: bulk.h */
+    /* from a rank to itself: the buffers of a call for an endpoint have been read */
     PGASI_DESC_BULK_READY,
     PGASI_DESC_BUFFER_READ, /* asks for a piece of a buffer */
-    PGASI_DESC_BUFFER_DATA, /* which comes */
+    PGASI_DESC_BUFFER_DATA, /* the piece that was asked for */
     PGASI_DESC_BUFFER_FREE, /* the buffers of a call have been read */
-    /* of a large reply: pgasi_desc_reply_piece_t, data behind */
+    /* a piece of a large reply: pgasi_desc_reply_piece_t, then data */
     PGASI_DESC_REPLY_PIECE,
     PGASI_DESC_BCAST,        /* a broadcast: bcast.h */
     PGASI_DESC_BCAST_BUFFER, /* the same with a buffer */
-    PGASI_DESC_BCAST_ACK,    /* of a subtree */
+    PGASI_DESC_BCAST_ACK,    /* a subtree of a broadcast has run it */
     PGASI_DESC_BCAST_THREAD, /* a broadcast, for one thread of its rank */
     PGASI_DESC_ALLOC,        /* asks the owner to allocate or free a block */
-    PGASI_DESC_LOCK,         /* asks for a lock, gives it back, grants it */
+    PGASI_DESC_LOCK,         /* asks for a lock, releases it, grants it */
     PGASI_DESC_DELEGATE,     /* operations on an object */
     PGASI_DESC_CHANNEL,      /* about a channel between nodes: pgasi_ctl_t */
-    PGASI_DESC_ARRAY,        /* of the coherent array, see array/wire.h */
-    PGASI_DESC_ARRAY_LOCK,   /* as LOCK, of an element */
+    PGASI_DESC_ARRAY,        /* of the coherent array: array/wire.h */
+    PGASI_DESC_ARRAY_LOCK,   /* as PGASI_DESC_LOCK, for a lock of an element */
     PGASI_DESC_END_INTERNAL,
     PGASI_DESC_BATCH = 0xFFFE,
     PGASI_DESC_WRAP = 0xFFFF
 };
 
-/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are 1 + the bytes of
- *  the reply that is wanted, 0: only that the call completed. */
-/* completes when it has arrived, not when it has run */
+/** The token. Bits 0..31 name the counter or reply at the caller. Bits 32..61 are 1 + the bytes of
+ *  the wanted reply; 0: the caller only wants to know that the call completed. */
+/* The call completes when it has arrived, not when it has run. */
 #define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63)
-/* the counter may be written (notify.h); the caller is of the same node */
+/* The receiver may write the counter (notify.h): the caller is on the same node. */
 #define PGASI_WIRE_WRITE (UINT64_C(1) << 62)
 static inline uint32_t pgasi_wire_token(uint64_t wire)
 {
@@ -84,7 +84,8 @@ static inline bool pgasi_wire_wants_reply(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) != 0;
 }
-/* Limit of a wanted reply; the heads of bulk messages hold larger numbers. */
+/* The bytes of a wanted reply, at most 0x3FFFFFFE. The heads of bulk messages have room for larger
+ * numbers. */
 static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) - 1;
@@ -97,11 +98,11 @@ static inline uint64_t pgasi_wire_of_reply(uint32_t token, uint64_t bytes)
 typedef struct {
     uint32_t token;
     int16_t status;
-    uint16_t handler; /* that ran, or should have */
+    uint16_t handler; /* that ran, or was to run */
 } pgasi_desc_ack_t;
 
 typedef struct {
-    /* of this piece; that of the end, without data: the reply is where it belongs */
+    /* Of this piece. The last one may have no data: the reply is in its place already. */
     uint64_t offset;
     uint32_t token, spare;
 } pgasi_desc_reply_piece_t;
@@ -127,7 +128,7 @@ static inline uint32_t pgasi_desc_more(uint64_t header)
 {
     return (uint32_t)(header >> PGASI_DESC_MORE_SHIFT & PGASI_DESC_MORE_MAX);
 }
-/** From the arguments of one call to those of the next. */
+/** Bytes from the arguments of one call to those of the next. */
 static inline size_t pgasi_desc_stride(uint64_t header)
 {
     return (pgasi_desc_bytes(header) + 7) & ~(size_t)7;
@@ -136,7 +137,7 @@ static inline bool pgasi_desc_has_arrived(uint64_t word, uint64_t phase)
 {
     return (word & PGASI_DESC_PHASES) == phase;
 }
-/** A header as it is shown in a ring. */
+/** The header as the sender publishes it in a chunk of this phase. */
 static inline uint64_t pgasi_desc_shown(uint64_t header, uint64_t phase)
 {
     return (header & ~PGASI_DESC_VALID) | phase;

@@ -1,7 +1,7 @@
-/* Dispatch: see dispatch.h. Numbers of handlers are checked here, and so is every header: a message
- * may come from a rank whose memory is damaged. */
+/* Dispatch: see dispatch.h. This file checks numbers of handlers and every header, because a
+ * message may come from a rank whose memory is damaged. */
 
-/* Where the loop over the calls of a batch happens to lie makes a tenth of their rate. */
+/* The alignment of the loop over the calls of a batch changes their rate by a tenth. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #pragma GCC optimize("align-loops=64")
 #endif
@@ -24,7 +24,7 @@ uint64_t pgasi_n_dropped;
 static struct {
     pgas_handler_fn_t run[N_INTERNAL];
     pgas_handler_batch_fn_t run_batch[N_INTERNAL];
-    pgasi_refuse_fn_t refuse[N_INTERNAL]; /* NULL: the caller is not told */
+    pgasi_refuse_fn_t refuse[N_INTERNAL]; /* NULL: the caller is not informed */
 } internal;
 static pgasi_token_ops_t tokens;
 
@@ -48,7 +48,7 @@ void pgasi_dispatch_set_tokens(const pgasi_token_ops_t *ops)
     tokens = *ops;
 }
 
-/* One call of the library's own. */
+/* Runs one call of the library's own handlers. */
 static __attribute__((noinline)) pgas_status_t run_internal(uint32_t number, const void *args,
                                                             size_t bytes, pgas_thread_t source)
 {
@@ -90,8 +90,8 @@ static __attribute__((noinline)) void run_others(uint32_t number, const char *ar
         run_internal(number, args, bytes, source);
 }
 
-/* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it
- * falls across two. */
+/* In a cache line of code of its own: the loop is a few instructions long, and a tenth slower where
+ * it crosses a line. */
 static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args,
                                                             size_t bytes, size_t stride, size_t n,
                                                             pgas_thread_t source, void *context)
@@ -102,7 +102,7 @@ static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn
     } while (--n > 0);
 }
 
-/* Calls of one kind. */
+/* Runs calls of one kind. */
 static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride,
                              size_t n, pgas_thread_t source)
 {
@@ -124,14 +124,14 @@ void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t s
     run_calls(number, args, bytes, stride, n, source);
 }
 
-/* The calls of one header. */
+/* Runs the calls of one header. */
 static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
 {
     run_calls(pgasi_desc_handler(header), args, pgasi_desc_bytes(header), pgasi_desc_stride(header),
               1 + (size_t)pgasi_desc_more(header), source);
 }
 
-/* The header at `at`, checked; 0: malformed. */
+/* The header at `at`, checked. 0: it is malformed. */
 static inline uint64_t header_at(const char *at, const char *end, int source_rank)
 {
     uint64_t header = *(const uint64_t *)(const void *)at;
@@ -182,8 +182,7 @@ void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank)
     }
 }
 
-/* Refuses calls of the library's own whose end somebody waits for all the same. False: they are
- * none. */
+/* Refuses calls of the library's own handlers. False: nobody was informed. */
 static bool refuse_internal(uint64_t header, const char *args, pgas_thread_t source)
 {
     uint32_t i = pgasi_desc_handler(header) - PGASI_DESC_FIRST_INTERNAL;
@@ -205,7 +204,7 @@ uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank)
         pgas_thread_t source = pgas_thread_make(source_rank, pgasi_desc_slot(header));
         bool token = header & PGASI_DESC_TOKEN;
         memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
-        if (token && wire) { /* 0: whoever asked has heard that it arrived */
+        if (token && wire) { /* 0: the caller already knows that the call arrived */
             tokens.refuse(source, pgasi_desc_handler(header), wire);
         } else if (!refuse_internal(header, at + (token ? 16 : 8), source) &&
                    pgasi_first_dropped()) {

@@ -28,15 +28,17 @@ static inline bool pgasi_handler_known(pgas_handler_t handler)
 }
 
 /** Set the library's own handlers, when a module starts. A refuse function receives a call that
- *  arrived at an endpoint whose thread has left. It returns whether it told the caller; without one
- *  the call is dropped, counted, and logged once. */
+ *  arrived at an endpoint whose thread has left. It returns whether it has informed the caller.
+ *  Without a refuse function the call is dropped, counted, and logged once. */
 typedef bool (*pgasi_refuse_fn_t)(const void *args, size_t bytes, pgas_thread_t source);
 void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
 void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn);
 void pgasi_handler_set_refused(uint32_t id, pgasi_refuse_fn_t fn);
 
-/** What happens to descriptors with a token (descriptor.h): they run and complete; they are refused
- *  with PGAS_ERR_PEER; they have arrived and run later, which returns the token that is left. */
+/** What happens to descriptors with a token (descriptor.h):
+ *  - run: the call runs and completes;
+ *  - refuse: the caller receives PGAS_ERR_PEER;
+ *  - arrived: the call has arrived and runs later. The result is the token that is left. */
 typedef struct {
     void (*run)(uint64_t header, const void *args, pgas_thread_t source, uint64_t token);
     void (*refuse)(pgas_thread_t source, uint32_t handler, uint64_t token);
@@ -44,26 +46,28 @@ typedef struct {
 } pgasi_token_ops_t;
 void pgasi_dispatch_set_tokens(const pgasi_token_ops_t *ops);
 
-/** Runs one call of any handler. @return PGAS_OK; PGAS_ERR_NOT_FOUND: there is none with this
- *  number, which is logged once. */
+/** Runs one call of any handler.
+ *  @return PGAS_OK
+ *  @return PGAS_ERR_NOT_FOUND: no handler has this number; logged once */
 pgas_status_t pgasi_dispatch(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
 
 /** Runs n calls of a handler as one run, as if they had arrived from that source. The caller holds
- *  the receive lock, in a handler. */
+ *  the receive lock and is inside a handler. */
 void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
                        pgas_thread_t source);
 
-/** Runs a run of descriptors of one source and returns the number of calls. The receive lock is
- *  held. Every header is checked before use. A malformed one ends the run; it is counted, and
+/** Runs descriptors of one source and returns the number of calls. The caller holds the receive
+ *  lock. Every header is checked before use. A malformed one ends the run; it is counted, and
  *  logged once. */
 uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank);
 
 /** The same for an endpoint whose thread has left. Callers that wait receive PGAS_ERR_PEER. Calls
- *  that nobody waits for are counted and logged once. */
+ *  whose end nobody waits for are counted and logged once. */
 uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank);
 
-/** Reports the arrival of descriptors that run later to the callers that asked for it, and notes in
- *  the descriptors that it has done so. Inside a handler for the library (pgasi_handlers_enter). */
+/** Reports the arrival of descriptors that run later to the callers that asked for a report, and
+ *  notes in the descriptors that it has done so. The caller is inside a handler of the library
+ *  (pgasi_handlers_enter). */
 void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank);
 
 /** Counts dropped messages: malformed descriptors, messages without the job's key, and calls

@@ -1,11 +1,9 @@
-/* Calls to and from other nodes: active messages of the sender's context to the peer's context 0,
- * with the descriptors that a channel would hold, behind a header that tells the job and the
+/* Messages to other nodes: active messages of the sender's context to the peer's context 0. A
+ * message has the descriptors that a channel would hold, behind a header with the job's key and the
  * endpoint.
  *
- * A batch is sent from the buffer in which it was gathered. A call by itself is written into a
- * spare buffer, which is used up only if the transport keeps it. What arrives for any thread of the
- * rank runs at once, where it lies if it is aligned; what is for an endpoint of its own is kept in
- * order until that is drained. */
+ * A batch is sent from the buffer that gathered it. A single call is written into a spare buffer,
+ * which is used up only if the transport keeps it. */
 #include "msg/send.h"
 
 #include <stdlib.h>
@@ -16,9 +14,9 @@
 #include "boot/wait.h"
 #include "mem/ctx.h"
 
-static uint64_t *stops; /* by destination: the number of the last word about it, lowest bit: stop */
+static uint64_t *stops; /* by destination: the number of the last stop or go; lowest bit: stop */
 
-/* What is for any thread of the rank has a header of one word. */
+/* The header of a message for any thread of the rank is one word. */
 static inline size_t far_header(int ep, size_t bytes, uint32_t header[2])
 {
     header[0] = pgasi_far_mark(pgasi_boot.rank, bytes);
@@ -26,8 +24,8 @@ static inline size_t far_header(int ep, size_t bytes, uint32_t header[2])
     return ep == PGASI_EP_ANY ? sizeof header[0] : 2 * sizeof header[0];
 }
 
-/* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress
- * calls, not this. */
+/* PGAS_INPROGRESS: the transport keeps the buffer until its completion function runs, in
+ * progress. */
 pgas_status_t pgasi_far_send_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer,
                                      size_t bytes)
 {
@@ -35,7 +33,7 @@ pgas_status_t pgasi_far_send_message(pgasi_sendq_t *sq, out_t *out, int ep, buff
     uint32_t header[2];
     size_t header_bytes = far_header(ep, bytes, header);
     buffer->n_uses = 1;
-    /* before it can arrive, as in show() */
+    /* before it can arrive, as in make_valid() */
     __atomic_store_n(&sq->far_sent, sq->far_sent + bytes, __ATOMIC_RELAXED);
     pgas_status_t status =
         tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, bytes, &buffer->comp);

@@ -1,9 +1,9 @@
 /* Channels to other nodes, the sender's side: see far_channel.h.
  *
- * Asking and growing are messages, once per channel and chunk; what is sent through it is either
- * what channel.c does on the node, or two puts a descriptor or batch, from the buffer in which it
- * was gathered. The header's put may find no room when the arguments have left: it is owed then,
- * and paid before anything else goes there. */
+ * A sender asks for a channel and for further chunks by messages, once per channel and chunk. It
+ * then writes as channel.c does on the node, or by two puts per descriptor or batch, from the
+ * buffer that gathered it. The transport may have no room for the header's put when the arguments
+ * have left. The header is then unsent, and leaves before anything else goes there. */
 #include "msg/far_channel.h"
 
 #include <stdlib.h>
@@ -18,24 +18,25 @@
 
 #define ASK_AGAIN 65536u /* messages after a refusal */
 
-/* What a descriptor's header was when its put found no room. */
+/* A descriptor's header whose put found no room. */
 typedef struct {
-    buffer_t *buffer; /* in which it stands; NULL: nothing is owed */
-    uint64_t at;      /* address there */
+    buffer_t *buffer; /* which holds it; NULL: no header is unsent */
+    uint64_t at;      /* address at the peer */
 } unsent_t;
 
 struct far_channel {
     int state;          /* far_state_t; the answers change it, under the receive lock */
-    int more;           /* the same for a further chunk */
-    uint32_t n_refused; /* looks for one since it was refused */
+    int more;           /* far_state_t of a further chunk */
+    uint32_t n_refused; /* attempts since it was refused */
     pgasi_sendq_t *sq;
     pgasi_ctl_t granted, chunk;
     pgasi_segment_wire_t wire;
-    uint64_t told[2]; /* by puts: as a line of recv_queue.h, told by messages and read on demand */
-    uint64_t seen[2]; /* what is being read of it */
+    /* by puts: as pgasi_channel_state_t; messages report it, and puts read it on demand */
+    uint64_t told[2];
+    uint64_t seen[2]; /* result of the read under way */
     uint64_t phase;
     pgasi_tp_key_t *key;
-    uint64_t region; /* address there */
+    uint64_t region; /* address of the channel memory at the peer */
     unsent_t unsent;
     pgasi_tp_comp_t read; /* of seen */
     bool reading;
@@ -60,7 +61,7 @@ int pgasi_far_channel_state(const out_t *out)
 
 /* ---- notes ---- */
 
-/* A message to the rank of a destination, out of the order of what waits for it. False: not now. */
+/* Sends a message to the rank of a destination, ahead of what waits for it. False: not now. */
 static bool send_ctl(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *ctl)
 {
     uint64_t header = pgasi_desc_header(PGASI_DESC_CHANNEL, sizeof *ctl, 0);
@@ -86,7 +87,8 @@ static pgasi_ctl_t ctl_of(const pgasi_sendq_t *sq, const out_t *out, pgasi_ctl_w
     return ctl;
 }
 
-/* ... and its process can be named here, to be woken: it is in the same PID namespace. */
+/* The rank is on this host, and its process can be named here, to be woken: it is in the same PID
+ * namespace. */
 static bool on_this_host(int rank)
 {
     for (int i = 0; i < pgasi_boot.host_ranks; i++)
@@ -111,7 +113,7 @@ bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out)
     if (state != FAR_NONE && state != FAR_REFUSED)
         return true;
     pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_ASK);
-    /* the answer may come at once */
+    /* the answer may arrive at once */
     __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED);
     if (send_ctl(sq, out, PGASI_EP_ANY, &ctl))
         return true;
@@ -139,8 +141,8 @@ static bool on_grant(far_channel_t *far, const pgasi_ctl_t *ctl, const char *dat
     return sane || !ctl->n;
 }
 
-/* Told by whoever runs the message, and read by who may use the context. */
-static void raise_told(far_channel_t *far, uint64_t position)
+/* The thread that handles the message writes it; the context's owner reads it. */
+static void raise_position(far_channel_t *far, uint64_t position)
 {
     uint64_t was = __atomic_load_n(&far->told[0], __ATOMIC_RELAXED);
     while (position > was && !__atomic_compare_exchange_n(&far->told[0], &was, position, true,
@@ -162,11 +164,11 @@ static bool on_told(const out_t *out, far_channel_t *far, const pgasi_ctl_t *ctl
 {
     bool sane = ctl->position <= __atomic_load_n(&out->put_position, __ATOMIC_ACQUIRE);
     if (sane)
-        raise_told(far, ctl->position);
+        raise_position(far, ctl->position);
     return sane;
 }
 
-/* About the channel of a context of this rank. */
+/* Takes an answer about the channel of a context of this rank. */
 static bool take_answer(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
     pgasi_sendq_t *sq = sendq_of((int)ctl->ctx);
@@ -187,7 +189,7 @@ bool pgasi_far_channel_answer(const pgasi_ctl_t *ctl, int source, const char *da
     else
         sane = take_answer(ctl, source, data, bytes);
     if (sane)
-        pgasi_wake(pgasi_boot.node_rank); /* somebody may wait for room */
+        pgasi_wake(pgasi_boot.node_rank); /* a thread may wait for room */
     return sane;
 }
 
@@ -224,7 +226,7 @@ static bool shrink(out_t *out, uint32_t number)
 
 static void take_seen(far_channel_t *far)
 {
-    raise_told(far, far->seen[0]);
+    raise_position(far, far->seen[0]);
     far->told[1] = far->seen[1];
 }
 
@@ -254,7 +256,7 @@ static void look(out_t *out)
     pgasi_ctx_count(ctx, far->reading);
 }
 
-/* Asks the receiver's line; what the last question brought. */
+/* Starts a read of the receiver's state, and returns the result of the last one. */
 static uint64_t head(out_t *out)
 {
     look(out);
@@ -273,7 +275,7 @@ static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_ctl_t *granted)
     pgasi_channel_set_chunks(out, chunks, granted->fresh != 0);
 }
 
-/* The region is within reach of stores. */
+/* This process maps the channel memory. */
 static void go_by_stores(pgasi_sendq_t *sq, out_t *out, int dest, char *region)
 {
     far_channel_t *far = out->far;
@@ -302,7 +304,7 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
     __atomic_store_n(&out->kind, OUT_PUT, __ATOMIC_RELEASE);
 }
 
-/* Nothing comes of it: the chunks go back. */
+/* The channel cannot be used: its chunks go back. */
 static void decline(pgasi_sendq_t *sq, out_t *out)
 {
     pgasi_ctl_t ctl = ctl_of(sq, out, PGASI_CTL_BACK);
@@ -338,7 +340,7 @@ void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest)
     ctl.channel = far->granted.channel;
     ctl.by_put = !by_stores;
     if (!send_ctl(sq, out, out->ep, &ctl))
-        return; /* next time */
+        return; /* with a later message */
     if (by_stores)
         go_by_stores(sq, out, dest, mapped);
     else
@@ -348,7 +350,7 @@ void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest)
 
 /* ---- by puts ---- */
 
-/* One put from a buffer, which is the transport's until all its puts are done. */
+/* One put from a buffer. The transport uses the buffer until all its puts are done. */
 static pgas_status_t put(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer, uint64_t at,
                          const void *from, size_t bytes)
 {
@@ -365,8 +367,9 @@ static pgas_status_t put(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer, 
     return PGAS_OK;
 }
 
-/* The header of a descriptor whose arguments have left. */
-static pgas_status_t show_far(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer, uint64_t at)
+/* Puts the header of a descriptor whose arguments have left. */
+static pgas_status_t make_valid_far(pgasi_sendq_t *sq, const out_t *out, buffer_t *buffer,
+                                    uint64_t at)
 {
     pgas_status_t status = sq->ctx->tp->ops->fence(sq->ctx->tp);
     return status < PGAS_OK ? status
@@ -378,7 +381,8 @@ bool pgasi_far_channel_has_unsent(const out_t *out)
     return out->kind == OUT_PUT && out->far->unsent.buffer;
 }
 
-/* PGAS_ERR_AGAIN, or the debt is gone, with the peer too. */
+/* @return PGAS_OK: nothing is unsent, or the peer is dead
+ * @return PGAS_ERR_AGAIN */
 pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out)
 {
     if (!pgasi_far_channel_has_unsent(out))
@@ -386,7 +390,7 @@ pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out)
     unsent_t *unsent = &out->far->unsent;
     pgas_status_t status = pgasi_boot_is_dead(out->rank)
                                ? PGAS_ERR_PEER
-                               : show_far(sq, out, unsent->buffer, unsent->at);
+                               : make_valid_far(sq, out, unsent->buffer, unsent->at);
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_drop(unsent->buffer);
@@ -394,9 +398,9 @@ pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out)
     return PGAS_OK;
 }
 
-/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and
- * shows that, which moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
- * use has ended, or ends when the header has left. */
+/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, then
+ * puts the header, and moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
+ * use ends now, or when the header has left. */
 static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, uint64_t at,
                               const char *body, size_t bytes, uint64_t header, uint64_t tail)
 {
@@ -405,9 +409,9 @@ static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, u
     if (status == PGAS_ERR_AGAIN)
         return status;
     if (status == PGAS_OK) {
-        /* before it can be seen, as in show() */
+        /* before the peer can see it, as in make_valid() */
         __atomic_store_n(&out->put_position, tail, __ATOMIC_RELEASE);
-        status = show_far(sq, out, buffer, at);
+        status = make_valid_far(sq, out, buffer, at);
     }
     if (status == PGAS_ERR_AGAIN) {
         out->far->unsent = (unsent_t){ buffer, at };
@@ -423,8 +427,8 @@ static uint64_t address_of(const far_channel_t *far, const chunk_t *chunk, uint6
     return far->region + pgasi_chanmem.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
 }
 
-/* On to the next chunk: its first header is cleared before the descriptor that names it is
- * shown. */
+/* Goes on in the next chunk. Its first header is cleared before the descriptor that names it
+ * becomes valid. */
 static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
 {
     far_channel_t *far = out->far;
@@ -447,7 +451,7 @@ static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
                           base + pgasi_chunk_bytes);
     if (status != PGAS_OK) {
         if (!cleared || status == PGAS_ERR_AGAIN)
-            buffer_drop(buffer); /* else it has been */
+            buffer_drop(buffer); /* otherwise put_desc has ended its use */
         return status;
     }
     left->free_at = base + pgasi_chunk_bytes;
@@ -457,7 +461,7 @@ static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
     return PGAS_OK;
 }
 
-/* Room for so many bytes in one piece at the tail, and a unit behind them. */
+/* Makes room for `bytes` bytes in one piece at the tail, and a unit behind them. */
 static pgas_status_t make_room(pgasi_sendq_t *sq, out_t *out, uint64_t bytes)
 {
     pgas_status_t status = pgasi_far_channel_send_rest(sq, out);

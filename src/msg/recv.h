@@ -16,33 +16,34 @@
 
 typedef struct {
     const char *at;    /* the next descriptor */
-    uint64_t phase;    /* the mark it will bear */
-    const char *chunk; /* in which it stands */
+    uint64_t phase;    /* the phase of its valid bit */
+    const char *chunk; /* which holds it */
     uint64_t base;     /* position of the chunk's first byte */
     pgasi_channel_state_t *state;
     char *chunks; /* number 0 */
     uint32_t first, n_first, n_chunks;
     int source_rank, source_ctx;
-    int wakeup; /* number of the sender's */
+    int wakeup; /* number of the sender's flag */
     bool grown, by_put;
 } incoming_t;
 
 /* A place in a channel. */
 typedef struct {
-    const char *at, *chunk; /* the next descriptor; in which it stands */
-    uint64_t base, phase;   /* position of the chunk; the mark that it will bear */
+    const char *at, *chunk; /* the next descriptor; the chunk that holds it */
+    uint64_t base, phase;   /* position of the chunk; phase of the next descriptor */
 } pgasi_place_t;
 
-/* A channel from another node to a thread that may stay away, joined or about to be. Senders were
- * told of the arrival of everything before the place. The receive lock guards it, but for looks. */
+/* A channel from another node to a thread that may stay away; the sender has joined it or is about
+ * to. Arrivals before the place have been reported. The receive lock guards the struct; looks take
+ * no lock. */
 typedef struct report {
     struct report *next;
     pgasi_join_t channel;
     pgasi_place_t place;
-    uint64_t position; /* of it */
+    uint64_t position; /* of the place */
 } report_t;
 
-/* A message from elsewhere that waits for the threads of its endpoint. */
+/* A message from another node that waits for the thread of its endpoint. */
 typedef struct message {
     struct message *next;
     size_t bytes;
@@ -54,40 +55,43 @@ typedef struct {
     PGASI_ALIGNED(64) int lock;
     uint32_t n_incoming, n_opened_seen;
     bool left;
-    incoming_t *incoming; /* [incoming_max], the first n_incoming used */
-    uintptr_t *marks; /* where the next descriptor of each will show; lowest bit: in an odd phase */
-    /* the channel in which something came last, and how often in a row it alone was drained */
+    incoming_t *incoming; /* [incoming_max]; the first n_incoming are used */
+    uintptr_t *marks; /* the address of each channel's next header; lowest bit: its phase is odd */
+    /* The channel that was drained last, and the number of rounds in a row that drained only this
+     * one. */
     uint32_t recent, turns;
     uint64_t n_calls;
-    pgasi_message_t *far, **far_end; /* in order; both ends under far_lock */
+    pgasi_message_t *far, **far_end; /* in order; far_lock guards both ends */
     uint64_t far_consumed;           /* bytes */
-    int far_lock;                    /* also of what follows */
-    uint64_t far_bytes;              /* in the list */
-    uint64_t n_words;                /* said to senders about it */
-    uint64_t *stopped;               /* [n_ranks] bits: who was told to stop */
+    int far_lock;                    /* guards what follows */
+    uint64_t far_bytes;              /* in the list of messages */
+    uint64_t n_words;                /* number of the last stop or go that was sent */
+    uint64_t *stopped;               /* [n_ranks] bits: the sender was asked to stop */
     int n_stopped;
     report_t *reports;
 } endpoint_t;
 
 typedef struct {
     endpoint_t *eps;        /* [pgasi_n_eps] */
-    size_t channels_per_ep; /* from the node */
-    size_t incoming_max;    /* of an endpoint, also from other nodes */
-    bool some_reports;      /* some endpoint has */
+    size_t channels_per_ep; /* channels from the node */
+    size_t incoming_max;    /* channels of an endpoint, with those from other nodes */
+    bool some_reports;      /* some endpoint has reports */
 } pgasi_recv_t;
 extern pgasi_recv_t pgasi_recv;
 
-/** Takes up channels that senders have opened since; endpoint locked. */
+/** Finds channels that senders have opened since the last time. The caller holds the endpoint's
+ *  lock. */
 void pgasi_recv_find_opened(endpoint_t *ep, uint32_t n_opened);
-/** Something new has arrived for an endpoint that no channel leads to. */
+/** Marks an endpoint as used that no channel leads to, because a message has arrived for it. */
 void pgasi_recv_open_ep(int number);
 
-/** Runs messages that wait for an endpoint, which is locked. Returns the number of calls. */
+/** Runs the messages that wait for an endpoint, and returns the number of calls. The caller holds
+ *  the endpoint's lock. */
 uint64_t pgasi_recv_drain_far(endpoint_t *ep);
 
-/** The sender of a message may have joined its channel with it, but the endpoint learns that only
- *  in its turn: reports arrivals in the channel from now on. Without memory, arrivals are reported
- *  when calls run. The receive lock is held. */
+/** Reports arrivals in a channel from now on, if the message announces that its sender joins the
+ *  channel. The endpoint itself learns of the channel only when the message runs. Without memory,
+ *  arrivals are reported when calls run. The caller holds the receive lock. */
 void pgasi_recv_expect(int number, int source_rank, const char *descs, size_t bytes);
 
 static inline uint64_t phase_of(bool odd)
@@ -95,7 +99,7 @@ static inline uint64_t phase_of(bool odd)
     return odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
 }
 
-/* Others may look where the next descriptor will show, and how far we are. */
+/* Publishes the address of the next header and the exact position. Other threads read both. */
 static inline void set_head(endpoint_t *ep, incoming_t *in)
 {
     uintptr_t mark = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
@@ -103,9 +107,9 @@ static inline void set_head(endpoint_t *ep, incoming_t *in)
     __atomic_store_n(&in->state->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
-/* May look without the lock, perhaps at a place that another thread has read meanwhile and a sender
- * writes again: a wrong answer costs a round, for who holds the lock looks again. (ThreadSanitizer
- * cannot know; atomics it would check.) */
+/* A thread may look without the lock, perhaps at a place that another thread has drained meanwhile
+ * and that a sender writes again. A wrong answer costs a round, because the holder of the lock
+ * looks again. (ThreadSanitizer cannot know that.) */
 __attribute__((no_sanitize("thread"))) static inline bool has_arrived(const endpoint_t *ep,
                                                                       uint32_t i)
 {

@@ -1,6 +1,6 @@
-/* Messages from other nodes. What is for any thread of the rank runs at once, where it lies if it
- * is aligned. What is for an endpoint of its own is kept in order until that is drained; a sender
- * of too much is told to stop. */
+/* Messages from other nodes. A message for any thread of the rank runs at once, in place if it is
+ * aligned. A message for an endpoint of its own is kept in order until its thread drains the
+ * endpoint. A sender of too many receives a stop. */
 #include "msg/recv.h"
 
 #include <stdlib.h>
@@ -38,16 +38,16 @@ void pgasi_far_arrivals_stop(void)
 
 /* ---- messages that wait for an endpoint ---- */
 
-/* Tells a sender; without locks, in the context of handlers. The numbers say which word is the
- * last. */
-static void say(const endpoint_t *ep, int rank, pgasi_ctl_what_t what, uint64_t number)
+/* Sends a stop or go to a sender: without locks, in the context of handlers. The highest number is
+ * the latest. */
+static void send_stop_or_go(const endpoint_t *ep, int rank, pgasi_ctl_what_t what, uint64_t number)
 {
     pgasi_ctl_t ctl = { what, (uint32_t)(ep - pgasi_recv.eps), 0, 0, 0, 0, 0, 0, number };
     pgasi_ctl_send(rank, &ctl, NULL, 0);
 }
 
-/* To those who were told to stop, when half of it has run. */
-static __attribute__((noinline)) void let_go(endpoint_t *ep)
+/* Sends a go to the stopped senders when half of the limit has run. */
+static __attribute__((noinline)) void send_go(endpoint_t *ep)
 {
     size_t n = (size_t)pgasi_boot.n_ranks, rank = 0;
     for (;;) {
@@ -64,11 +64,10 @@ static __attribute__((noinline)) void let_go(endpoint_t *ep)
         pgasi_spin_unlock(&ep->far_lock);
         if (!some)
             return;
-        say(ep, (int)rank, PGASI_CTL_GO, number);
+        send_stop_or_go(ep, (int)rank, PGASI_CTL_GO, number);
     }
 }
 
-/* What came from elsewhere. */
 uint64_t pgasi_recv_drain_far(endpoint_t *ep)
 {
     uint64_t n = 0;
@@ -82,7 +81,7 @@ uint64_t pgasi_recv_drain_far(endpoint_t *ep)
         bool some_stopped = ep->n_stopped > 0;
         pgasi_spin_unlock(&ep->far_lock);
         if (PGAS_UNLIKELY(some_stopped))
-            let_go(ep);
+            send_go(ep);
         n += run_descs(ep, f->data, f->bytes, f->source_rank);
         __atomic_store_n(&ep->far_consumed, ep->far_consumed + f->bytes, __ATOMIC_RELEASE);
         free(f);
@@ -100,7 +99,7 @@ pgas_status_t pgasi_ep_put(int number, int source_rank, const void *descs, size_
     memcpy(f->data, descs, bytes);
     pgasi_recv_expect(number, source_rank, f->data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    /* else they will be refused, and that is what is told */
+    /* otherwise they will be refused, and the caller learns that */
     if (!__atomic_load_n(&ep->left, __ATOMIC_RELAXED))
         pgasi_descs_arrived(f->data, bytes, source_rank);
     pgasi_spin_lock(&ep->far_lock, 0);
@@ -117,7 +116,7 @@ pgas_status_t pgasi_ep_put(int number, int source_rank, const void *descs, size_
     }
     pgasi_spin_unlock(&ep->far_lock);
     if (PGAS_UNLIKELY(stop))
-        say(ep, source_rank, PGASI_CTL_STOP, word);
+        send_stop_or_go(ep, source_rank, PGASI_CTL_STOP, word);
     pgasi_handlers_leave(before);
     pgasi_recv_open_ep(number);
     return PGAS_OK;
@@ -135,8 +134,8 @@ static inline void copy_words(char *to, const char *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* The endpoint that a message is for; -1: it is malformed, not of this job, or comes when the job
- * is over. */
+/* The endpoint that a message is for. -1: the message is malformed, not of this job, or arrived
+ * after the job's end. */
 static inline int ep_of_message(const pgasi_tp_am_t *am)
 {
     uint32_t header[2] = { 0, PGASI_EP_ANY };

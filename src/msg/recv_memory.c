@@ -1,8 +1,9 @@
 /* Memory of the receive queues of a node, and the table of this rank's endpoints.
  *
- * Chunks are in sparse memory: one that was never used costs nothing. Senders of the node open
- * channels and take further chunks by atomic operations on the receiver's header; no thread there
- * takes part. Each endpoint has a lock of its own, so that calls for a thread wait for no other. */
+ * The chunks are in sparse memory: a chunk that was never used costs nothing. Senders of the node
+ * open channels and take further chunks by atomic operations on the receiver's header; no thread of
+ * the receiver takes part. Each endpoint has its own lock, so calls for one thread wait for no
+ * other thread. */
 #include "msg/recv.h"
 
 #include <stddef.h>
@@ -18,18 +19,19 @@
 
 #define HEADER_BYTES 65536
 #define EPS_MAX      66
-#define FURTHER_MAX  65536 /* chunks that no channel has from the start */
+#define FURTHER_MAX  65536 /* chunks that no channel owns at the start */
 #define CHANNELS_MAX ((HEADER_BYTES - (EPS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
 PGASI_STATIC_ASSERT(offsetof(pgasi_channel_state_t, head) ==
                         offsetof(pgasi_channel_state_t, consumed) + 8,
                     "see pgasi_channel_t");
 
-/* What senders of the node write to. */
+/* Senders of the node write to this header. */
 typedef struct {
-    /* one word of a line changes whenever a bit is set */
+    /* A counter per endpoint, each in its own cache line. It changes when a bit of `opened` is
+     * set. */
     PGASI_ALIGNED(64) uint32_t n_opened[EPS_MAX * PGASI_WORDS_PER_LINE];
-    /* a further chunk was given back */
+    /* a sender has given a further chunk back */
     PGASI_ALIGNED(64) uint32_t some_given;
     PGASI_ALIGNED(64) uint64_t taken[FURTHER_MAX / 64]; /* of the further chunks */
     PGASI_ALIGNED(64) uint64_t opened[CHANNELS_MAX / 64];
@@ -79,9 +81,9 @@ static char *chunks_of(int node_rank)
     return (char *)memory.of[node_rank] + HEADER_BYTES + states_bytes(memory.size.n_channels);
 }
 
-/* Chunks as large as asked, smaller when those of all channels would not fit together, never too
- * small for the largest call, and two of them at least, one to write and one to read; then half of
- * the memory or more is left for channels that grow. */
+/* Chunks have the wanted size, or a smaller one if those of all channels would not fit. A chunk
+ * always has room for the largest call. A channel owns at least two, one to write and one to read.
+ * At least half of the memory is left for channels that grow. */
 pgas_status_t pgasi_recvq_size(const pgasi_params_t *p, size_t n_ranks, pgasi_recvq_size_t *size_p)
 {
     size_t n = n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)p->ctxs) *
@@ -104,7 +106,8 @@ pgas_status_t pgasi_recvq_size(const pgasi_params_t *p, size_t n_ranks, pgasi_re
     return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-/* As if every node had as many ranks as the largest: chunks are of one size everywhere. */
+/* Every node is sized as if it had as many ranks as the largest, so that chunks have one size
+ * everywhere. */
 pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p)
 {
     size_t largest = (size_t)pgasi_boot.node_size,
@@ -261,7 +264,7 @@ void pgasi_recvq_shrink(int node_rank, uint32_t number)
 
 /* ---- channels into this rank ---- */
 
-/* From its first chunk on. */
+/* Receiving begins at the channel's first chunk. */
 static void add_incoming(endpoint_t *ep, const incoming_t *channel)
 {
     incoming_t *in = &ep->incoming[ep->n_incoming];
@@ -288,7 +291,6 @@ void pgasi_recvq_join(const pgasi_join_t *join)
                                 .wakeup = pgasi_boot.node_size + join->source_rank });
 }
 
-/* Takes up channels that senders have opened since; lock held. */
 void pgasi_recv_find_opened(endpoint_t *ep, uint32_t n_opened)
 {
     int me = pgasi_boot.node_rank;

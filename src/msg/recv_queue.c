@@ -1,8 +1,8 @@
 /* Receive queues: running what has arrived; see recv_queue.h.
  *
- * Shaped for many small calls from few active senders: a look costs one load per channel that was
- * ever used, a single call moves one cache line, a published batch is walked without looking at
- * valid bits. */
+ * Shaped for many small calls from few active senders. A look costs one load per channel that was
+ * ever used. A single call moves one cache line. The receiver walks a published batch without
+ * looking at valid bits. */
 #include "msg/recv.h"
 
 #include "base/log.h"
@@ -14,12 +14,13 @@
 #include "msg/channel_memory.h"
 #include "msg/send_queue.h"
 
-#define RECENT_TURNS 7 /* rounds in a row for one channel alone, */
-#define RECENT_CALLS 8 /* while it brings at most so many calls in each */
+#define RECENT_TURNS 7 /* rounds in a row that drain one channel alone, */
+#define RECENT_CALLS 8 /* while it brings at most this many calls in each */
 
 /* ---- running ---- */
 
-/* To the sender of a channel that is written by puts: chunks up to here have been left. */
+/* Reports to the sender of a channel that is written by puts: the chunks before `base` have been
+ * left. */
 static void report_position(const endpoint_t *ep, const incoming_t *in)
 {
     pgasi_ctl_t ctl = { .what = PGASI_CTL_TOLD,
@@ -29,8 +30,7 @@ static void report_position(const endpoint_t *ep, const incoming_t *in)
     pgasi_ctl_send(in->source_rank, &ctl, NULL, 0);
 }
 
-/* On to the chunk that a wrap descriptor names; tells the sender that it may use the one left
- * behind. */
+/* Goes on in the chunk that a wrap descriptor names. The sender may use the chunk that was left. */
 static void change_chunk(const endpoint_t *ep, incoming_t *in, uint64_t header, uint64_t number)
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))
@@ -47,8 +47,8 @@ static void change_chunk(const endpoint_t *ep, incoming_t *in, uint64_t header, 
         pgasi_wake(in->wakeup);
 }
 
-/* One published thing that is no plain call: a batch, the end of a chunk, a descriptor with a token
- * or for the library. */
+/* Runs one publication that is no plain call: a batch, the end of a chunk, or a descriptor with a
+ * token or for the library. */
 static uint64_t take(const endpoint_t *ep, incoming_t *in, uint64_t header)
 {
     uint32_t id = pgasi_desc_handler(header);
@@ -66,7 +66,7 @@ static uint64_t take(const endpoint_t *ep, incoming_t *in, uint64_t header)
     return n;
 }
 
-/* A descriptor that is one call of a program's handler, with nobody waiting for it. */
+/* A descriptor that is one call of a program's handler, and nobody waits for it. */
 static inline bool is_plain(uint64_t header)
 {
     const uint64_t special = PGASI_DESC_TOKEN | (uint64_t)PGASI_DESC_MORE_MAX
@@ -74,7 +74,7 @@ static inline bool is_plain(uint64_t header)
     return !(header & special) && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
 }
 
-/* Runs what has arrived in one channel, up to the end of a chunk. Plain descriptors are run right
+/* Runs what has arrived in one channel, up to the end of a chunk. Plain descriptors run right
  * here. */
 static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
 {
@@ -97,7 +97,7 @@ static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
         in->at = at;
         n += take(ep, in, header);
         at = in->at;
-        if (in->chunk != chunk) /* others get their turn */
+        if (in->chunk != chunk) /* other channels have their turn */
             break;
     }
     if (in->at != at || n > 0 || in->chunk != chunk) {

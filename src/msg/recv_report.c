@@ -1,5 +1,5 @@
-/* Looking at what has arrived, which stays: reports to senders that wait for the arrival of calls
- * whose thread stays away, and calls for threads that never came. */
+/* Looks at what has arrived, without running it: reports to callers that wait for the arrival of
+ * calls whose thread stays away, and counts calls for threads that never came. */
 #include "msg/recv.h"
 
 #include <stdlib.h>
@@ -28,8 +28,9 @@ static pgasi_place_t place_of(const incoming_t *in)
     return (pgasi_place_t){ in->at, in->chunk, in->base, in->phase };
 }
 
-/* The descriptors that were published together at a place, which goes on behind them; false:
- * nothing (yet), or nothing sane, which who drains it says. Endpoint locked. */
+/* Finds the descriptors that were published together at a place, and moves the place behind them.
+ * False: nothing has arrived, or something malformed, which the drain reports. The caller holds the
+ * endpoint's lock. */
 static bool next_descs(pgasi_place_t *p, const char *chunks, uint64_t n_chunks,
                        const char **descs_p, size_t *bytes_p)
 {
@@ -59,8 +60,8 @@ static bool next_descs(pgasi_place_t *p, const char *chunks, uint64_t n_chunks,
 
 /* ---- reports for threads that stay away ---- */
 
-/* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written
- * over before it has run. */
+/* If the receiver is beyond the reported place, reports go on from the receiver's place. The sender
+ * cannot overwrite anything of the channel before it has run. */
 static void catch_up(const endpoint_t *ep, report_t *t)
 {
     for (uint32_t i = 0; i < ep->n_incoming; i++) {
@@ -72,7 +73,8 @@ static void catch_up(const endpoint_t *ep, report_t *t)
     }
 }
 
-/* Tells senders that wait for it; the descriptors stay. Both locks held. */
+/* Reports arrivals to callers that wait for them; the descriptors stay. The caller holds both
+ * locks. */
 static uint64_t report_channel(const endpoint_t *ep, report_t *t)
 {
     const char *descs;
@@ -110,7 +112,7 @@ static uint64_t report_ep(int number)
     if (!some)
         return 0;
     uint64_t n = 0;
-    pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
+    pgasi_path_state_t before = pgasi_serve_begin(); /* answers are sent as from handlers */
     if (pgasi_spin_try(&ep->lock)) {
         for (report_t *t = ep->reports; t && !ep->left; t = t->next)
             n += report_channel(ep, t);
@@ -120,8 +122,6 @@ static uint64_t report_ep(int number)
     return n;
 }
 
-/* The sender has joined, but the endpoint learns that in its turn only. Without memory it tells
- * when calls run. */
 void pgasi_recv_expect(int number, int source_rank, const char *descs, size_t bytes)
 {
     pgasi_ctl_t ctl;
@@ -142,7 +142,7 @@ void pgasi_recv_expect(int number, int source_rank, const char *descs, size_t by
     if (!kept)
         return;
     for (const report_t *other = pgasi_recv.eps[number].reports; other; other = other->next) {
-        if (other->channel.state == t.channel.state) { /* said twice */
+        if (other->channel.state == t.channel.state) { /* the sender announced it twice */
             free(kept);
             return;
         }
@@ -176,7 +176,7 @@ static uint64_t count_descs(const char *at, size_t bytes)
     return n;
 }
 
-/* Up to the first mark that is missing. */
+/* Counts up to the first missing valid bit. */
 static uint64_t count_channel(const incoming_t *in)
 {
     pgasi_place_t p = place_of(in);
@@ -188,7 +188,7 @@ static uint64_t count_channel(const incoming_t *in)
     return n;
 }
 
-/* Endpoint locked. */
+/* The caller holds the endpoint's lock. */
 static uint64_t count_waiting(int number)
 {
     endpoint_t *ep = &pgasi_recv.eps[number];

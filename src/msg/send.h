@@ -1,10 +1,11 @@
-/** Inside of the sending side: what its files share. send_queue.c makes send queues and has the
- *  entry points of other files, batch.c gathers, channel.c writes to the node, far.c sends
- *  elsewhere, direct.c has the public calls and their short ways, begin.c calls that are built in
- *  place. No other file includes this.
+/** Inside of the sending side: what its files share. From the bottom up: send_buffer.c has the
+ *  buffers, channel.c writes to the node, far.c sends messages, far_channel.c has channels to other
+ *  nodes, batch.c gathers and publishes, send_queue.c makes send queues and has the entry points of
+ *  other folders, channel_open.c is the program's. In src/call, direct.c has the short paths of
+ *  public calls, and begin.c the calls that are built in place.
  *
- *  What stands on the way of every call is inline here; all of it wants the context locked, or to
- *  be the caller's own. */
+ *  The path of every call is inline here. All of it needs the context's lock, or the caller's own
+ *  context. */
 #ifndef PGASI_SEND_H
 #define PGASI_SEND_H
 
@@ -17,28 +18,28 @@
 #include "msg/send_queue.h"
 #include "msg/descriptor.h"
 
-/** A batch being gathered, or a message being sent. */
+/** A batch that gathers calls, or a message that is being sent. */
 typedef struct buffer {
     pgasi_tp_comp_t comp;
     struct buffer *next;
     pgasi_sendq_t *sendq;
-    size_t capacity, used; /* bytes; used when closed */
+    size_t capacity, used; /* bytes; `used` is set when the batch is closed */
     uint32_t n_calls;      /* without those of the open run that the inline path adds */
-    /* by the library, and by operations of the transport: with the last it is free again */
+    /* uses by the library and by operations of the transport; the last one frees it */
     int n_uses;
     bool pooled;
-    int slot;       /* of the send queue's registered memory, in which it lies; -1: of malloc's */
-    uint64_t shown; /* of a descriptor that is put: its header, which goes last */
+    int slot;       /* number in the send queue's registered memory; -1: it is from malloc */
+    uint64_t shown; /* of a descriptor that is put: its header, which leaves last */
     _Alignas(64) char data[];
 } buffer_t;
 
-/** Stores into chunks that this process maps; messages; puts into chunks. */
+/** Not used yet; stores into chunks that this process maps; messages; puts into chunks. */
 typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR, OUT_PUT } out_kind_t;
 
-/** A sender's channel to another node, if it has asked for one: far_channel.c. */
+/** A channel to another node: far_channel.c. */
 typedef struct far_channel far_channel_t;
-#define PGASI_FAR_ASK_AFTER 16u /* messages: who sends few needs no chunks */
-/* bytes of a buffer behind its capacity, for the zero that ends a descriptor which is put */
+#define PGASI_FAR_ASK_AFTER 16u /* messages: a sender of fewer needs no channel */
+/* Bytes of a buffer behind its capacity, for the zero that ends a descriptor that is put. */
 #define PGASI_BUFFER_SLACK 32
 typedef enum {
     FAR_NONE,
@@ -52,73 +53,76 @@ typedef enum {
 /** A chunk of a channel, as its sender knows it. */
 typedef struct {
     uint32_t number;
-    uint32_t dirty;   /* up to here there may be what could pass for a mark of the next use */
-    uint32_t written; /* up to here it ever was */
-    uint64_t free_at; /* when the receiver has come to this position */
-    bool odd;         /* the mark of its last use, or of its first */
+    uint32_t dirty;   /* words before this offset may have the valid bit of the next use */
+    uint32_t written; /* words before this offset were written at some time */
+    uint64_t free_at; /* the chunk is free when the receiver has reached this position */
+    bool odd;         /* the phase of its last use, or of its first, is odd */
 } chunk_t;
 
 typedef struct out out_t;
 
-/** Where a channel's further chunks come from, and its receiver's position. Three kinds: on the
- *  node; by stores, and by puts, to another node. */
+/** Where further chunks of a channel come from, and its receiver's position. There are three kinds:
+ *  on the node; by stores to another node; by puts to another node. */
 typedef struct {
-    /** A further chunk; false: none now. *fresh_p: it holds zeros. */
+    /** Takes a further chunk. False: none now. *fresh_p: it holds zeros. */
     bool (*grow)(out_t *out, uint32_t *number_p, bool *fresh_p);
-    /** Gives one back; false: not now. */
+    /** Gives a chunk back. False: not now. */
     bool (*shrink)(out_t *out, uint32_t number);
-    /** How far the receiver is, read from its memory; by puts: what the last question brought. */
+    /** The receiver's exact position, read from its memory. By puts: the result of the last
+     *  read. */
     uint64_t (*head)(out_t *out);
-    /** Asks for the receiver's position when its report may be late. NULL: it is always known. */
+    /** Starts a read of the receiver's position, because its report may be late. NULL: the position
+     *  is always known. */
     void (*look)(out_t *out);
 } chunk_source_t;
 
-/** One destination: an endpoint of a rank, and its number here is endpoint * n_ranks + rank. */
+/** A destination: an endpoint of a rank. Its number is endpoint * n_ranks + rank. */
 struct out {
-    pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
-    char *end;             /* node: where other direct calls may go, NULL while they may not */
+    pgas_call_window_t *w; /* node: the tail, exact once settled, and the limit of inline calls */
+    char *end;             /* node: the limit of other direct calls; NULL: none may be made */
     pgasi_wakeup_t *wakeup;
     out_kind_t kind;
     int rank, ep;
-    int wakeup_number; /* with stores */
+    int wakeup_number; /* if it is written by stores */
     bool dirty;        /* in the list of open batches */
-    bool held;         /* in the list of what progress must go on with */
+    bool held;         /* in the list that progress goes on with */
     bool begun;        /* a call is being built in place (pgas_call_begin) */
-    bool dead;         /* the rank is: nothing goes there any more */
+    bool dead;         /* the rank has died: nothing is sent there */
     buffer_t *batch;   /* NULL: none open */
-    uint64_t opened;   /* the send queue's tick when it was */
+    uint64_t opened;   /* the send queue's tick at that time */
     char *run;         /* header of the open run, if the cursor has a kind */
-    char *chunk;       /* node: in which the tail is */
+    char *chunk;       /* node: the chunk of the tail */
     uint64_t base;     /* position of its first byte */
-    /* bytes of it from here on hold nothing that could pass for a mark of their phase */
+    /* no word from this offset on can have the valid bit of the chunk's phase */
     uint32_t clean_from;
-    uint32_t dirty_to; /* ... and will not in its next use */
+    uint32_t dirty_to; /* ... of its next phase */
     int n_chunks, current;
-    uint32_t n_refused; /* looks for a free chunk since there was one */
-    chunk_t *chunks;    /* in the order of their use, round and round */
+    uint32_t n_refused; /* attempts to find a free chunk since the last success */
+    chunk_t *chunks;    /* in the order of their use, cyclic */
     pgasi_channel_t channel;
-    far_channel_t *far;               /* to another node; NULL: never asked for one */
-    uint32_t n_messages, ask_at;      /* so many were sent; with which it is asked for */
+    far_channel_t *far; /* to another node; NULL: it has not asked for a channel */
+    /* messages sent; their number at which it asks for a channel */
+    uint32_t n_messages, ask_at;
     const chunk_source_t *source;     /* of a channel */
-    uint64_t put_position;            /* by puts: the tail; a chunk counts as a whole */
-    buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
+    uint64_t put_position;            /* by puts: the tail, in bytes; a chunk counts as a whole */
+    buffer_t *waiting, **waiting_end; /* closed batches that found no room yet, in order */
 };
 
 struct pgasi_sendq {
-    out_t *out; /* by destination, as all arrays here lazily touched */
+    out_t *out; /* by destination; all arrays here are touched lazily */
     uint32_t n_ranks, n_dests;
-    int *known; /* destinations that were ever used */
+    int *known; /* destinations in use */
     int n_known;
     chunk_t *chunks;            /* by endpoint and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
-    uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and phase */
-    uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
-    uint64_t epoch;   /* pgas_call_run's when windows to dead ranks were last closed */
+    uint64_t header;  /* of a call of 8 bytes of the owning thread, without handler and phase */
+    uint64_t context; /* who may gather here: see pgas_call_path_t */
+    uint64_t epoch;   /* pgas_call_run's epoch when windows to dead ranks were last closed */
     pgasi_ctx_t *ctx;
     pgas_agg_cursor_t *cursor; /* by destination */
     int *dirty, *held;
     int n_dirty, n_held;
-    bool answered; /* context 0: a handler of this round of serving has sent something already */
+    bool answered; /* context 0: a handler of this round of serving has sent something */
     size_t publish_bytes;
     uint64_t latency_ns, ticked_ns, tick; /* see pgasi_sendq_look */
     bool ticking;
@@ -127,12 +131,12 @@ struct pgasi_sendq {
     char *slots; /* registered memory for PGASI_SENDQ_BUFFERS; NULL: none */
     uint64_t slots_taken;
     size_t backlog_bytes, backlog_limit;
-    uint32_t n_overflows; /* since progress was last tried for one */
+    uint32_t n_overflows; /* since the last attempt to send what waits */
     uint64_t far_sent;
     pgasi_sendq_stats_t stats;
 };
 
-/** Arguments in up to two pieces. */
+/** A call with arguments in up to two pieces. */
 typedef struct {
     uint64_t header;
     const uint64_t *token;
@@ -142,22 +146,23 @@ typedef struct {
 
 /* ---- channel.c ---- */
 
-/** The first use of a destination. */
+/** The first use of a destination: opens its channel, or prepares messages. */
 void pgasi_send_know(pgasi_sendq_t *sq, out_t *out, int dest);
-/** Notes the first chunks of out->channel in chunks; fresh: they hold zeros. */
+/** Enters the first chunks of out->channel in `chunks`. fresh: they hold zeros. */
 void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
-/** The tail stands before the first chunk's first descriptor, from now on. */
+/** Puts the tail at the start of the first chunk. */
 void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest);
-/** The chunk behind the present one is free, or another has been put there that is; else false. */
+/** True if the next chunk is free, or a further one has become the next. */
 bool pgasi_channel_find_chunk(out_t *out);
-/** Goes on in the next chunk, with a descriptor that says so at the tail; false if none is free. */
+/** Goes on in the next chunk, with a wrap descriptor at the tail. False: none is free. */
 bool pgasi_channel_next(out_t *out);
-/** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch
- *  stays the caller's. */
+/** Copies a batch into the channel and releases it.
+ *  @return PGAS_OK
+ *  @return PGAS_ERR_AGAIN: there is no room; the caller keeps the batch */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
-/** How far the receiver is, read from its memory, which this process maps. */
+/** The receiver's exact position, read from its memory, which this process maps. */
 uint64_t pgasi_channel_head(out_t *out);
-/** Position up to which descriptors were handed over; any thread may ask. */
+/** The position up to which descriptors were handed over. Any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
 /** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
@@ -166,66 +171,70 @@ void pgasi_send_check_lost(int rank, pgas_status_t status);
 
 /* ---- send_buffer.c ---- */
 
-/** A buffer with this room: in registered memory if there are other nodes and not too many are in
- *  use. beyond: even if all buffers of the pool are in use. @return NULL: there is none. */
+/** A buffer with this room. It is in registered memory if there are other nodes and not too many
+ *  are in use. beyond: give one even if all buffers of the pool are in use.
+ *  @return NULL: there is none */
 buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond);
 void pgasi_send_free_buffer(buffer_t *buffer);
-/** The most bytes that a batch may have: it must fit a chunk, whose rest may be lost, and a
- *  message. */
+/** The most bytes of a batch. A batch must fit a message, and a chunk, whose end may be unused. */
 size_t pgasi_send_publish_max(size_t chunk_bytes);
-/** Adds a destination to the list that progress goes on with / sets the length of the list. */
+/** Adds a destination to the list that progress goes on with, and sets the length of that list. */
 void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
 void pgasi_send_set_held(pgasi_sendq_t *sq, int n);
 
 /* ---- far.c ---- */
 
 /** Sends the first `bytes` bytes of a buffer as one message to an endpoint of the destination's
- *  rank. @return PGAS_OK; PGAS_INPROGRESS: the transport keeps the buffer until its completion,
- *  which progress calls; an error. */
+ *  rank.
+ *  @return PGAS_OK: the buffer may be used again
+ *  @return PGAS_INPROGRESS: the transport keeps the buffer until its completion, in progress
+ *  @return an error of the transport; PGAS_ERR_AGAIN: not now */
 pgas_status_t pgasi_far_send_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer,
                                      size_t bytes);
-/** The same for a buffer's used bytes, and takes the buffer, unless PGAS_ERR_AGAIN. */
+/** The same for a buffer's used bytes. The function takes the buffer, unless it returns
+ *  PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t *buffer);
-/** The receiver has asked for no more messages to this endpoint for now. */
+/** The receiver has asked for no more messages to this endpoint. */
 bool pgasi_far_is_stopped(const pgasi_sendq_t *sq, const out_t *out);
 
 /* ---- far_channel.c ---- */
 
-/** Asks for a channel to where so many messages went. False: not now, but again with a later
- *  message. */
+/** Asks for a channel, when many messages have been sent. False: not now; a later message asks
+ *  again. */
 bool pgasi_far_channel_ask(pgasi_sendq_t *sq, out_t *out);
-/** The channel is granted, and all that was sent so far has left: what follows goes through it. */
+/** Uses the granted channel from now on, if everything sent before has left. */
 void pgasi_far_channel_join(pgasi_sendq_t *sq, out_t *out, int dest);
-/** Puts a batch, or one descriptor with its header in front, and takes the buffer, unless
- *  PGAS_ERR_AGAIN. */
+/** Puts a batch, or one descriptor that begins with its header. The function takes the buffer,
+ *  unless it returns PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes,
                                     bool batch);
-/** PGAS_OK if it would find room for so many bytes now. */
+/** PGAS_OK if the channel has room for `bytes` bytes now. */
 pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes);
-/** The last descriptor's header could not leave with its arguments; pays that. @return PGAS_OK,
- *  PGAS_ERR_AGAIN. */
+/** Whether the last descriptor's header could not leave with its arguments; and sends it now.
+ *  @return PGAS_OK, PGAS_ERR_AGAIN */
 bool pgasi_far_channel_has_unsent(const out_t *out);
 pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out);
 void pgasi_far_channel_free(out_t *out);
-/** Memory of one at the sender; 0: there are none in this job. For the account. */
+/** Memory of a channel at the sender. 0: the job has none. For the account. */
 size_t pgasi_far_channel_bytes(void);
 int pgasi_far_channel_state(const out_t *out);
 
 /* ---- batch.c ---- */
 
-/** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
+/** Sends a closed batch. The function takes the batch, unless it returns PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 
-/** Sends by the rules of `full`; now: not gathered. Context locked by the caller, given up while
- *  waiting. */
+/** Sends by the rules of `full`. now: the message is not gathered. The caller holds the context's
+ *  lock; the function releases it while it waits. */
 pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                               bool now);
-/** Sends a buffer that far_buffer gave, with one descriptor. The transport may keep the buffer;
- *  then it is no spare buffer any more. The context is open. */
+/** Sends a buffer of far_buffer with one descriptor. The transport may keep the buffer. The context
+ *  is open. */
 pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
-/** Puts a closed batch, or a message, behind those that wait for room. */
+/** Appends a closed batch or a message to those that wait for room. */
 void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
-/** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
+/** Closes the way to a rank that died.
+ *  @return PGAS_ERR_PEER */
 pgas_status_t pgasi_send_shut(pgasi_sendq_t *sq, int dest);
 
 /* ---- the tail of a channel ---- */
@@ -235,9 +244,9 @@ static inline void set_pos(out_t *out, const char *pos)
     __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
 }
 
-/* Where the descriptors end that short calls have set from pos on (see pgas_call_tail). Others than
- * the sender may look, at what is no descriptor any more: never beyond the block. (Not for
- * ThreadSanitizer, for the sake of pgasi_channel_handed_over.) */
+/* The end of the descriptors that short calls have written from pos on (see pgas_call_tail).
+ * Another thread may ask, about a place that no longer holds descriptors, so the search never
+ * leaves the block. (ThreadSanitizer: see pgasi_channel_handed_over.) */
 __attribute__((no_sanitize("thread"))) static inline const char *true_tail(const char *pos,
                                                                            uint64_t phase)
 {
@@ -252,21 +261,21 @@ __attribute__((no_sanitize("thread"))) static inline const char *true_tail(const
     return end;
 }
 
-/* Makes the tail exact. */
+/* Stores the exact tail. */
 static inline void settle(out_t *out)
 {
     set_pos(out, true_tail(out->w->pos, out->w->phase));
 }
 
-/* Whether a call may go straight into the channel: nothing is gathered or waits before it. */
+/* A call may go straight into the channel: nothing is gathered or waits before it. */
 static inline bool is_direct(const out_t *out)
 {
     return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead && !out->begun;
 }
 
-/* Direct calls take the short paths up to the last unit of a chunk, where it is left; streams and
- * inline ones only in whole lines but the last, inline ones also only where they need not clear the
- * mark in the next. */
+/* Direct calls take the short paths up to the last unit of a chunk, which holds the wrap
+ * descriptor. Streams and inline calls take them in whole cache lines except the last. Inline calls
+ * also need a place where no valid bit must be cleared. */
 static inline void update_window(out_t *out)
 {
     settle(out);
@@ -286,30 +295,30 @@ static inline void close_window(out_t *out)
         out->w->end = out->w->sized_end = out->w->pos;
 }
 
-/* Sees to it that there is no mark behind a descriptor, where there could be one. Not everywhere:
- * the place may lie in the next line, and until that has come from the receiver's core the store
- * would hold up the one that shows the descriptor. */
-static inline void clear_mark(const out_t *out, char *at)
+/* Clears the word behind a descriptor where it could hold a valid bit. Elsewhere it does not: the
+ * word may be in the next cache line, and until that line has come from the receiver's core the
+ * store would delay the one that makes the descriptor valid. */
+static inline void clear_valid(const out_t *out, char *at)
 {
     if ((uint64_t)(at - out->chunk) < out->clean_from)
         __atomic_store_n((uint64_t *)(void *)at, 0, __ATOMIC_RELAXED);
 }
 
-/* Shows `bytes` bytes at the tail to the receiver by their first word, with no mark behind them.
- * The tail moves first: quiescence must not see more consumed than sent. */
-static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
+/* Makes `bytes` bytes at the tail valid by their first word; the word behind them is not valid. The
+ * tail moves first, because quiescence must not see more consumed than sent. */
+static inline void make_valid(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     char *pos = out->w->pos;
     uint64_t shown = pgasi_desc_shown(first_word, out->w->phase);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
-    clear_mark(out, pos + bytes);
+    clear_valid(out, pos + bytes);
     if (bytes > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(pos + bytes - out->chunk);
     set_pos(out, pos + bytes);
     __atomic_store_n((uint64_t *)(void *)pos, shown, __ATOMIC_RELEASE);
 }
 
-/* The service of a rank may sleep while its other threads do not. */
+/* The service of a rank may sleep while the rank's other threads do not. */
 static inline void wake_receiver(const out_t *out)
 {
     pgasi_wake_at(out->wakeup, out->wakeup_number);
@@ -317,7 +326,7 @@ static inline void wake_receiver(const out_t *out)
         pgasi_wake_service(out->wakeup_number);
 }
 
-/* Room for so many bytes in one piece at the tail, and a unit behind them. */
+/* Finds room for `bytes` bytes in one piece at the tail, and a unit behind them. */
 static inline bool ring_room(out_t *out, uint64_t bytes)
 {
     settle(out);
@@ -354,28 +363,28 @@ static inline void buffer_release(buffer_t *buffer)
     }
 }
 
-/* Ends a use of it. */
+/* Ends one use of the buffer. */
 static inline void buffer_drop(buffer_t *buffer)
 {
     if (--buffer->n_uses == 0)
         buffer_release(buffer);
 }
 
-/* What the transport carries: so that a flush waits for it. */
+/* Counts an operation of the transport, so that a flush waits for it. */
 static inline void count_issued(pgasi_sendq_t *sq, const out_t *out)
 {
     sq->ctx->peer[out->rank].issued++;
     sq->ctx->issued++;
 }
 
-/* A channel to elsewhere has been granted and waits to be used. */
+/* A channel to another node has been granted, and the sender has not joined it yet. */
 static inline bool is_granted(const out_t *out)
 {
     return out->kind == OUT_FAR && out->far && pgasi_far_channel_state(out) == FAR_GRANTED;
 }
 
-/* A call by itself to elsewhere is one message, or two puts. Its descriptor stands in a spare
- * buffer, which is used up only if the transport keeps it. */
+/* A buffer for a single call to another node, which is one message or two puts. It is a spare
+ * buffer that is used up only if the transport keeps it. */
 static inline buffer_t *far_buffer(const pgasi_sendq_t *sq, const out_t *out, size_t room)
 {
     buffer_t *buffer = sq->free_buffers;
@@ -385,8 +394,8 @@ static inline buffer_t *far_buffer(const pgasi_sendq_t *sq, const out_t *out, si
     return usable ? buffer : NULL;
 }
 
-/* The beginning by words: what the caller has just stored there, a word at a time, does not forward
- * to a wider load. */
+/* Copies the first 64 bytes word by word: the caller has just stored them in words, and these
+ * stores do not forward to a wider load. */
 static inline void copy_args(char *to, const void *from, size_t bytes)
 {
     const char *args = from;
@@ -397,7 +406,7 @@ static inline void copy_args(char *to, const void *from, size_t bytes)
         memcpy(to + i, args + i, bytes - i);
 }
 
-/* Everything of the descriptor but its header. */
+/* Writes everything of the descriptor except its header. */
 static inline void write_body(char *at, const message_t *m)
 {
     at += 8;

@@ -15,7 +15,6 @@ PGASI_STATIC_ASSERT(BUFFERS_MAX == 64, "one bit each in slots_taken");
 
 uint32_t pgasi_sendq_shared_held;
 
-/* A batch must fit a chunk, whose rest may be lost, and a message. */
 size_t pgasi_send_publish_max(size_t chunk_bytes)
 {
     return PGASI_MIN(pgasi_far_message_max() - 64, chunk_bytes / 2 - 64);
@@ -54,7 +53,7 @@ void pgasi_send_free_buffer(buffer_t *buffer)
 static void buffer_has_left(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
-    (void)status; /* a lost peer is reported by the transport's error function */
+    (void)status; /* the transport's error function reports a lost peer */
     pgasi_ctx_count(buffer->sendq->ctx, -1);
     buffer_drop(buffer);
 }

@@ -1,11 +1,11 @@
-/* The sending side of calls: see send_queue.h, and send.h for its files. Here send queues are made
- * and end, and here are the ways of other files into it.
+/* Send queues: see send_queue.h. They begin and end here, and the functions for other folders are
+ * here.
  *
  * One set of cursors per context serves direct calls, aggregators and answers, so calls of one
  * thread to one rank keep their order. A direct call on the node is written in place into the
- * receiver's ring; gathered calls into a buffer that is copied into the ring in one go, or sent by
- * the transport as one active message. Nothing is allocated unless a peer is full or the first use
- * makes it necessary. */
+ * receiver's ring. Gathered calls are in a buffer, which is copied into the ring at once, or sent
+ * by the transport as one message. Nothing is allocated, except on first use or when a peer is
+ * full. */
 #include "msg/send.h"
 #include "msg/channel_memory.h"
 
@@ -120,8 +120,8 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return check_call(rank, handler, args, bytes, false);
 }
 
-/* What handlers send is gathered until the incoming calls at hand have run, except the first: a
- * single call should not wait for the round to end. */
+/* Handlers' calls are gathered until the incoming calls at hand have run, except the first: a
+ * single call should not wait for the end of the round. */
 static bool is_first_answer(pgasi_sendq_t *sq)
 {
     bool first = !sq->answered;
@@ -129,8 +129,8 @@ static bool is_first_answer(pgasi_sendq_t *sq)
     return first;
 }
 
-/* Now, unless it is gathered behind context 0's first of the round, which ends with all being
- * published. */
+/* Not gathered, unless it follows context 0's first call of the round, which ends by publishing
+ * everything. */
 static inline bool is_now(pgasi_sendq_t *sq)
 {
     return !pgasi_self.in_handler || sq->ctx->index != PGASI_CTX_SERVICE || is_first_answer(sq);
@@ -153,7 +153,6 @@ static inline int slot_of_caller(void)
     return pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE;
 }
 
-/* The context through which the caller's calls go. */
 static inline pgasi_ctx_t *ctx_for(bool shared)
 {
     return shared && !pgasi_self.in_handler ? pgasi_ctxs[PGASI_CTX_SHARED] : pgasi_thread_ctx();
@@ -162,12 +161,11 @@ static inline pgasi_ctx_t *ctx_for(bool shared)
 pgas_status_t pgasi_sendq_call(int rank, uint32_t handler, const void *args, size_t bytes,
                                const uint64_t *wire_token, pgas_full_t full)
 {
-    return pgasi_sendq_call_port(rank, PGASI_EP_ANY, false, handler, args, bytes, wire_token, full);
+    return pgasi_sendq_call_ep(rank, PGASI_EP_ANY, false, handler, args, bytes, wire_token, full);
 }
 
-pgas_status_t pgasi_sendq_call_port(int rank, int ep, bool shared, uint32_t handler,
-                                    const void *args, size_t bytes, const uint64_t *wire_token,
-                                    pgas_full_t full)
+pgas_status_t pgasi_sendq_call_ep(int rank, int ep, bool shared, uint32_t handler, const void *args,
+                                  size_t bytes, const uint64_t *wire_token, pgas_full_t full)
 {
     message_t m = { pgasi_desc_header(handler, bytes, slot_of_caller()) |
                         (wire_token ? PGASI_DESC_TOKEN : 0),
@@ -192,7 +190,7 @@ pgas_status_t pgasi_sendq_call_pair(int rank, int ep, bool shared, uint32_t hand
     return call_through(ctx_for(shared), rank, ep, &m, full, false);
 }
 
-/* Context locked. */
+/* The caller holds the context's lock. */
 static pgas_status_t probe(pgasi_sendq_t *sq, int dest, size_t bytes, bool queue)
 {
     out_t *out = out_of(sq, dest);
@@ -208,7 +206,7 @@ static pgas_status_t probe(pgasi_sendq_t *sq, int dest, size_t bytes, bool queue
     if (out->kind != OUT_NODE)
         return PGAS_OK;
     bool room = ring_room(out, bytes + 64);
-    update_window(out); /* it may have gone on to another chunk */
+    update_window(out); /* the tail may have moved to another chunk */
     return room ? PGAS_OK : PGAS_ERR_AGAIN;
 }
 
@@ -224,8 +222,8 @@ pgas_status_t pgasi_sendq_probe(int rank, int ep, bool shared, size_t bytes, boo
     return status;
 }
 
-/* Past a call that the thread is building in its own context, for that may last until somebody has
- * this answer. */
+/* Avoids the context in which the thread is building a call, because that may last until somebody
+ * has this answer. */
 static pgasi_ctx_t *ctx_for_answer(int rank)
 {
     pgasi_ctx_t *ctx = pgasi_thread_ctx();
@@ -322,8 +320,8 @@ const pgasi_sendq_stats_t *pgasi_sendq_stats(const pgasi_sendq_t *sq)
     return &sq->stats;
 }
 
-/* What is gathered for handlers, then what is held up, then what has left: a call moves through
- * them in this order, so that it is counted at least once whenever it moves on while this looks. */
+/* First what is gathered for handlers, then what waits, then what has left. A call moves through
+ * them in this order, so that it is counted at least once if it moves while this function looks. */
 uint64_t pgasi_sendqs_sent(void)
 {
     uint64_t sum = 0;
