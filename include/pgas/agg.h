@@ -126,7 +126,8 @@ PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
  *          when all calls that were collected for the rank so far, or sent before, have run there.
  *          With PGAS_AGG_ALL it decrements when that is so at every live rank.
  *  Cost:   a call without arguments behind the others, and its answer. With PGAS_AGG_ALL one to
- *          each rank to which the thread ever sent; meanwhile the counter is raised for them.
+ *          each rank to which the thread ever sent. Until these ranks answer, the counter is higher
+ *          by their number.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE
  *          PGAS_ERR_INVALID    agg is NULL, or sync is not a live counter

@@ -204,7 +204,8 @@ PGAS_API pgas_status_t pgas_array_op_register(const char *name, const pgas_array
 /** Typed forms for elements of 1, 2, 4 and 8 bytes, with the tags u8 u16 u32 u64 i8 i16 i32 i64 f32
  *  f64. Shown here for f64; the others differ in the type of the value.
  *  Done:   as pgas_array_get, pgas_array_set and pgas_array_apply.
- *  Cost:   inline, some plain loads and stores, if the rank may use the chunk so.
+ *  Cost:   inline, some plain loads and stores, if this rank has the chunk in a state that permits
+ *          the access.
  *  @return as pgas_array_get and so on; PGAS_ERR_INVALID if elements have another size. */
 PGAS_INLINE pgas_status_t pgas_array_get_f64(pgas_array_t *array, uint64_t i, double *value_p);
 PGAS_INLINE pgas_status_t pgas_array_set_f64(pgas_array_t *array, uint64_t i, double value);

@@ -155,7 +155,7 @@ PGAS_API pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t 
 
 typedef enum { PGAS_EQ, PGAS_NE, PGAS_LT, PGAS_LE, PGAS_GT, PGAS_GE } pgas_compare_t;
 
-/** Waits, with progress, until the word compares with value as asked.
+/** Waits, with progress, until the comparison of the word with value is true.
  *  Shape:  the word is the caller's own memory; any rank may write it.
  *  Units:  timeout_us in microseconds; negative: for ever.
  *  Done:   *value_p is the value that ended the wait, if value_p is not NULL. Data that was put
@@ -167,8 +167,8 @@ PGAS_API pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t c
                                         uint64_t value, int64_t timeout_us, uint64_t *value_p);
 
 /** Compares once, without progress.
- *  @return PGAS_OK           the word compares as asked; *value_p is set;
- *          PGAS_INPROGRESS   it does not;
+ *  @return PGAS_OK           the comparison is true; *value_p is set;
+ *          PGAS_INPROGRESS   it is false;
  *          PGAS_ERR_INVALID  as pgas_signal_wait. */
 PGAS_API pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare,
                                         uint64_t value, uint64_t *value_p);

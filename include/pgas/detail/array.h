@@ -76,9 +76,9 @@ typedef struct {
     /* the same, or NULL if the thread may not use mappings. Reads test this pointer, because a
      * branch costs less than a mask */
     uint32_t *reader;
-    /* The rights that the thread can use: READ, and those that it has as an owner, OPERATE without
-     * the operator. They equal no mapping's rights if the thread may not use mappings. */
-    uint64_t read;
+    uint64_t read; /* PGAS_ARRAY_READ; 0 if the thread may not use mappings */
+    /* the rights of mappings that this thread owns, OPERATE without the operator; values that no
+     * mapping has if the thread may not use mappings */
     uint64_t data, operate;
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path

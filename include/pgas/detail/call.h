@@ -52,8 +52,8 @@
  *  tail. From the third on (recent is 2) the tail is walked. Progress settles the tail and resets
  *  recent.
  *
- *  Quiescence. The sum of sent positions must never be less than that of consumed ones. Thus the
- *  tail, where it is stored, is stored before the header. A thread that reads another thread's tail
+ *  Quiescence. The sum of sent positions must never be less than that of consumed ones. A call that
+ *  stores the tail therefore stores it before the header. A thread that reads another thread's tail
  *  walks the headers, too (pgasi_channel_handed_over). */
 #ifndef PGAS_DETAIL_CALL_H
 #define PGAS_DETAIL_CALL_H
