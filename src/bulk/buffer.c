@@ -14,6 +14,7 @@
 #include "bulk/bulk.h"
 #include "call/handler.h"
 #include "call/sync.h"
+#include "call/token.h"
 #include "mem/rma.h"
 #include "mem/segment.h"
 #include "mem/thread.h"

@@ -15,6 +15,7 @@
 #include "bulk/bulk.h"
 #include "call/call.h"
 #include "call/sync.h"
+#include "call/token.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -154,7 +155,7 @@ static bool begin_push(const pgasi_bulk_t *asked, int rank, const void *data, ui
 static bool write_reply(const pgasi_bulk_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     bool here = rank == pgasi_boot.rank;
-    void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes)
+    void *there = here ? pgasi_token_reply(pgasi_wire_token(h->wire), bytes)
                        : pgasi_reach_map(rank, h->reply_ptr, bytes);
     if (there)
         memcpy(there, data, bytes);

@@ -95,8 +95,8 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->ctx = o.for_handlers ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.ctx;
     /* The service's context belongs to whoever holds the receive queue, the shared one to whoever
      * locks it. */
-    bool lock_inbox = o.for_handlers && !pgasi_self.in_handler;
-    if (lock_inbox)
+    bool lock_recv = o.for_handlers && !pgasi_self.in_handler;
+    if (lock_recv)
         pgasi_recv_lock();
     pgasi_ctx_lock(a->ctx);
     status = pgasi_sendq_of(a->ctx, &a->sendq);
@@ -105,7 +105,7 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
         a->before = *pgasi_sendq_stats(a->sendq);
     }
     pgasi_ctx_unlock(a->ctx);
-    if (lock_inbox)
+    if (lock_recv)
         pgasi_recv_unlock();
     if (status != PGAS_OK) {
         free(a->called);

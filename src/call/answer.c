@@ -3,6 +3,7 @@
 
 #include "base/param.h"
 #include "call/notify.h"
+#include "call/token.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"

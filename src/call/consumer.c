@@ -105,21 +105,21 @@ static pgas_status_t start(int slot, int ep, int n_threads)
 }
 
 /* Where a slot's calls arrive; errors as the public functions give them. */
-static pgas_status_t port_of(int slot, int *port_p)
+static pgas_status_t endpoint_of(int slot, int *ep_p)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
     if (slot < 0 || slot >= PGAS_THREADS_MAX)
         return PGAS_ERR_RANGE;
-    *port_p = pgasi_ep_of_slot(slot);
-    return *port_p < 0 ? PGAS_ERR_LIMIT : PGAS_OK;
+    *ep_p = pgasi_ep_of_slot(slot);
+    return *ep_p < 0 ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 pgas_status_t pgas_consumers_start(int slot, int n_threads)
 {
     int ep;
-    pgas_status_t status = port_of(slot, &ep);
+    pgas_status_t status = endpoint_of(slot, &ep);
     if (status == PGAS_OK && (n_threads < 1 || n_threads > CONSUMERS_MAX))
         status = PGAS_ERR_INVALID;
     if (status != PGAS_OK)
@@ -133,7 +133,7 @@ pgas_status_t pgas_consumers_start(int slot, int n_threads)
 pgas_status_t pgas_consumers_stop(int slot)
 {
     int ep;
-    pgas_status_t status = port_of(slot, &ep);
+    pgas_status_t status = endpoint_of(slot, &ep);
     if (status != PGAS_OK)
         return status;
     pthread_mutex_lock(&lock);
@@ -172,7 +172,7 @@ void pgasi_consumers_stop_all(void)
 int pgas_progress_for(int slot)
 {
     int ep;
-    if (port_of(slot, &ep) != PGAS_OK || !pgasi_ep_used(ep))
+    if (endpoint_of(slot, &ep) != PGAS_OK || !pgasi_ep_used(ep))
         return 0;
     return (int)pgasi_ep_drain_if_free(ep);
 }

@@ -27,10 +27,12 @@ typedef struct {
     pgas_handler_t number; /* 0: not agreed yet */
 } registration_t;
 
-/* as registered, also of those that may wait */
-static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
-static registration_t *registered; /* agreed ones first, by number */
-static uint32_t n_registered, registered_room;
+static struct {
+    registration_t *list; /* the agreed ones first, by number */
+    uint32_t n, room;
+    /* by number, as registered: also the functions of handlers that may wait */
+    pgasi_handler_entry_t entry[PGAS_HANDLERS_MAX + 1];
+} registry;
 
 static pgasi_handler_entry_t entry_of(const registration_t *r);
 
@@ -38,9 +40,9 @@ static pgasi_handler_entry_t entry_of(const registration_t *r);
 
 static registration_t *find(const char *name)
 {
-    for (uint32_t i = 0; i < n_registered; i++)
-        if (strcmp(registered[i].name, name) == 0)
-            return &registered[i];
+    for (uint32_t i = 0; i < registry.n; i++)
+        if (strcmp(registry.list[i].name, name) == 0)
+            return &registry.list[i];
     return NULL;
 }
 
@@ -69,17 +71,17 @@ pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn,
             *handler_p = known->number;
         return PGAS_OK;
     }
-    if (n_registered == PGAS_HANDLERS_MAX)
+    if (registry.n == PGAS_HANDLERS_MAX)
         return PGAS_ERR_LIMIT;
-    if (n_registered == registered_room) {
-        uint32_t room = registered_room ? 2 * registered_room : 32;
-        registration_t *grown = realloc(registered, room * sizeof *grown);
+    if (registry.n == registry.room) {
+        uint32_t room = registry.room ? 2 * registry.room : 32;
+        registration_t *grown = realloc(registry.list, room * sizeof *grown);
         if (!grown)
             return PGAS_ERR_NO_MEMORY;
-        registered = grown;
-        registered_room = room;
+        registry.list = grown;
+        registry.room = room;
     }
-    registration_t *r = &registered[n_registered++];
+    registration_t *r = &registry.list[registry.n++];
     memset(r, 0, sizeof *r);
     memcpy(r->name, name, strlen(name));
     r->fn = fn;
@@ -155,15 +157,15 @@ static pgas_status_t compare(const registration_t *mine, uint32_t n_mine)
 
 pgas_status_t pgasi_handlers_agree(void)
 {
-    registration_t *fresh = registered ? registered + pgasi_n_handlers : NULL;
-    uint32_t n_fresh = n_registered - pgasi_n_handlers;
+    registration_t *fresh = registry.list ? registry.list + pgasi_n_handlers : NULL;
+    uint32_t n_fresh = registry.n - pgasi_n_handlers;
     if (n_fresh)
         qsort(fresh, n_fresh, sizeof *fresh, by_name);
     pgas_status_t status = compare(fresh, n_fresh);
     if (status != PGAS_OK) {
         if (status == PGAS_ERR_MISMATCH)
             name_culprit(fresh, n_fresh);
-        n_registered = pgasi_n_handlers;
+        registry.n = pgasi_n_handlers;
         return status;
     }
     for (uint32_t i = 0; i < n_fresh; i++) {
@@ -186,14 +188,14 @@ pgas_status_t pgas_handlers_agree(void)
 
 const char *pgas_handler_name(pgas_handler_t handler)
 {
-    return pgasi_handler_known(handler) ? registered[handler - 1].name : NULL;
+    return pgasi_handler_known(handler) ? registry.list[handler - 1].name : NULL;
 }
 
 void pgasi_handlers_stop(void)
 {
-    for (uint32_t i = 0; i < n_registered; i++) {
-        registered[i].number = 0;
-        *registered[i].handler_p = 0;
+    for (uint32_t i = 0; i < registry.n; i++) {
+        registry.list[i].number = 0;
+        *registry.list[i].handler_p = 0;
     }
     memset(pgasi_handlers, 0, sizeof pgasi_handlers);
     pgasi_n_handlers = 0;
@@ -210,7 +212,7 @@ static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, 
 
 static pgasi_handler_entry_t entry_of(const registration_t *r)
 {
-    pgasi_handler_entry_t *real = &waiting_entries[r->number];
+    pgasi_handler_entry_t *real = &registry.entry[r->number];
     *real = (pgasi_handler_entry_t){ r->fn, r->context, r->opts.batch, r->opts.blocks };
     return r->opts.blocks ? (pgasi_handler_entry_t){ run_elsewhere, real, NULL, true } : *real;
 }
@@ -232,7 +234,7 @@ static void spawn(const void *args, size_t bytes, pgas_thread_t source, uint64_t
         return;
     }
     wire = pgasi_call_arrived(source, (uint32_t)s.handler, wire);
-    pgasi_task_call_t call = { &waiting_entries[s.handler], source, (uint32_t)s.handler, true,
+    pgasi_task_call_t call = { &registry.entry[s.handler], source, (uint32_t)s.handler, true,
                                wire };
     pgasi_task_call(&call, (const char *)args + sizeof s, bytes - sizeof s);
 }
@@ -254,7 +256,7 @@ static bool run_later(uint32_t number, const void *args, size_t bytes, pgas_thre
     if (!pgasi_handler_blocks(number))
         return false;
     wire = pgasi_call_arrived(source, number, wire);
-    pgasi_task_call_t call = { &waiting_entries[number], source, number, false, wire };
+    pgasi_task_call_t call = { &registry.entry[number], source, number, false, wire };
     pgasi_task_call(&call, args, bytes);
     return true;
 }
@@ -264,7 +266,7 @@ pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t b
 {
     if (number - 1u >= pgasi_n_handlers)
         return pgasi_dispatch(number, args, bytes, source);
-    const pgasi_handler_entry_t *e = &waiting_entries[number];
+    const pgasi_handler_entry_t *e = &registry.entry[number];
     e->fn(args, bytes, source, e->context);
     return PGAS_OK;
 }

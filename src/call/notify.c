@@ -2,7 +2,7 @@
  *
  * Per completion an atomic addition on the completion record, one on the counter and one on the
  * completion record again, two lines of the owner, instead of a descriptor in its ring and the
- * running of it. Notices are sparse memory: those of counters never used cost nothing. */
+ * running of it. The records are sparse memory: those of counters never used cost nothing. */
 #include "call/notify.h"
 
 #include <stdlib.h>
@@ -12,37 +12,40 @@
 #include "boot/wait.h"
 #include "mem/segment.h"
 
-static pgasi_shm_t shm;
-static void **table_of; /* [node_size] */
+static struct {
+    pgasi_shm_t shm;
+    void **of; /* [node_size]: the table of each rank of the node */
+} records;
 
 pgas_status_t pgasi_notify_start(uint32_t n)
 {
-    table_of = calloc((size_t)pgasi_boot.node_size, sizeof *table_of);
-    pgas_status_t status = pgasi_boot_agree(table_of ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    records.of = calloc((size_t)pgasi_boot.node_size, sizeof *records.of);
+    pgas_status_t status = pgasi_boot_agree(records.of ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
-        status = pgasi_shm_create_each(n * sizeof(pgasi_completion_t), false, &shm, table_of);
+        status =
+            pgasi_shm_create_each(n * sizeof(pgasi_completion_t), false, &records.shm, records.of);
     if (status != PGAS_OK)
-        shm.base = NULL;
+        records.shm.base = NULL;
     return status;
 }
 
 void pgasi_notify_stop(void)
 {
-    if (shm.base)
-        pgasi_shm_release_each(&shm, table_of);
-    shm = (pgasi_shm_t){ NULL, 0, 0 };
-    free(table_of);
-    table_of = NULL;
+    if (records.shm.base)
+        pgasi_shm_release_each(&records.shm, records.of);
+    records.shm = (pgasi_shm_t){ NULL, 0, 0 };
+    free(records.of);
+    records.of = NULL;
 }
 
-static pgasi_completion_t *notice_at(int node_rank, uint32_t token)
+static pgasi_completion_t *completion_at(int node_rank, uint32_t token)
 {
-    return (pgasi_completion_t *)table_of[node_rank] + (token >> 16);
+    return (pgasi_completion_t *)records.of[node_rank] + (token >> 16);
 }
 
 pgasi_completion_t *pgasi_completion_of(uint32_t token)
 {
-    return shm.base ? notice_at(pgasi_boot.node_rank, token) : NULL;
+    return records.shm.base ? completion_at(pgasi_boot.node_rank, token) : NULL;
 }
 
 /* ---- the owner ---- */
@@ -93,7 +96,7 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
     int owner = pgasi_boot.local_of[rank];
     if (owner < 0)
         return false;
-    pgasi_completion_t *completion = notice_at(owner, token);
+    pgasi_completion_t *completion = completion_at(owner, token);
     if (!enter(completion, token))
         return true; /* the counter has ended */
     pgasi_where_t where = PGASI_WHERE_FAR;

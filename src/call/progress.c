@@ -11,15 +11,7 @@
  * does that. */
 #include "call/progress.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/param.h"
@@ -31,7 +23,6 @@
 #include "mem/ctx.h"
 #include "mem/thread.h"
 
-#define NAP_MS 1 /* how soon a service thread notices that nobody polls any more */
 /* idle contexts are looked at in every so many rounds that look at the transport */
 #define CTX_EVERY 16
 #define EAGER     64 /* looks in vain at the transport until it counts as quiet */
@@ -43,21 +34,21 @@
 /* the time is looked at in every so many rounds while calls are gathered that have a limit */
 #define TIME_EVERY 8
 /* rounds after which threads that are not in the library are helped, if no service thread does */
-#define HELP_EVERY    256
-#define HELP_MS       1    /* and how often a service thread does */
-#define SLEEP_MAX_MS  1000 /* a safety net, not a poll */
-#define STOP_EVERY_NS 200000
+#define HELP_EVERY 256
 /* rounds in which nothing happened, before a look that costs a system call */
 #define LOOK_EVERY  1024
 #define YIELD_EVERY 512 /* rounds in a row in which nothing happened, before others may run, */
 #define YIELD_SOON  16  /* and rounds that found the receive lock held */
 
 bool pgasi_leaving;
-pgasi_service_stats_t pgasi_service_stats;
 
-static bool deaths_unsettled;
-/* an application thread has progressed since the service thread last looked */
-static uint32_t polled;
+static struct {
+    bool
+        deaths_unsettled; /* pgasi_peer_died has noted a death that settle_deaths has not handled */
+    uint32_t
+        polled; /* an application thread has made progress since the service thread last looked */
+    uint32_t n_rounds; /* with the receive lock, counted if there are no service threads */
+} board;
 
 /* ---- peers that die ---- */
 
@@ -68,7 +59,7 @@ void pgasi_peer_died(int rank)
     PGASI_ERROR("service", "rank %d died", rank);
     pgasi_ctxs_peer_dead(rank);
     pgasi_sendq_peer_died();
-    __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&board.deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_wake(pgasi_boot.node_rank);
 }
 
@@ -80,10 +71,10 @@ void pgasi_peer_lost(int rank)
 
 /* Not where a death is noticed, which may be inside the transport, with the receive queue
  * locked. */
-static __attribute__((noinline)) void settle_deaths(void)
+__attribute__((noinline)) void pgasi_progress_settle_deaths(void)
 {
-    if (!__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED) ||
-        !__atomic_exchange_n(&deaths_unsettled, false, __ATOMIC_ACQ_REL))
+    if (!__atomic_load_n(&board.deaths_unsettled, __ATOMIC_RELAXED) ||
+        !__atomic_exchange_n(&board.deaths_unsettled, false, __ATOMIC_ACQ_REL))
         return;
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
         if (!pgasi_boot_is_dead(r))
@@ -164,9 +155,12 @@ static int look_at_transport(pgasi_tp_ctx_t *tp)
 
 /* ---- one round ---- */
 
-static __thread uint32_t idle_rounds __attribute__((tls_model("initial-exec")));
-static __thread uint32_t open_rounds __attribute__((tls_model("initial-exec")));
-static __thread uint32_t busy_rounds __attribute__((tls_model("initial-exec")));
+/* What the calling thread has counted; the constants at the head say what for. */
+static __thread struct {
+    uint32_t due, timed, busy; /* rounds */
+    uint32_t locked;           /* rounds that found the receive lock held */
+    uint32_t idle, in_a_row;   /* calls of pgas_progress in which nothing happened */
+} seen __attribute__((tls_model("initial-exec")));
 
 static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool look, bool timed)
 {
@@ -183,7 +177,7 @@ static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool
 }
 
 /* What service handlers and threads without a context have sent: whoever passes goes on with it. */
-static __attribute__((noinline)) int shared_round(void)
+__attribute__((noinline)) int pgasi_progress_shared(void)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SHARED];
     if (!pgasi_ctx_try_lock(ctx))
@@ -195,11 +189,6 @@ static __attribute__((noinline)) int shared_round(void)
     return n;
 }
 
-static inline bool shared_held(void)
-{
-    return __atomic_load_n(&pgasi_sendq_shared_held, __ATOMIC_RELAXED) != 0;
-}
-
 static bool held_back(const pgasi_sendq_t *sq)
 {
     return sq && pgasi_sendq_held(sq);
@@ -208,9 +197,8 @@ static bool held_back(const pgasi_sendq_t *sq)
 /* Lock held; n: what has run already. */
 static int serve(uint64_t n, bool look)
 {
-    static uint32_t n_rounds;
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
+    if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++board.n_rounds % HELP_EVERY == 0))
         n += (uint64_t)pgasi_ctxs_help();
     if (look && ctx->tp)
         n += (uint64_t)look_at_transport(ctx->tp);
@@ -226,7 +214,7 @@ static int serve(uint64_t n, bool look)
 }
 
 /* Polls everything. */
-static int serve_if_free(void)
+int pgasi_progress_serve(void)
 {
     if (!pgasi_recv_try_lock())
         return 0;
@@ -252,8 +240,7 @@ static bool service_waits(void)
 /* Whoever has the lock may wait for the processor that this thread has. */
 static __attribute__((noinline)) void find_locked(void)
 {
-    static __thread uint32_t n_found;
-    if (++n_found % YIELD_SOON == 0)
+    if (++seen.locked % YIELD_SOON == 0)
         sched_yield();
 }
 
@@ -272,53 +259,58 @@ static inline int serve_round(bool arrived, bool look)
 }
 
 /* The service's own calls: by service threads alone, if there are any. */
-static inline int serve_service(void)
+int pgasi_progress_service(void)
 {
-    return PGAS_UNLIKELY(pgasi_ep_used(PGASI_EP_SERVICE))
-               ? (int)pgasi_ep_drain_if_free(PGASI_EP_SERVICE)
-               : 0;
+    if (PGAS_LIKELY(!pgasi_ep_used(PGASI_EP_SERVICE)))
+        return 0;
+    return (int)pgasi_ep_drain_if_free(PGASI_EP_SERVICE);
 }
 
 static inline int progress_round(void)
 {
     if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached()))
         return 0;
-    if (PGAS_UNLIKELY(__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED)))
-        settle_deaths();
-    if (!__atomic_load_n(&polled, __ATOMIC_RELAXED))
-        __atomic_store_n(&polled, 1, __ATOMIC_RELAXED);
+    if (PGAS_UNLIKELY(__atomic_load_n(&board.deaths_unsettled, __ATOMIC_RELAXED)))
+        pgasi_progress_settle_deaths();
+    if (!__atomic_load_n(&board.polled, __ATOMIC_RELAXED))
+        __atomic_store_n(&board.polled, 1, __ATOMIC_RELAXED);
     if (pgas_call_path.used && pgas_call_path.epoch == pgas_call_run.epoch) {
         pgasi_call_settle(pgas_call_path.used);
         pgas_call_path.used = NULL;
     }
     pgasi_ctx_t *ctx = pgasi_self.ctx;
     bool arrived = pgasi_recvq_pending();
-    bool ask = !arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0;
+    bool ask = !arrived || is_eager() || ++seen.busy % BUSY_EVERY == 0;
     bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
     int n = 0;
     if (PGAS_LIKELY(ctx)) {
         const pgasi_sendq_t *sq = __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE);
         bool held = sq && pgasi_sendq_held(sq);
         bool look = ctx->tp && (__atomic_load_n(&ctx->in_flight, __ATOMIC_RELAXED) ||
-                                (due && ++idle_rounds % CTX_EVERY == 0));
-        bool timed = sq && pgasi_sendq_timed(sq) && ++open_rounds % TIME_EVERY == 0;
+                                (due && ++seen.due % CTX_EVERY == 0));
+        bool timed = sq && pgasi_sendq_timed(sq) && ++seen.timed % TIME_EVERY == 0;
         if (PGAS_UNLIKELY(held || look || timed))
             n = own_round(ctx, held, look, timed);
     }
     if (PGAS_UNLIKELY(pgasi_ep_used(pgasi_self.ep) && pgasi_self.ep))
         n += (int)pgasi_ep_drain_if_free(pgasi_self.ep);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads))
-        n += serve_service() + (int)pgasi_eps_report();
+        n += pgasi_progress_service() + (int)pgasi_eps_report();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED) != 0))
         n += (int)pgasi_eps_refuse();
-    if (PGAS_UNLIKELY(shared_held()))
-        n += shared_round();
+    if (PGAS_UNLIKELY(pgasi_sendq_shared_waits()))
+        n += pgasi_progress_shared();
     return n + serve_round(arrived, due);
 }
 
 int pgasi_progress(void)
 {
     return progress_round();
+}
+
+bool pgasi_progress_take_polled(void)
+{
+    return __atomic_exchange_n(&board.polled, 0, __ATOMIC_RELAXED) != 0;
 }
 
 void pgasi_progress_before_sleep(void)
@@ -337,7 +329,7 @@ void pgasi_progress_before_sleep(void)
 /* Handles everything that a ring may announce, except calls for threads that poll by themselves. */
 static bool something_is_left(void)
 {
-    bool left = pgasi_recvq_pending() || service_has_work() || shared_held();
+    bool left = pgasi_recvq_pending() || service_has_work() || pgasi_sendq_shared_waits();
     uint64_t eps = __atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED);
     for (; PGAS_UNLIKELY(eps != 0) && !left; eps &= eps - 1)
         left = pgasi_ep_pending(PGASI_EP_FIRST_THREAD + __builtin_ctzll(eps));
@@ -350,29 +342,12 @@ void pgasi_progress_when_woken(void)
 {
     progress_round();
     if (something_is_left() && !pgasi_self.in_handler && pgasi_thread_attached())
-        serve_if_free();
+        pgasi_progress_serve();
     if (something_is_left())
         pgasi_wake(pgasi_boot.node_rank);
 }
 
-/* ---- service threads ---- */
-
-static pthread_t *threads;
-static int n_threads;
-static int epoll_fd = -1, transport_fd = -1;
-static int stopping;
-
-static pgas_status_t watch(int fd)
-{
-    struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0 ? PGAS_OK : PGAS_ERR_IO;
-}
-
-static void sleep_in_epoll(int limit_ms)
-{
-    struct epoll_event events[2];
-    epoll_wait(epoll_fd, events, 2, limit_ms);
-}
+/* ---- loops of the program ---- */
 
 /* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets
  * others run: threads of its rank, or ranks, on the same processor, for which it waits perhaps. */
@@ -388,147 +363,14 @@ static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_
 
 int pgas_progress(void)
 {
-    static __thread uint32_t n_idle __attribute__((tls_model("initial-exec")));
-    static __thread uint32_t in_a_row __attribute__((tls_model("initial-exec")));
     int n = progress_round();
     if (n > 0) {
-        in_a_row = 0;
+        seen.in_a_row = 0;
         return n;
     }
-    n_idle++;
-    in_a_row++;
-    if (PGAS_UNLIKELY(in_a_row % YIELD_EVERY == 0 || n_idle % LOOK_EVERY == 0))
-        idle_round(n_idle, in_a_row);
+    seen.idle++;
+    seen.in_a_row++;
+    if (PGAS_UNLIKELY(seen.in_a_row % YIELD_EVERY == 0 || seen.idle % LOOK_EVERY == 0))
+        idle_round(seen.idle, seen.in_a_row);
     return 0;
-}
-
-/* The transport's descriptor must be armed before a sleep; false if events wait there. */
-static bool arm_transport(void)
-{
-    if (transport_fd < 0)
-        return true;
-    if (!pgasi_recv_try_lock())
-        return false;
-    pgasi_tp_ctx_t *tp = pgasi_ctxs[PGASI_CTX_SERVICE]->tp;
-    bool armed = tp->ops->arm(tp) == PGAS_OK;
-    pgasi_recv_unlock();
-    return armed;
-}
-
-static void service_sleep(void)
-{
-    __atomic_store_n(&pgasi_ctxs_unwatched, 1, __ATOMIC_RELAXED);
-    /* with a barrier: who leaves something in a context sees this, or is seen */
-    pgasi_wait_service_announce();
-    bool ctxs_wait = pgasi_ctxs_need_help();
-    if (ctxs_wait)
-        __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
-    pgasi_wait_service_rests(true);
-    bool held = shared_held();
-    bool quiet = !(held && shared_round() > 0) && pgasi_eps_report() == 0 && serve_if_free() == 0 &&
-                 !pgasi_recvq_pending() && !pgasi_ep_pending(PGASI_EP_SERVICE) && arm_transport() &&
-                 !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
-    if (quiet) {
-        __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
-        /* which wakes nobody */
-        bool by_put = __atomic_load_n(&pgasi_recvq_by_put, __ATOMIC_RELAXED);
-        bool by_itself = by_put || pgasi_wait_is_unreached();
-        sleep_in_epoll(ctxs_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
-    }
-    __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
-    pgasi_wait_service_rests(false);
-    pgasi_wait_service_revoke();
-}
-
-/* Application threads poll; only what is for the service alone wakes it. (The transport's events do
- * not: they are theirs.) */
-static void nap(void)
-{
-    struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
-    pgasi_wait_service_rests(true);
-    if (!pgasi_ep_pending(PGASI_EP_SERVICE))
-        poll(&kicked, 1, NAP_MS);
-    pgasi_wait_service_rests(false);
-}
-
-static void *service_main(void *arg)
-{
-    (void)arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
-    pgasi_thread_be_service();
-    while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
-        serve_service();
-        pgasi_eps_report();
-        if (__atomic_load_n(&pgasi_eps_left, __ATOMIC_RELAXED))
-            pgasi_eps_refuse();
-        __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
-        settle_deaths();
-        if ((shared_held() && shared_round() > 0) || pgasi_ctxs_help() > 0)
-            pgasi_wake(pgasi_boot.node_rank);
-        if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
-            __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
-            nap();
-        } else if (serve_if_free() == 0) {
-            service_sleep();
-        } else {
-            /* what ran may be what a sleeping thread waits for */
-            pgasi_wake(pgasi_boot.node_rank);
-        }
-    }
-    return NULL;
-}
-
-pgas_status_t pgasi_service_start(void)
-{
-    stopping = 0;
-    pgasi_leaving = false;
-    n_threads = 0;
-    bool serves = pgasi_param.service_threads > 0;
-    threads = calloc((size_t)pgasi_param.service_threads + 1, sizeof *threads);
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    pgas_status_t status = threads && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK && serves)
-        status = watch(pgasi_wait_kick_fd());
-    pgasi_tp_ctx_t *tp = pgasi_ctxs[PGASI_CTX_SERVICE]->tp;
-    if (status == PGAS_OK && serves && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
-        status = watch(transport_fd);
-    while (status == PGAS_OK && n_threads < pgasi_param.service_threads)
-        if (pthread_create(&threads[n_threads], NULL, service_main, NULL) == 0)
-            n_threads++;
-        else
-            status = PGAS_ERR_NO_MEMORY;
-    if (status != PGAS_OK) {
-        PGASI_ERROR("service", "cannot start service threads: %s (errno %d)",
-                    pgas_status_text(status), errno);
-        pgasi_service_stop();
-    }
-    return status;
-}
-
-/* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for
- * another. */
-static void join_awake(pthread_t thread)
-{
-    static const struct timespec pause = { 0, STOP_EVERY_NS };
-    pgasi_wait_kick_own();
-    while (pthread_tryjoin_np(thread, NULL) != 0) {
-        nanosleep(&pause, NULL);
-        pgasi_wait_kick_own();
-    }
-}
-
-void pgasi_service_stop(void)
-{
-    __atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&polled, 0, __ATOMIC_RELAXED);
-    for (int i = 0; i < n_threads; i++)
-        join_awake(threads[i]);
-    if (epoll_fd >= 0)
-        close(epoll_fd);
-    epoll_fd = transport_fd = -1;
-    free(threads);
-    threads = NULL;
-    n_threads = 0;
 }

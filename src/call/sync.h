@@ -15,19 +15,6 @@ uint64_t pgasi_sync_table_bytes(uint64_t n_ranks);
 /** Sets the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
 
-/** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a
- *  rank, which is stored at reply before. */
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes,
-                               uint32_t *token_p);
-/** The same for the reply of a handler, which an error will name. */
-pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply,
-                                   size_t reply_bytes, uint32_t *token_p);
-/** Ends the token; false if somebody else has, by an answer or a death. */
-bool pgasi_token_give(uint32_t token);
-
-/** Where a reply of so many bytes to this rank goes; NULL if nobody waits for it. */
-void *pgasi_token_place(uint32_t token, size_t bytes);
-
 /** A call that completes a counter: issue before it is sent, with c->wire as its token unless that
  *  is 0, then issued with how that went, which may make the counter fall. queued: the call may be
  *  accepted and not shown to the target yet. Each call of issue that gave PGAS_OK needs its issued.

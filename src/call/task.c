@@ -2,8 +2,8 @@
  *
  * Shaped for handlers that wait now and then, some hundred at a time: threads of the operating
  * system rather than stacks of our own, so that a handler is ordinary code for debuggers,
- * sanitizers and thread-local memory. Two queues under one lock: calls that need the baton, and the
- * rest. Whoever takes up waiting passes the baton to one who waits no longer, else to the next
+ * sanitizers and thread-local memory. Two queues under one lock: calls that need the run token, and the
+ * rest. Whoever takes up waiting passes the run token to one who waits no longer, else to the next
  * call. */
 #include "call/task.h"
 
@@ -35,15 +35,23 @@ typedef struct {
     task_t *first, **end;
 } queue_t;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITIALIZER;
-static queue_t calls, others;
-static bool baton_held, stopping;
-static bool stopped;                          /* nobody takes up anything any more */
-static int n_idle, n_back, n_threads, n_away; /* away: in a wait, without the baton */
-static int n_ever;                            /* threads that were started */
-static uint64_t n_pending;
-static pthread_t *threads;
+static struct {
+    pthread_mutex_t lock; /* of all but n_ever and n_pending */
+    pthread_cond_t work, back;
+    queue_t calls, others; /* tasks that need the run token, and the rest */
+    bool token_held;       /* the run token */
+    bool stopping;         /* idle threads end */
+    bool stopped;          /* nobody takes up anything any more */
+    int n_threads;
+    int n_idle; /* threads that wait for work, */
+    int n_away; /* in a wait of a handler, without the run token, */
+    int n_back; /* and after such a wait, for the run token */
+    int n_ever; /* threads that were started */
+    uint64_t n_pending;
+    pthread_t *threads;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER,
+           .work = PTHREAD_COND_INITIALIZER,
+           .back = PTHREAD_COND_INITIALIZER };
 
 static void *thread_main(void *unused);
 
@@ -51,7 +59,7 @@ static void *thread_main(void *unused);
 
 static bool has_work(void)
 {
-    return others.first || (calls.first && !baton_held && n_back == 0);
+    return pool.others.first || (pool.calls.first && !pool.token_held && pool.n_back == 0);
 }
 
 static void put(queue_t *q, task_t *t)
@@ -73,57 +81,57 @@ static task_t *take(queue_t *q)
 /* Sees to it that somebody takes up what may be taken up. */
 static void call_somebody(void)
 {
-    if (!baton_held && n_back > 0)
-        pthread_cond_signal(&back);
+    if (!pool.token_held && pool.n_back > 0)
+        pthread_cond_signal(&pool.back);
     if (!has_work())
         return;
-    if (n_idle > 0) {
-        pthread_cond_signal(&work);
-    } else if (n_threads < pgasi_param.handler_threads && !stopping) {
+    if (pool.n_idle > 0) {
+        pthread_cond_signal(&pool.work);
+    } else if (pool.n_threads < pgasi_param.handler_threads && !pool.stopping) {
         static int warned;
-        int error = pthread_create(&threads[n_threads], NULL, thread_main, NULL);
+        int error = pthread_create(&pool.threads[pool.n_threads], NULL, thread_main, NULL);
         if (error == 0)
-            __atomic_store_n(&n_ever, ++n_threads, __ATOMIC_RELAXED);
+            __atomic_store_n(&pool.n_ever, ++pool.n_threads, __ATOMIC_RELAXED);
         else
             pgasi_warn_once(
                 &warned, "task",
                 "cannot start handler thread %d of PGAS_HANDLER_THREADS=%d (%s): calls wait for "
                 "the others; raise the limit of processes (ulimit -u)",
-                n_threads + 1, pgasi_param.handler_threads, strerror(error));
-    } else if (n_away == n_threads) {
+                pool.n_threads + 1, pgasi_param.handler_threads, strerror(error));
+    } else if (pool.n_away == pool.n_threads) {
         static int warned;
         pgasi_warn_once(
             &warned, "task",
             "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "
             "wait for such calls, that is for ever; raise it",
-            n_threads);
+            pool.n_threads);
     }
 }
 
 /* ---- running ---- */
 
-static void pass_baton(bool away)
+static void pass_token(bool away)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&pool.lock);
     if (away) {
-        baton_held = false;
-        n_away++;
+        pool.token_held = false;
+        pool.n_away++;
         call_somebody();
     } else {
-        n_away--;
-        n_back++;
-        while (baton_held)
-            pthread_cond_wait(&back, &lock);
-        n_back--;
-        baton_held = true;
+        pool.n_away--;
+        pool.n_back++;
+        while (pool.token_held)
+            pthread_cond_wait(&pool.back, &pool.lock);
+        pool.n_back--;
+        pool.token_held = true;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool.lock);
 }
 
-static void run(task_t *t, bool with_baton)
+static void run(task_t *t, bool with_token)
 {
-    pgasi_thread_hooks.on_block = with_baton ? pass_baton : NULL;
-    pgasi_self.in_task = with_baton || !t->fn;
+    pgasi_thread_hooks.on_block = with_token ? pass_token : NULL;
+    pgasi_self.in_task = with_token || !t->fn;
     if (t->fn) {
         t->fn(t->arg);
     } else {
@@ -144,28 +152,28 @@ static void *thread_main(void *unused)
     pgas_status_t status = pgasi_thread_attach_high();
     if (status != PGAS_OK)
         pgasi_fatal("task", "a handler thread cannot attach: %s", pgas_status_text(status));
-    pthread_mutex_lock(&lock);
-    while (!stopping || has_work()) {
+    pthread_mutex_lock(&pool.lock);
+    while (!pool.stopping || has_work()) {
         if (!has_work()) {
-            n_idle++;
-            pthread_cond_wait(&work, &lock);
-            n_idle--;
+            pool.n_idle++;
+            pthread_cond_wait(&pool.work, &pool.lock);
+            pool.n_idle--;
             continue;
         }
-        bool with_baton = !others.first;
-        task_t *t = take(with_baton ? &calls : &others);
-        baton_held |= with_baton;
+        bool with_token = !pool.others.first;
+        task_t *t = take(with_token ? &pool.calls : &pool.others);
+        pool.token_held |= with_token;
         call_somebody();
-        pthread_mutex_unlock(&lock);
-        run(t, with_baton);
-        __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&pool.lock);
+        run(t, with_token);
+        __atomic_fetch_sub(&pool.n_pending, 1, __ATOMIC_RELEASE);
         pgasi_wake(pgasi_boot.node_rank);
-        pthread_mutex_lock(&lock);
-        if (with_baton)
-            baton_held = false;
+        pthread_mutex_lock(&pool.lock);
+        if (with_token)
+            pool.token_held = false;
         call_somebody();
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool.lock);
     pgasi_thread_detach();
     return NULL;
 }
@@ -173,7 +181,7 @@ static void *thread_main(void *unused)
 /* It came when the job was over, from somebody who did not wait for the end. */
 static void drop(task_t *t)
 {
-    __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&pool.n_pending, 1, __ATOMIC_RELEASE);
     if (pgasi_first_dropped())
         PGASI_ERROR(
             "task",
@@ -184,14 +192,14 @@ static void drop(task_t *t)
 
 static void submit(task_t *t, queue_t *q)
 {
-    __atomic_fetch_add(&n_pending, 1, __ATOMIC_RELEASE);
-    pthread_mutex_lock(&lock);
-    bool late = stopped;
+    __atomic_fetch_add(&pool.n_pending, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&pool.lock);
+    bool late = pool.stopped;
     if (!late) {
         put(q, t);
         call_somebody();
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&pool.lock);
     if (late)
         drop(t);
 }
@@ -209,12 +217,12 @@ static pgas_status_t submit_fn(void (*fn)(void *arg), void *arg, queue_t *q)
 
 pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg)
 {
-    return submit_fn(fn, arg, &others);
+    return submit_fn(fn, arg, &pool.others);
 }
 
 pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg)
 {
-    return submit_fn(fn, arg, &calls);
+    return submit_fn(fn, arg, &pool.calls);
 }
 
 void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t bytes)
@@ -227,46 +235,46 @@ void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t byt
     t->bytes = bytes;
     if (bytes)
         memcpy(t->args, args, bytes);
-    submit(t, call->spawn ? &others : &calls);
+    submit(t, call->spawn ? &pool.others : &pool.calls);
 }
 
 uint64_t pgasi_tasks_pending(void)
 {
-    return __atomic_load_n(&n_pending, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&pool.n_pending, __ATOMIC_ACQUIRE);
 }
 
 int pgasi_tasks_threads(void)
 {
-    return __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
+    return __atomic_load_n(&pool.n_ever, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgasi_tasks_start(void)
 {
-    stopping = stopped = baton_held = false;
-    n_idle = n_back = n_threads = n_away = n_ever = 0;
-    n_pending = 0;
-    calls.end = &calls.first;
-    others.end = &others.first;
-    threads = calloc((size_t)pgasi_param.handler_threads, sizeof *threads);
-    return threads ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pool.stopping = pool.stopped = pool.token_held = false;
+    pool.n_threads = pool.n_idle = pool.n_away = pool.n_back = pool.n_ever = 0;
+    pool.n_pending = 0;
+    pool.calls.end = &pool.calls.first;
+    pool.others.end = &pool.others.first;
+    pool.threads = calloc((size_t)pgasi_param.handler_threads, sizeof *pool.threads);
+    return pool.threads ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 void pgasi_tasks_stop(void)
 {
-    pthread_mutex_lock(&lock);
-    stopping = true;
-    pthread_cond_broadcast(&work);
-    pthread_mutex_unlock(&lock);
-    for (int i = 0; i < n_threads; i++)
-        pthread_join(threads[i], NULL);
-    pthread_mutex_lock(&lock);
-    stopped = true;
-    n_threads = 0;
-    pthread_mutex_unlock(&lock);
-    while (calls.first)
-        drop(take(&calls));
-    while (others.first)
-        drop(take(&others));
-    free(threads);
-    threads = NULL;
+    pthread_mutex_lock(&pool.lock);
+    pool.stopping = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < pool.n_threads; i++)
+        pthread_join(pool.threads[i], NULL);
+    pthread_mutex_lock(&pool.lock);
+    pool.stopped = true;
+    pool.n_threads = 0;
+    pthread_mutex_unlock(&pool.lock);
+    while (pool.calls.first)
+        drop(take(&pool.calls));
+    while (pool.others.first)
+        drop(take(&pool.others));
+    free(pool.threads);
+    pool.threads = NULL;
 }

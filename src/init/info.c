@@ -13,7 +13,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/progress.h"
+#include "call/service.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "init/account.h"

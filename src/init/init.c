@@ -16,6 +16,7 @@
 #include "call/consumer.h"
 #include "call/handler.h"
 #include "call/progress.h"
+#include "call/service.h"
 #include "call/route.h"
 #include "call/sync.h"
 #include "call/task.h"

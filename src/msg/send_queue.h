@@ -138,6 +138,10 @@ bool pgasi_sendq_held(const pgasi_sendq_t *sendq);
 /** Destinations of the shared context whose calls wait. Any thread goes on with them, because
  *  perhaps no thread has that context. */
 extern uint32_t pgasi_sendq_shared_held;
+static inline bool pgasi_sendq_shared_waits(void)
+{
+    return __atomic_load_n(&pgasi_sendq_shared_held, __ATOMIC_RELAXED) != 0;
+}
 
 /** A rank has died: every thread closes its windows to dead ranks before its next inline call. */
 void pgasi_sendq_peer_died(void);

@@ -14,6 +14,7 @@
 #include "msg/serve.h"
 #include "boot/hooks.h"
 #include "call/sync.h"
+#include "call/token.h"
 #include "mem/thread.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
