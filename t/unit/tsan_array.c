@@ -4,6 +4,7 @@
  * needs: tsan-ok
  * source: pgas/array.h. One rank has no other nodes: its threads share the chunk at home and its
  *         access grant */
+#include <pthread.h>
 #include "base/rng.h"
 #include "pgas/array.h"
 #include "t/tap.h"
