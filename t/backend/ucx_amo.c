@@ -154,7 +154,7 @@ static void contended_cswap(void)
     world_barrier();
 }
 
-/* More non-fetching atomics than the backend lets stand unacknowledged. */
+/* More non-fetching atomics than may be unacknowledged in the backend. */
 static void flood(void)
 {
     enum { N = 30000 };

@@ -31,7 +31,7 @@ typedef struct {
 
 static shared_t *shared;
 static const char *transport = "ucx";
-static bool is_one_sided; /* puts and gets need nobody at their target */
+static bool is_one_sided; /* puts and gets need no progress at their target */
 static int n_errors, error_peer, n_messages;
 static pgas_status_t error_status;
 static bool knows_nothing; /* the owner, when the transport asks it */

@@ -71,7 +71,7 @@ static void big(void)
     world_barrier();
 }
 
-/* Random runs from random contexts against a copy of what each peer's part should hold. */
+/* Random runs from random contexts against a copy of the expected contents of each peer's part. */
 static void model(void)
 {
     enum { PART = 1 << 16, STEPS = 400 };
@@ -149,7 +149,7 @@ static void flush_tells(void)
     world_barrier();
 }
 
-/* A large put, a fence, a flag: who sees the flag sees the data. */
+/* A large put, a fence, a flag: a rank that sees the flag sees the data. */
 static void fence_orders(void)
 {
     enum { ROUNDS = 40 };

@@ -181,7 +181,7 @@ static bool is_hung_up(int fd)
     return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 
-/* All descriptors are used, none of them by strangers. */
+/* All descriptors are in use, none of them by strangers. */
 static void turned_away(void)
 {
     enum { N = 64, ROUNDS = 100000 };
@@ -214,7 +214,7 @@ static bool is_quiet(void)
     return poll(&cm, 1, 0) == 0;
 }
 
-/* All that can be accepted is silent: nobody else gets in until those are forgotten. */
+/* All accepted connections are silent. No other connection is accepted until these are dropped. */
 static void strangers(void)
 {
     enum { N = 24, ROOM = 4, LOOKS = 1000 };

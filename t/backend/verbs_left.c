@@ -21,10 +21,10 @@ int main(int argc, char **argv)
             "an atomic by the owner's CPU");
     world_barrier();
     spmd_progress(NULL);
-    spmd_barrier(); /* nobody looks any more */
+    spmd_barrier(); /* no thread polls any more */
     bool good = true;
     if (world.rank == 1) {
-        MPI_Barrier(MPI_COMM_WORLD); /* the question is there; nobody looks at it */
+        MPI_Barrier(MPI_COMM_WORLD); /* the request has arrived; no thread polls */
         for (int ctx = world.n_ctxs - 1; ctx >= 0; ctx--) {
             world.ops->ctx_drain(world.ctxs[ctx]); /* begun, so that closing makes no progress */
             world.ops->ctx_close(world.ctxs[ctx]);

@@ -20,7 +20,7 @@ typedef struct {
     size_t heap_bytes;
     size_t am_data_max;     /* 0: 16 MiB */
     int n_ctxs;             /* 0: 2 */
-    int job_ranks;          /* tell the transport that the job has so many ranks; 0: the truth */
+    int job_ranks;          /* report this number of ranks to the transport; 0: the true number */
     bool real_nodes;        /* do not say that peers share the host */
     bool registered;        /* the heap is plain memory, registered */
     pgasi_tp_am_fn_t am_fn; /* NULL: messages fail the test */

@@ -49,7 +49,7 @@ static void *issue_beside(void *arg)
     return NULL;
 }
 
-/* The own word has got what the rank before has added. */
+/* This rank's word has the additions of the rank before it. */
 static uint32_t own_word(void)
 {
     pgas_barrier(NULL);

@@ -29,7 +29,7 @@ static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)context;
     memcpy(&value, args, bytes < 8 ? bytes : 8);
     sum += value;
-    /* whoever waits for the last one looks at the sum */
+    /* a thread that waits for the last one reads the sum */
     __atomic_store_n(&n_added, n_added + 1, __ATOMIC_RELEASE);
 }
 
@@ -80,7 +80,7 @@ static void on_add_here(const void *args, size_t bytes, pgas_thread_t source, vo
     __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
 }
 
-/* Adds at the rank on the right, some times, and lets a counter of this rank fall. */
+/* Adds at the next rank a few times, and decrements a counter of this rank. */
 static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)source;

@@ -74,7 +74,7 @@ static void at_once(void)
     pgas_barrier(NULL);
 }
 
-/* Nobody makes progress while all fill their channels, unless there are service threads. */
+/* No rank makes progress while all fill their channels, unless there are service threads. */
 static void up_to_a_limit(void)
 {
     enum { MOST = 200000 };
@@ -84,7 +84,7 @@ static void up_to_a_limit(void)
     pgas_status_t status = PGAS_OK;
     reset();
     spmd_progress(NULL);
-    spmd_barrier(); /* nobody is in the library's wait any more */
+    spmd_barrier(); /* no thread is in the library's wait any more */
     spmd_progress(job_progress);
     while (n < MOST && (status = call_once(right, n, n % 3 == 0)) == PGAS_OK)
         n++;
@@ -92,7 +92,7 @@ static void up_to_a_limit(void)
     pgas_status_t second = status == PGAS_ERR_AGAIN ? call_once(right, n, n % 3 == 0) : status;
     bool again = second == PGAS_ERR_AGAIN;
     n += status == PGAS_ERR_AGAIN && second == PGAS_OK; /* a service thread may have made room */
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody makes progress until all have tried */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank makes progress until all have tried */
     spmd_ok(status == PGAS_OK || status == PGAS_ERR_AGAIN,
             "calls are taken, or refused for want of room");
     spmd_ok(!stuck || (again && s.waited > 0 && s.waiting_high_bytes > LIMIT / 2),

@@ -110,7 +110,7 @@ static void random_blocks(uint64_t seed)
         n_bad += live[i].ptr && n_different(&live[i]) != 0;
         if (i % 2)
             n_bad += pgas_free_on(live[i].ptr) != PGAS_OK;
-        else if (live[i].ptr) /* by a handler of somebody else */
+        else if (live[i].ptr) /* by a handler of another rank */
             n_bad +=
                 pgas_call(job_right(), freer, &live[i].ptr, sizeof live[i].ptr, NULL) != PGAS_OK;
     }

@@ -18,7 +18,7 @@ static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,
     return array;
 }
 
-/* ---- what they are ---- */
+/* ---- partitions, teams, creation ---- */
 
 /* The cache has lines for as many chunks as its bytes are, and for no more than there are on other
  * nodes. */
@@ -266,8 +266,8 @@ static void bulk(void)
     spmd_is_int(crew_faults(), 0, "load and store, gather and scatter, over chunks and homes");
 }
 
-/* Runs of elements larger than a call may be; who stores is another one each time, so that all
- * chunks are elsewhere. */
+/* Runs of elements larger than a call may be. Another rank stores each time, so that all chunks are
+ * elsewhere. */
 static void large_runs(void)
 {
     enum { WORDS = 60000 };

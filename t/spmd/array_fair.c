@@ -14,7 +14,7 @@
 #define CHUNK   4
 #define N       40 /* elements */
 #define ROUNDS  150
-#define GUARD_S 30 /* after which a loop that should end by itself is a fault */
+#define GUARD_S 30 /* after this time a loop that should have ended counts as a fault */
 
 static pgas_array_t *array;
 
@@ -59,7 +59,7 @@ static void shared_and_exclusive(void)
             BAD(pgas_barrier(NULL));
         }
         if (me == 0)
-            /* what was given back may still be on its way: no try */
+            /* a lock that was given back may still be on its way, so this does not try once */
             BAD(pgas_array_wlock(array, i));
         if (me == 0)
             BAD(pgas_array_unlock(array, i));

@@ -27,9 +27,9 @@
 
 static int n_rounds;
 static uint64_t recalls_ns, chunk;
-static bool can_fail; /* a test of the test: what was noted is spoilt before it is judged */
+static bool can_fail; /* a test of the test: the notes are spoilt before they are judged */
 
-/* ---- roles: threads that run as they like, and note what they see ---- */
+/* ---- roles: threads that run freely, and note the values that they read ---- */
 
 typedef struct litmus {
     const char *name;
@@ -43,7 +43,7 @@ typedef struct litmus {
 static uint64_t notes[ROLES_MAX][2][ROUNDS_MAX], all_notes[ROLES_MAX][2][ROUNDS_MAX];
 static int shift; /* role r is played by rank (r + shift) % n_ranks */
 
-/* Where the elements lie, and of what they are. */
+/* The layout of the elements, and their type. */
 typedef struct {
     const char *name;
     uint64_t x, y;
@@ -107,7 +107,8 @@ static bool takes_the_short_way(void)
     return !words || pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN || sum[0] <= sum[1];
 }
 
-/* Runs the litmus with its roles on this rank and others; counts what is not allowed. */
+/* Runs the litmus test with its roles on this rank and others. @return the number of forbidden
+ * results */
 static int perform(const litmus_t *l)
 {
     cast_t cast = { .litmus = l };
@@ -163,12 +164,12 @@ static void buffering_spoil(void)
 
 /* ---- message passing ---- */
 
-/* Data and then a flag, each written in several ways; what is applied only grows, too. */
+/* Data and then a flag, each written in several ways. Applied values only grow, too. */
 static void pass(uint64_t i, uint64_t value, int how)
 {
     uint64_t old[STRUCT_WORDS], words[STRUCT_WORDS], last[STRUCT_WORDS], index = i;
     pgas_array_pin_t pin;
-    /* nobody on the node reads what is written by a pointer */
+    /* no thread of the node reads the elements that are written by a pointer */
     bool apart = pgas_n_nodes() == n_ranks && n_ranks >= 3;
     for (int k = 0; k < STRUCT_WORDS; k++) {
         words[k] = value;
@@ -378,8 +379,8 @@ static void increments_spoil(void)
 
 /* ---- applies and reads ---- */
 
-/* Everybody applies with two operators to elements of one chunk, which goes to and fro for that;
- * reads see all of one's own. */
+/* All threads apply two operators to elements of one chunk, which is recalled each time the
+ * operator changes. Reads see all of the thread's own contributions. */
 static void applies_role(const litmus_t *l, int role)
 {
     uint64_t first = layout->x / chunk * chunk, sum = 0, most = 0, value = 0;
@@ -461,8 +462,8 @@ static void pins_spoil(void)
 #define LARGE_WORDS 8192
 static _Thread_local uint64_t large[LARGE_WORDS];
 
-/* Elements of 8 bytes, and such that take so long to copy that whoever does is interrupted
- * there. */
+/* Elements of 8 bytes, and elements whose copy takes so long that the copying thread is interrupted
+ * in it. */
 static void put_any(uint64_t i, uint64_t value)
 {
     if (layout->bytes < sizeof large) {

@@ -25,8 +25,8 @@ static int n_bad_inside;
 static pgas_array_t *array;
 static pgas_handler_t add_blocking, refused;
 
-/* Counters are elements beside those that are locked; a rank that had a chunk of them alone would
- * notice nothing, so they are read and written apart from each other. */
+/* Counters are elements beside the locked ones. A rank that has a chunk of them alone would not
+ * notice an error, so they are read and written separately. */
 static uint64_t counter_of(int k)
 {
     return (uint64_t)(k * (N_ELEMS / N_COUNTERS));
@@ -110,7 +110,7 @@ static void one_writer_at_a_time(void)
             "handlers that block, too");
     before = sum();
     pgas_barrier(NULL);
-    n_bad += me == 0 && pgas_array_set_u64(array, 0, 0) != PGAS_OK; /* what the lock is for */
+    n_bad += me == 0 && pgas_array_set_u64(array, 0, 0) != PGAS_OK; /* no lock */
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && sum() != before, "a lost sum would be noticed");
     pgas_barrier(NULL);
@@ -181,7 +181,7 @@ static void readers_share(void)
     spmd_is_int(n_bad, 0, "readers have it together, a writer alone");
 }
 
-/* The last rank reads, a thread of the first waits to write; then nobody gets past it, until its
+/* The last rank reads, and a thread of the first waits to write. No request passes it until its
  * time is over. */
 static void writers_are_not_overtaken(void)
 {
@@ -213,7 +213,7 @@ static void time_outs_take_back(void)
     pgas_barrier(NULL);
     if (me == 0) {
         begin(&writer, true, 20000);
-        /* before or behind it: it comes in while the other reader is still there */
+        /* before or after it: it gets the lock while the other reader still has it */
         begin(&reader, false, -1);
         n_bad += end(&writer) != PGAS_ERR_TIMEOUT || end(&reader) != PGAS_OK;
     }

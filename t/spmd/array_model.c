@@ -26,8 +26,8 @@ static uint64_t n_phases, n_evictions, n_fetches, n_recalls;
 
 /* ---- a phase of operands ---- */
 
-/* Which thread of this node may use a pointer to operands of element i; none if it is applied to by
- * everybody. */
+/* The thread of this node that may use a pointer to contributions of element i; none if all threads
+ * apply to it. */
 static bool plain_operands(const model_t *m, uint64_t i, int who)
 {
     uint64_t h = model_hash(m, 3, i);
@@ -72,7 +72,8 @@ static void operate(model_t *m, model_thread_t *t, uint64_t at, int who)
     BAD(pgas_array_unpin(&pin));
 }
 
-/* What may be seen of element i while others apply: at least what this thread applied, and saw. */
+/* The allowed values of element i while others apply: at least the value that this thread has
+ * applied and seen. */
 static void look_at_operands(model_t *m, model_thread_t *t, uint64_t i)
 {
     unsigned char value[MODEL_BYTES_MAX];
@@ -333,7 +334,7 @@ static void tear_down(model_t *m)
     BAD(pgas_array_destroy(m->array));
 }
 
-/* What homes know against what caches have, now that nobody uses the array. */
+/* Compares the homes' directories with the caches while no thread uses the array. */
 static uint64_t contradictions(const model_t *m)
 {
     uint64_t n_wrong = 0;

@@ -68,8 +68,8 @@ COMBINE_6(int64_t)
 COMBINE_3(float)
 COMBINE_3(double)
 
-/* All kinds of one type, on one array; elements take turns in who applies first, and some operands
- * go by fetch_op. */
+/* All kinds of one type, on one array. For each element another rank applies first, and some
+ * contributions use fetch_op. */
 #define BUILT_IN(tag, TAG, type, n_kinds)                                              \
     static void built_in_##tag(void)                                                   \
     {                                                                                  \
@@ -273,7 +273,7 @@ static void of_another_type(void)
     large_t value = { { 0 } };
     for (int k = 0; k < 300; k++) {
         if (k % 100 == 50)
-            /* an element that nobody operates on, beside */
+            /* a neighbouring element on which no rank operates */
             BAD(pgas_array_set(large, (uint64_t)(me + n_ranks), &value));
         BAD(pgas_array_apply(large, (uint64_t)(k % n_ranks), byte_op, &operands[k % 3]));
     }
@@ -283,7 +283,7 @@ static void of_another_type(void)
         BAD(pgas_array_get(large, (uint64_t)i, &value));
         sum += value.word[49];
     }
-    /* Combined operands are bytes, too: what is lost is a multiple of 256. */
+    /* Combined contributions are bytes too: a loss is a multiple of 256. */
     crew_judge(sum % 256 == (uint64_t)(n_ranks * 100 * 255) % 256,
                "operands of a byte for elements of 400");
     BAD(pgas_array_destroy(large));

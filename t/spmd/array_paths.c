@@ -172,8 +172,8 @@ static void far_elements(void)
              "what is exchanged is exchanged at home");
 }
 
-/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is
- * used again is. Backwards, or it would be a walk. */
+/* The cache has two lines, one of which is kept free: a chunk that is used once is not fetched, a
+ * chunk that is used again is. The loop runs backwards, otherwise it would be a walk. */
 static void used_once_and_again(void)
 {
     uint64_t value = 0;
@@ -181,7 +181,7 @@ static void used_once_and_again(void)
     uint64_t i = far_element(array);
     for (int k = CHUNKS_EACH; k-- > 0;)
         BAD(pgas_array_get_u64(array, i + (uint64_t)k * CHUNK, &value));
-    BAD(pgas_barrier(NULL)); /* what is done here for others would be counted as guarded */
+    BAD(pgas_barrier(NULL)); /* accesses on behalf of other ranks would be counted as guarded */
     pgas_array_info_t is = info_of(array);
     crew_judge(is.fetches == 0 && is.remote_ops == CHUNKS_EACH,
                "what is used once is read at its home");

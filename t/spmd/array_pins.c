@@ -30,7 +30,8 @@ static void on_rung(const void *args, size_t bytes, pgas_thread_t source, void *
     __atomic_add_fetch(&n_rung, 1, __ATOMIC_RELEASE);
 }
 
-/* An array of which rank r has 2 chunks and a half, so that one chunk in two lies at two ranks. */
+/* An array of which each rank has two and a half chunks, so that every second chunk is at two
+ * ranks. */
 static pgas_array_t *make_array(size_t bytes, size_t n_lines)
 {
     static uint64_t offsets[JOB_RANKS_MAX + 1];
@@ -91,7 +92,8 @@ static void writes_and_operands(void)
                    "what was written through a pin");
         BAD(pgas_barrier(NULL));
     }
-    /* All operate at once; of a node only one, since threads of a node share what is pinned. */
+    /* One rank of each node operates, all at the same time: threads of a node share a pinned chunk.
+     * */
     for (uint64_t i = 0; i < n && pgas_node_rank() == 0; i = pin.first + pin.n) {
         BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
         for (uint64_t k = 0; k < pin.n; k++)
@@ -168,7 +170,7 @@ static void own_deadlocks(void)
         if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() &&
             i % chunk == 0)
             begin = i;
-    /* a chunk of another node; nobody else has it */
+    /* a chunk of another node that no other rank has */
     if (begin != UINT64_MAX && me == n_ranks - 1) {
         BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &pin));
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
@@ -199,7 +201,7 @@ static void own_deadlocks(void)
         crew_judge(value == 9, "it goes on as before");
     }
     BAD(pgas_barrier(NULL));
-    if (me == 0) { /* at home nothing of that needs anybody else; it is done, or refused */
+    if (me == 0) { /* at home none of this needs another rank: it succeeds or is refused */
         BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_READ, 0, &pin));
         pgas_status_t status = pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &inner);
         crew_judge(done_or_refused(status), "a pin to write at home");
@@ -394,8 +396,8 @@ static void walks(void)
                 "walks go over a range once and in order; prefetch harms nothing");
 }
 
-/* The home's threads pin, and add through the pointer; the others have the home add. What they do
- * at one time would be lost. */
+/* The home's threads pin and add through the pointer; at the other ranks' request the home adds
+ * too. Additions at the same time would be lost. */
 static void foreign_accesses(void)
 {
     enum { ADDS = 30000 };

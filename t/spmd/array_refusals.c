@@ -21,7 +21,7 @@ static pgas_array_t *array; /* of 64 bits */
 
 static void without_the_library(const char *when)
 {
-    static pgas_array_t none; /* as if somebody had kept one */
+    static pgas_array_t none; /* as if a thread had kept one */
     pgas_array_t *made = NULL;
     uint64_t value = 0;
     pgas_array_pin_t pin = { .array = &none };
@@ -239,7 +239,7 @@ static void unknown_at_home(void)
         BAD(pgas_array_op_register("large and known by one", &def, &op));
         if (far)
             GAVE(pgas_array_apply(array, 1, op, row), PGAS_ERR_NOT_FOUND);
-        BAD(pgas_array_apply_u64(array, 4, PGAS_ARRAY_ADD_U64, 5)); /* the chunk goes on */
+        BAD(pgas_array_apply_u64(array, 4, PGAS_ARRAY_ADD_U64, 5)); /* the chunk still works */
     }
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 1; i < 5; i++) {
@@ -299,7 +299,7 @@ static void wrong_parameters(void)
         offsets[border[how]] += how == 2 ? 10 * (uint64_t)n_ranks + 1 : 1;
         GAVE(create_with(8, (uint64_t)n_ranks * 10, &opts), PGAS_ERR_INVALID);
     }
-    /* of one rank: all are told */
+    /* wrong on one rank: all get the status */
     GAVE(create_with(me == n_ranks - 1 ? 0 : 8, 10, NULL), PGAS_ERR_INVALID);
     spmd_is_int(crew_faults(), 0, "wrong parameters of create");
     said_begin();
@@ -439,7 +439,7 @@ static void on_inside(const void *args, size_t bytes, pgas_thread_t source, void
     int far = -1;
     for (int r = 0; r < n_ranks; r++)
         far = pgas_node_of(r) != pgas_node() ? r : far;
-    BAD(pgas_array_set_u64(array, own + 1, 3)); /* at home, and nobody else has it */
+    BAD(pgas_array_set_u64(array, own + 1, 3)); /* at home, and no other rank has it */
     BAD(pgas_array_get_u64(array, own + 1, &value));
     crew_judge(value == 3, "an element at home, in a handler");
     if (far >= 0) {
@@ -462,7 +462,7 @@ static void contexts(void)
     BAD(pgas_barrier(NULL));
     spmd_is_int(crew_faults(), 0, "threads that are not attached");
     BAD(pgas_array_destroy(array));
-    array = crew_array(8, N, CHUNK, 3, NULL); /* that nobody has used */
+    array = crew_array(8, N, CHUNK, 3, NULL); /* that no thread has used */
     BAD(pgas_barrier(NULL));                  /* before handlers look at that variable */
     BAD(pgas_call(job_right(), inside, NULL, 0, NULL));
     BAD(pgas_quiesce());

@@ -35,7 +35,7 @@ typedef struct {
 static int n_all, over, n_rounds;
 static pgas_array_t *array, *structs;
 static worker_t worker[THREADS];
-/* what this rank, all ranks, have brought in */
+/* contributions of this rank, of all ranks */
 static uint64_t given[N_KINDS * N_SHARED], all_given[N_KINDS * N_SHARED];
 static uint64_t n_steps;
 
@@ -57,7 +57,7 @@ static bool is_shared(uint64_t i)
     return i % step == 0 && i / step < N_KINDS * N_SHARED;
 }
 
-/* The elements that are nobody's otherwise, in turn. */
+/* The remaining elements, in turn. */
 static uint64_t own_at(int id, int k)
 {
     uint64_t number = (uint64_t)(k * n_all + id), i = 0;

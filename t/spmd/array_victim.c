@@ -67,8 +67,8 @@ static int traffic(bool dies)
     return expect(status, PGAS_ERR_PEER, "an access");
 }
 
-/* The victim keeps what the others want, all of them; it dies once the first has asked, or soon
- * after: in any case they wait for it, before or after its death. */
+/* The victim keeps the chunks or locks that the others want. It dies when the first has asked, or
+ * soon after. In any case they wait for it, before or after its death. */
 static int keeps(bool dies, bool locks)
 {
     uint64_t i = n_elems / 2, value;

@@ -156,8 +156,8 @@ static int rounds(uint64_t n_rounds, bool beside)
     return n_bad + (failed != NULL);
 }
 
-/* The count of sleepers is taken away, so that nobody wakes the service. True on the target if the
- * call was lost. */
+/* Clears the count of sleepers, so that no thread wakes the service. @return on the target: whether
+ * the call was lost */
 static bool lose_a_call(void)
 {
     bool lost = false;
@@ -186,8 +186,7 @@ static bool lose_a_call(void)
     return lost;
 }
 
-/* A service thread wakes by itself once a second and may run the call: then the judge gets another
- * one. */
+/* A service thread wakes once a second and may run the call; then the test makes another call. */
 static void the_judge_can_fail(void)
 {
     int32_t lost = 0;

@@ -113,8 +113,8 @@ static void what_concerns_all_is_refused(void)
             "collectives, quiescence and the end are refused in handlers");
 }
 
-/* As a function that attaches and detaches does, whoever calls it; what the handler leaves
- * attached, the next one does not see. */
+/* Attaches and detaches, as a function may do in any thread. A thread that a handler leaves
+ * attached is not attached for the next handler. */
 static void on_attach(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -215,7 +215,7 @@ static void spawned_handlers_run_at_once(void)
             "no such rank, no such handler");
 }
 
-/* Two threads, which wait; what comes then waits for one of them, and the log says so. */
+/* Two threads wait. A later handler waits for one of them, and the log reports it. */
 static void no_more_than_the_limit_wait(void)
 {
     uint64_t number = 0;
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
     pgas_handler_register_opts("slow", on_slow, NULL, &blocks, &slow);
     job_begin(&argc, &argv, 15);
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     a_hundred_nest();
     a_hundred_wait_for_one_counter();
     what_concerns_all_is_refused();

@@ -23,7 +23,7 @@
 #include "pgas/version.h"
 #include "t/spmd.h"
 
-/* ---- what the log said ---- */
+/* ---- the log ---- */
 
 static int log_file, log_before;
 
@@ -237,7 +237,7 @@ static void huge_pages(void)
             "demanded in vain, huge pages are refused on all ranks");
 }
 
-/* ---- what can be wrong ---- */
+/* ---- faults of one rank ---- */
 
 static void parameters(void)
 {
@@ -307,7 +307,7 @@ static const char *const pairs[][3] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WOR
                                         { "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux" },
                                         { "PALS_NRANKS", "PALS_RANKID", "PALS" } };
 
-/* What a program sees that the launcher of another MPI has started three times. */
+/* The environment of a program that the launcher of another MPI has started three times. */
 static void launchers(void)
 {
     const char *text;
@@ -466,7 +466,8 @@ static void progress(void)
     spmd_ok(others_run_their_hook(in_split), "ranks that make a team run the progress hook");
 }
 
-/* A wait without the hook would never tell: shown with the quiet wait, which is for that. */
+/* A wait without the hook would not notify rank 0: the quiet wait, which runs no hook, shows this.
+ * */
 static void checker_can_fail(void)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;

@@ -88,7 +88,7 @@ static void one_root_after_the_other(void)
             if (me == root)
                 n_bad += broadcast_once(bytes, PGAS_EXECUTED, &sync) != PGAS_OK ||
                          pgas_sync_wait(&sync, -1) != PGAS_OK;
-            pgas_barrier(NULL); /* all have run, by what the root waited for */
+            pgas_barrier(NULL); /* all have run, because the root has waited for it */
             n_bad += __atomic_load_n(&n_runs, __ATOMIC_RELAXED) != 1;
             pgas_quiesce();
             n_bad_counts +=
@@ -391,7 +391,7 @@ static void every_thread(void)
             "threads that have left are not meant any more");
 }
 
-/* As if the thread left between the look at who is there and its turn. */
+/* As if the thread detached between the listing of threads and its turn. */
 static void a_thread_that_leaves(void)
 {
     int ep = pgasi_ep_of_slot(0), last = n_ranks - 1, n_bad = 0;

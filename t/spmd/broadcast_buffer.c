@@ -25,7 +25,7 @@ static pgas_handler_t filled, slow, bare;
 static int n_runs, n_wrong;
 static pgas_gptr_t place;
 
-/* args: of what the buffer was made, and how long that of this rank is */
+/* args: the seed of the buffer, and the length of this rank's piece */
 typedef struct {
     uint64_t seed;
     uint64_t bytes; /* UINT64_MAX: a piece, by rank */
@@ -56,7 +56,7 @@ static void check(const what_t *w, const unsigned char *data, size_t bytes)
     __atomic_fetch_add(&n_runs, 1, __ATOMIC_RELEASE);
 }
 
-/* Writes to what it got, which others must not see; not to what others still read. */
+/* Writes to its own copy, which others must not see, but not to memory that others still read. */
 static void on_filled(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     what_t w;

@@ -462,7 +462,7 @@ static void handlers_take_buffers(void)
 static int relay_far_push, relay_bad;
 static int far_of_me;
 
-/* From a handler on: what it got, as a copy and as a pull of memory that stays. */
+/* A handler forwards its buffer, as a copy and as a pull of memory that remains. */
 static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -591,7 +591,7 @@ static void again_means_nothing_happened(void)
     begin();
     gate_open = 0;
     memset(private_memory, 0x11, 200);
-    /* elsewhere a push waits for who is there */
+    /* elsewhere a push waits for the target */
     bool near = me != 0 && pgas_node_of(0) == pgas_node();
     n_bad += pgas_put(to_place[0] + (uint64_t)me * 4096, &before, 8) != PGAS_OK ||
              pgas_flush(0) != PGAS_OK;

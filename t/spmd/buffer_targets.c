@@ -189,7 +189,7 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
     wrong_unless(buffer_is_right(0, LARGE));
 }
 
-/* All of them have begun and wait; then what they have is what they had. */
+/* All have begun and wait. Then their buffers are unchanged. */
 static void waiting_handlers_keep_buffers(kind_t kind)
 {
     pgas_sync_t done, local;
@@ -284,7 +284,7 @@ static void written_counters_fall(void)
             "counters in the heap fall with remote, executed and local completion, once each");
 }
 
-/* ---- who has left ---- */
+/* ---- threads that have detached ---- */
 
 static void on_never(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {

@@ -17,7 +17,7 @@
 
 static pgas_handler_t count, echo;
 static uint64_t n_counted;
-static uint64_t *own; /* [0] counter, [1] marks of those who are done */
+static uint64_t *own; /* [0] counter, [1] bits of the ranks that are done */
 static pgas_gptr_t words[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
 
 /* Computes until so many marks are there; false if the limit came first. */

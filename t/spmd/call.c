@@ -348,7 +348,7 @@ static void random_trees(uint64_t seed)
     spmd_ok(n_bad == 0 && n_sized_wrong == 0, "quiesce ends when whole trees of calls have run");
 }
 
-/* A handler that answers by a call of its own, through what the caller gave it. */
+/* A handler that answers by a call of its own, with the arguments that it got. */
 static void on_answering(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -369,7 +369,7 @@ static void answers_by_calls(void)
     spmd_ok(n_bad == 0 && n_sized_wrong == 0 && n_counted == N, "a handler calls back");
 }
 
-/* ---- what a handler may do ---- */
+/* ---- operations in handlers ---- */
 
 static struct {
     int near_put, near_amo, alloc_local, agg, far_put, far_get, far_amo, attached, flush, sync_wait,

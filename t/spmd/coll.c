@@ -46,7 +46,7 @@ static bool is_float(int type)
     return type == PGAS_FLOAT || type == PGAS_DOUBLE;
 }
 
-/* What member `who` contributes to the operation `key`. Floats are such that no order of combining
+/* The contribution of member `who` to the operation `key`. With these floats no order of combining
  * rounds. */
 static void fill(unsigned char *at, size_t n, int type, int op, uint64_t key, int who)
 {
@@ -138,7 +138,7 @@ static void model(int begin, int end, size_t n, int type, int op, uint64_t key)
     }
 }
 
-/* The neutral element, known by what it does: combined with anything it gives that. */
+/* The neutral element: combined with any value it gives that value. */
 static bool is_neutral(const unsigned char *at, size_t n, int type, int op, uint64_t key)
 {
     size_t bytes = bytes_of(type);
@@ -164,13 +164,13 @@ static bool untouched(const unsigned char *at, size_t bytes)
     return true;
 }
 
-/* What arrived is what was wanted, and nothing was written behind it. */
+/* @return whether the bytes are the expected ones, and no byte after them was written */
 static bool is_want(const unsigned char *got, size_t bytes)
 {
     return memcmp(got, want, bytes) == 0 && (got != dst || untouched(dst + bytes, GUARD_BYTES));
 }
 
-/* A size: often at the borders of notices (56 bytes, 8 KiB) and small, now and then large. */
+/* A size: often small or at the limits of the board's slots (56 bytes, 8 KiB), sometimes large. */
 static size_t choose_bytes(pgasi_rng_t *rng, size_t limit)
 {
     static const size_t borders[] = { 0,    1,    8,    55,    56,    57,    64,
@@ -344,8 +344,8 @@ static void explain(const side_t *side, const char *kind, const case_t *c)
            c->op, c->in_place ? ", in place" : "");
 }
 
-/* Runs a case; says what is wrong the first time. Goes on afterwards, for others may have found
- * nothing. */
+/* Runs a case, and prints the first fault. It continues after a fault, because other ranks may have
+ * found none. */
 static void run(const side_t *side, const char *name, one_fn_t fn, const case_t *c, bool *good_io)
 {
     if (!fn(c) && *good_io) {
@@ -552,8 +552,8 @@ static pgas_team_t *split(int color, int key)
     return team;
 }
 
-/* Each rank in turn comes late, and meanwhile looks for messages that others send behind the
- * barrier. */
+/* Each rank in turn is late, and meanwhile looks for messages that others send after the barrier.
+ * */
 static void nobody_leaves_early(const side_t *side)
 {
     bool good = true;

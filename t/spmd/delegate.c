@@ -29,7 +29,7 @@ static pgas_handler_t add, echo, hold, inner, outer, from_handler, waits;
 static pgas_status_t inner_status, outer_status, handler_status[2];
 static pgas_object_t second_name;
 
-/* Gives the value before, and who asked. */
+/* Replies with the former value and the rank that has asked. */
 static void op_add(void *object, const void *args, size_t bytes, void *result, size_t result_bytes,
                    pgas_thread_t source)
 {
@@ -50,7 +50,7 @@ static void op_echo(void *object, const void *args, size_t bytes, void *result, 
     memcpy(result, args, bytes < result_bytes ? bytes : result_bytes);
 }
 
-/* Ends when so many requests lie there. */
+/* Ends when this many requests are queued. */
 static void op_hold(void *object, const void *args, size_t bytes, void *result, size_t result_bytes,
                     pgas_thread_t source)
 {
@@ -126,7 +126,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Every value from 0 on came back once to somebody. */
+/* Every value from 0 on has come back once, to some rank. */
 static void adds(pgas_delegate_way_t way, const char *text)
 {
     work_t w[N_THREADS];
@@ -165,7 +165,7 @@ static void *one_request(void *arg)
     return NULL;
 }
 
-/* The first is held until three more lie there, which then need one call. */
+/* The first request is held until three more are queued, which then need one call. */
 static void threads_share_a_call(void)
 {
     pthread_t thread[N_THREADS];

@@ -42,13 +42,13 @@
 #define RANKS_MAX 8
 #define DEPTH     12 /* of calls that call back twice */
 
-/* What a call of a queue says; handlers have one queue of their own to each rank. */
+/* The arguments of a call of a queue. Handlers have one queue of their own to each rank. */
 enum { TO_ANY, TO_SERVICE, TO_FIRST, TO_SECOND, FROM_HANDLERS, QUEUES };
 
 static pgas_handler_t queued[QUEUES], count, check_words, split;
 static int peer;
 static uint64_t seed, n_split, n_split_bad, n_counted;
-static pgasi_rng_t model[QUEUES][RANKS_MAX][THREADS]; /* tells what must come next */
+static pgasi_rng_t model[QUEUES][RANKS_MAX][THREADS]; /* gives the next expected call */
 static uint64_t n_taken[QUEUES][RANKS_MAX][THREADS], n_of_handlers[RANKS_MAX];
 static pgasi_rng_t handlers_draw[RANKS_MAX];
 static int n_wrong, n_words_wrong;
@@ -79,7 +79,7 @@ static bool wants_puts(void)
     return pgasi_param.far_calls == PGASI_FAR_CALLS_PUT && pgasi_chanmem.n_chunks;
 }
 
-/* Chunks enough for everybody. */
+/* Enough chunks for all ranks. */
 static bool is_ample(void)
 {
     return pgasi_chanmem.n_channels >= 256;
@@ -241,7 +241,7 @@ static int send_queues(int thread, int n_each)
             pgas_progress();
     }
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    n_bad += pgas_agg_destroy(agg) != PGAS_OK; /* which sends what it has */
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK; /* which sends its queued calls */
     pgas_sync_fini(&done);
     return n_bad;
 }
@@ -415,9 +415,9 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
     return pgas_call_buffer(target, count, NULL, 0, &buffer, 1, &opts, NULL) == PGAS_ERR_AGAIN;
 }
 
-/* The service of the target tells, of what stands in the channel as of messages. All of it must
- * fit: nothing of the smallest channels, two chunks of 4 KiB, becomes free meanwhile but the chunk
- * that is ahead. */
+/* The target's service thread reports arrival of calls in the channel as of messages. All calls
+ * must fit: in the smallest channels, two chunks of 4 KiB, only the next chunk becomes free
+ * meanwhile. */
 static void arrival_is_told_while_the_thread_stays_away(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
@@ -452,7 +452,7 @@ static void a_channel_grows_and_shrinks(void)
     bool good = pgas_channel_open(target) == PGAS_OK,
          some = (wants_stores() || wants_puts()) && is_ample();
     pgas_channel_info_t info = look(target);
-    /* a call that was queued before stands in the way of opening */
+    /* a call that was queued before prevents opening */
     while (some && !has_channel(target)) {
         n_sent += pgas_call_to(target, count, one, 8, NULL) == PGAS_OK;
         pgas_progress();
@@ -519,7 +519,7 @@ static void tell(pgasi_ctl_what_t what, int ctx, uint32_t channel, uint32_t numb
     pgasi_sendq_answer(peer, PGASI_DESC_CHANNEL, &note, sizeof note, NULL, 0);
 }
 
-/* Each rank to the next; what comes back would be more notes. The last context is nobody's. */
+/* Each rank sends to the next; replies would be further notes. No thread has the last context. */
 static int tell_nonsense(void)
 {
     int mine = pgasi_self.ctx->index, unused = pgasi_n_ctxs - 1, n = 0;
@@ -595,7 +595,7 @@ static void a_thread_that_left_refuses(void)
     pgas_quiesce();
 }
 
-/* With stores, what is being built lies in the target's memory before it is sent. */
+/* With stores, arguments under construction are in the target's memory before they are sent. */
 static void stores_are_in_place(void)
 {
     static const char words[] = "what the target can see before it is sent to it";

@@ -16,7 +16,7 @@
 #include "t/spmd/job.h"
 
 #define PIECE 1000
-/* what is under way when a sender is told: buffers of sockets, too */
+/* bytes under way when a sender is stopped, including buffers of sockets */
 #define SLACK  ((uint64_t)16 << 20)
 #define ENOUGH ((uint64_t)64 << 20)
 

@@ -67,7 +67,7 @@ static void *write_stream(void *arg)
         size_t n = w->text->n - at < 5000 ? w->text->n - at : 5000;
         ssize_t written = write(w->fd, w->text->bytes + at, n);
         if (written <= 0)
-            break; /* the reader went away: it refused what it had read */
+            break; /* the reader has ended: it has refused its input */
         at += (size_t)written;
     }
     close(w->fd);
@@ -157,7 +157,7 @@ static void edge_lists(const model_t *m)
     free(text.bytes);
 }
 
-/* The same text behind a byte-order mark, as a file and as a stream. */
+/* The same text after a byte-order mark, as a file and as a stream. */
 static void behind_a_mark(const model_t *m)
 {
     text_t text = { 0 };

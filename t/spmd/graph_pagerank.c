@@ -47,7 +47,7 @@ static void run_threads(int n_threads, pgas_graph_work_fn_t work, void *arg)
         pthread_join(thread[i], NULL);
 }
 
-/* ---- a graph, its values, and what they should be ---- */
+/* ---- a graph, its values, and the expected ones ---- */
 
 typedef struct {
     model_t model;
@@ -205,7 +205,7 @@ static bool top_is(ranked_t *r, int n, const pgas_graph_top_t *top, int n_top)
         good = good && (i == 0 || top[i - 1].value > top[i].value ||
                         (top[i - 1].value == top[i].value && top[i - 1].vertex < top[i].vertex));
     }
-    /* none of the others is greater */
+    /* no other value is greater */
     for (uint64_t v = 0; v < r->info.n_local && n_top > 0; v++) {
         bool listed = false;
         for (int i = 0; i < n_top && !listed; i++)

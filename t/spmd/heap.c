@@ -174,7 +174,8 @@ static void the_whole_heap(void)
     spmd_is_int(n_bad, 0, "the heap can be had to its last byte, and no further");
 }
 
-/* One rank's own blocks leave no room there: all ranks hear the same, and nothing is lost. */
+/* One rank's own blocks leave no room there: all ranks get the same status, and no memory is lost.
+ * */
 static void exhausted_on_one_rank(void)
 {
     pgas_heap_info_t info;
@@ -199,8 +200,8 @@ static void nothing_is_null(void)
             "zero bytes are null, and null is freed");
 }
 
-/* Attached memory takes the place of what was detached; peers must not reach the old one by what
- * they remember. */
+/* Attached memory takes the address of detached memory. Peers must not reach the old memory by
+ * cached keys. */
 static void attached_memory_comes_and_goes(void)
 {
     enum { BYTES = 4096 };

@@ -21,8 +21,8 @@
 #define CELLS_MAX      36
 #define N_SETTINGS     24
 
-/* For who connects top and bottom, and begins. By symmetry each list is the same when the board is
- * turned by half. */
+/* Winning openings of the player that connects top and bottom and begins. By symmetry each list is
+ * the same when the board is turned by 180 degrees. */
 static const char *const openings[] = {
     "",
     "",
@@ -40,7 +40,7 @@ typedef struct {
     int n_threads;
 } setting_t;
 
-/* What came of some searches; the same on all ranks. */
+/* The results of some searches, the same on all ranks. */
 typedef struct {
     int n, n_won, n_proven; /* searches; those with an opening that wins; those that proved it */
     int n_failed;           /* calls that gave no PGAS_OK, accounts that do not add up */
@@ -82,7 +82,8 @@ static bool wins(pgas_mcts_move_t cell, int size)
     return found;
 }
 
-/* Does who is to move win? memo by the stones as digits of base 3: 0 is unknown. */
+/* @return whether the player to move wins; memo is indexed by the stones as digits of base 3; 0:
+ * unknown */
 static bool mover_wins(const pgas_hex_t *hex, int8_t *memo)
 {
     int index = 0, n = hex->size;

@@ -1,6 +1,6 @@
 /* A player of Hex for t/spmd/hex_match.t, no test by itself.
  *   hex_player SIZE ROLLOUTS
- * Rank 0 reads commands and answers each with a move, or -1, and who has won, or -1:
+ * Rank 0 reads commands and answers each with a move, or -1, and the winner, or -1:
  *   new SEED    a new game, searched with this seed
  *   play CELL   the other's move, or an opening
  *   go          searches ROLLOUTS rollouts, on from what is known, and makes the best move

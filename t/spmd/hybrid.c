@@ -52,8 +52,8 @@ static int region(int n_threads, bool calls)
         n_bad += pgas_flush_all() != PGAS_OK;
         n_bad += pgas_thread_detach() != PGAS_OK;
         __atomic_add_fetch(&n_done, 1, __ATOMIC_RELEASE);
-        /* Without a service thread somebody must serve until all ranks are done: each thread, until
-         * its region is. */
+        /* Without a service thread each thread must serve until all ranks are done with its region.
+         * */
         while (omp_get_thread_num() == 0 &&
                __atomic_load_n(&n_done, __ATOMIC_ACQUIRE) < omp_get_num_threads())
             pgas_progress();

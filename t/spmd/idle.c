@@ -30,7 +30,7 @@ static uint64_t cpu_ns(void)
            (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000u;
 }
 
-/* The rank that is late does not sleep in order to synchronise: being late is what is tested. */
+/* The late rank does not sleep in order to synchronise: the test is about a rank that is late. */
 static void be_late(void)
 {
     struct timespec limit = { (time_t)(LATE_NS / 1000000000), (long)(LATE_NS % 1000000000) };
@@ -57,8 +57,8 @@ static pgas_status_t for_signal(void)
     return status == PGAS_OK ? pgas_flush_all() : status;
 }
 
-/* A handler of the late rank completes what the others wait for. (Not a handler that takes long
- * itself: that would be a rank that computes.) */
+/* A handler of the late rank completes the operation for which the others wait. (A handler that
+ * takes long itself would be a rank that computes.) */
 static void on_wake(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -101,8 +101,8 @@ static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
             "waiting %s uses less than a tenth of a core, all ranks together", text);
 }
 
-/* What spins is found guilty: the checker can fail. Processor time is what it spins for, so that a
- * loaded machine does not acquit it. */
+/* A rank that spins is found: the checker can fail. It spins for an amount of processor time, so
+ * that the checker finds it on a loaded machine too. */
 static void spinning_is_noticed(void)
 {
     uint64_t used = cpu_ns(), own = 0, all = 0;

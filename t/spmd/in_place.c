@@ -27,7 +27,7 @@ static pgas_handler_t filled, stay_away, count;
 static uint64_t next_of[JOB_RANKS_MAX], n_counted;
 static int n_wrong;
 static pgas_sync_t built;
-static volatile uint64_t *let_go; /* in the heap: who sent stay_away stores there */
+static volatile uint64_t *let_go; /* in the heap: the sender of stay_away stores there */
 
 static size_t size_of(uint64_t number)
 {
@@ -133,7 +133,7 @@ static void built_calls_arrive(void)
             "nothing begun, nowhere to put it, too large");
 }
 
-/* Holds the rank's calls up until the one who sent it says so. */
+/* Delays the rank's calls until its sender lets it continue. */
 static void on_stay_away(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -166,7 +166,7 @@ static void channels_grow_and_shrink(void)
     *let_go = 0;
     n_counted = 0;
     pgas_barrier(NULL);
-    if (near && n_ranks > 1) { /* from here on nobody of the peer runs calls */
+    if (near && n_ranks > 1) { /* from here on no thread of the peer runs calls */
         good = pgas_call(peer, stay_away, NULL, 0, NULL) == PGAS_OK && good;
         while (sent < room + room / 2)
             if (pgas_call_try(peer, count, one, sizeof one, NULL) == PGAS_OK)
@@ -316,7 +316,7 @@ static void what_waits_in_the_shared_ctx_leaves(void)
     pgas_free(flag);
 }
 
-/* Half of the numbered calls are built, half are sent from where they stand. */
+/* Half of the numbered calls are built in place, half are sent from the caller's memory. */
 static void *build_unattached(void *arg)
 {
     int64_t *n_bad = arg;
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
     pgas_handler_register("count", on_count, &n_counted, &count);
     job_begin(&argc, &argv, 18);
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     built_calls_arrive();
     channels_grow_and_shrink();
     what_waits_in_the_shared_ctx_leaves();

@@ -42,8 +42,7 @@ static const char *line_with(const char *in, const char *words)
     return line;
 }
 
-/* Whether a line begins with the name (after "\n", and with a blank behind it), and its second word
- * is the value. */
+/* @return whether a line begins with the name and a blank, and its second word is the value */
 static bool line_says(const char *in, const char *name, const char *value)
 {
     const char *at = strstr(in, name);

@@ -19,7 +19,7 @@
 static pgas_handler_t count;
 static uint64_t n_counted;
 
-/* The library does its work: everybody calls everybody and writes to the right. */
+/* The library works: every rank calls every rank and writes to the next one. */
 static bool works(void)
 {
     pgas_gptr_t ptr = PGAS_NULL, all[JOB_RANKS_MAX];

@@ -89,7 +89,7 @@ static void one_at_a_time(void)
             "handlers that block, too");
     before = sum();
     pgas_barrier(NULL);
-    if (me == 0 && n_ranks > 1) /* what the lock is for */
+    if (me == 0 && n_ranks > 1) /* a write without the lock */
         n_bad += pgas_put(counter, &n_bad, 4) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && (n_ranks == 1 || sum() != before), "a lost sum would be noticed");
@@ -124,7 +124,7 @@ static void busy_and_late(void)
         "a time-out, a try, and a lock that the thread has: told, and nobody is left in the queue");
 }
 
-/* Everybody asks while rank 0 has it, the last rank first. */
+/* All ranks ask while rank 0 has the lock, the last rank first. */
 static void first_come_first_served(void)
 {
     int n_bad = 0, n_wrong_turns = 0;

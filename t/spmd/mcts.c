@@ -135,7 +135,7 @@ static void finds_dice(void)
     good = run(&spec, &opts, &thrown, 2000);
     spmd_ok(good && r.info.best == DICE_AGAIN, "a bad throw is not kept");
     good = run(&spec, &opts, &to_throw, 19000) && proofs_hold(&r, &spec, &to_throw);
-    /* five standard deviations, and what is under way */
+    /* five standard deviations, and the rollouts under way */
     for (size_t i = 0; i < r.n_children; i++) {
         double want = r.children[i].move == 1 ? 1000 : 2000;
         good = good && (r.children[i].proven ||
@@ -360,7 +360,7 @@ static void pending(void)
         pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
         opts.pending = (pgas_mcts_pending_t)i;
         opts.virtual_loss = i == 1 ? 2 : 0;
-        opts.phase = 50; /* so that no rank is waited for while the others visit what is known */
+        opts.phase = 50; /* the others must not wait for it */
         bool good = run(&spec, &opts, &three_start, 5000);
         good = good && r.info.best == 1;
         opts.policy = PGAS_MCTS_PUCT;

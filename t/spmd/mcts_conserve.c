@@ -102,7 +102,7 @@ static const char *describe(const pgas_mcts_opts_t *o, int game)
     return text;
 }
 
-/* What the search says of itself against what was asked, and what was there before. */
+/* Compares the search's report with the budget and with its former state. */
 static int check_info(const pgas_mcts_info_t *info, const pgas_mcts_budget_t *b,
                       const pgas_mcts_t *mcts, uint64_t visits)
 {
@@ -224,7 +224,7 @@ static void rounds(int n)
     spmd_is_int(n_bad_states, 0, "states arrive as they left");
 }
 
-/* The game notices a word that changed. */
+/* The game detects a changed word. */
 static void the_game_can_fail(void)
 {
     static uint64_t state[STATE_MAX / 8];
@@ -238,7 +238,7 @@ static void the_game_can_fail(void)
     games[2].n_bad = 0;
 }
 
-/* A visit that nobody made, at some node below the root. */
+/* A visit without a rollout, at some node below the root. */
 static void the_audit_can_fail(void)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;

@@ -368,8 +368,8 @@ static void advance(void)
     pgas_mcts_destroy(mcts);
 }
 
-/* A tree on each rank: who has not tried the move begins anew, the others go on from what they
- * know. */
+/* A tree on each rank: ranks that have not tried the move begin a new tree, the others keep their
+ * subtree. */
 static void advance_each_tree(void)
 {
     pgas_mcts_spec_t spec = noughts_spec();

@@ -83,8 +83,8 @@ static pgas_mcts_t *make(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *o
     return good ? mcts : NULL;
 }
 
-/* Once all positions are known, each way goes through thousands of moves that nobody has made
- * before. */
+/* Once all positions are known, each path uses thousands of moves that no rollout has made before.
+ * */
 static void long_ways(void)
 {
     pgas_mcts_spec_t spec = maze_spec(200, 400);

@@ -263,7 +263,7 @@ static void no_search(void)
     spmd_ok(n_bad == 0, "no search is refused, destroying nothing is not");
 }
 
-/* ---- who may call ---- */
+/* ---- allowed callers ---- */
 
 static pgas_mcts_t *shared;
 

@@ -164,7 +164,7 @@ static void dropped_trees(uint64_t seed)
     BAD(pgas_mcts_destroy(mcts));
 }
 
-/* The C library keeps little of what one search took, and nothing that adds up. */
+/* The C library keeps little of the memory of one search, and this does not add up. */
 static void all_is_given_back(void)
 {
     int threads = thread_count();

@@ -148,7 +148,7 @@ static void few_at_a_time(void)
     spmd_ok(good && r.info.rollouts == 20000, "thousands");
 }
 
-/* Larger than a call; what stands behind the digits must arrive, too. */
+/* Larger than a call: the bytes after the digits must arrive too. */
 static bool large_outcome(const void *state, float *values, void *arg)
 {
     const unsigned char *bytes = state;
@@ -182,7 +182,7 @@ static void large_states(void)
     pgas_mcts_destroy(mcts);
 }
 
-/* ---- what is counted ---- */
+/* ---- counters ---- */
 
 static void counts(void)
 {

@@ -50,7 +50,7 @@ static pgas_mcts_t *begin(int n_threads)
     return mcts;
 }
 
-/* No search of a dead rank's tree is begun; what is left can be destroyed, and the library ends. */
+/* No further search of the tree can begin. The search can be destroyed, and the library ends. */
 static int after(pgas_mcts_t *mcts, pgas_mcts_budget_t *budget)
 {
     pgas_mcts_info_t info;

@@ -24,7 +24,7 @@
 
 static pgas_handler_t queued, hold, count;
 static uint64_t seed, n_counted;
-/* what the source draws from; here it tells what must come next */
+/* the source's generator; here it gives the next expected call */
 static pgasi_rng_t model[JOB_RANKS_MAX];
 static uint64_t n_taken[JOB_RANKS_MAX];
 static int n_wrong;
@@ -81,7 +81,8 @@ static bool all_taken(uint64_t n)
     return all;
 }
 
-/* Everybody to everybody, the peers in random order, so that both directions are under way. */
+/* Every rank sends to every rank, the peers in random order, so that both directions are under way.
+ * */
 static void each_channel_is_a_queue(void)
 {
     pgasi_rng_t rng[JOB_RANKS_MAX], order;
@@ -107,7 +108,7 @@ static void each_channel_is_a_queue(void)
     spmd_is_int(n_wrong, 0, "as out of queues: in order, whole, with all their zeros");
 }
 
-/* The neighbour stays away while its channel fills up and grows, then takes what is there. */
+/* The neighbour does not poll while its channel fills up and grows. Then it runs the calls. */
 static void a_channel_that_grows_is_a_queue(void)
 {
     pgas_gptr_t flag;
@@ -121,7 +122,7 @@ static void a_channel_that_grows_is_a_queue(void)
     *let_go = 0;
     begin_queues();
     pgasi_rng_seed(&rng, seed + (uint64_t)(me * n_ranks + peer));
-    /* elsewhere a put would need the one who stays away */
+    /* elsewhere a put would need the rank that does not poll */
     bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node();
     if (near)
         n_bad += pgas_call(peer, hold, NULL, 0, NULL) != PGAS_OK;
@@ -227,7 +228,7 @@ static void memory_stays(void)
     uint64_t sum[2] = { n_counted, 10 * share }, all[2] = { 0, 1 };
     pgas_allreduce(NULL, sum, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && all[0] == all[1], "%llu calls", (unsigned long long)all[1]);
-    /* malloc takes 128 KiB at a time; a byte left behind by each call would be nine million. */
+    /* malloc takes 128 KiB at a time. One lost byte in each call would be nine million bytes. */
     spmd_ok(own > 0 && grown <= PGASI_MAX(chunk, 128 * 1024),
             "own memory grew by %lld bytes after the first million", (long long)grown);
     spmd_ok(touched <= 2 * chunk * pgasi_param.chunks_max, "shared memory in use by %lld",

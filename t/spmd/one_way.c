@@ -17,10 +17,10 @@
 enum { FDS_MAX = 1024 };
 
 static bool redirects;
-static struct sockaddr_in silent; /* the address of a listener that nobody accepts from */
+static struct sockaddr_in silent; /* the address of a listener that never accepts */
 static bool is_old[FDS_MAX];
 
-#pragma GCC visibility push(default) /* this stands in for a function of another library */
+#pragma GCC visibility push(default) /* this replaces a function of another library */
 
 int connect(int fd, __CONST_SOCKADDR_ARG given, socklen_t bytes)
 {

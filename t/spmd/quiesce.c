@@ -193,8 +193,8 @@ static int n_inside, n_nested;           /* of run_unit */
 static uint32_t waiting[64 * UNITS];
 static pgasi_rng_t unit_rng;
 
-/* Whoever sees the count sees the unit: with service threads another thread runs the handlers, one
- * at a time. */
+/* A thread that sees the count sees the unit: with service threads another thread runs the
+ * handlers, one at a time. */
 static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;

@@ -399,7 +399,7 @@ static void null_values(void)
     pgas_gptr_t there = areas[job_right()];
     uint64_t x = 0;
     uint32_t x32 = 0;
-    pgas_barrier(NULL); /* nobody calls before all have counted */
+    pgas_barrier(NULL); /* no rank calls before all have counted */
     int n_bad = 0;
     uint64_t before = ran;
     pgas_barrier(NULL);
@@ -542,8 +542,8 @@ static void strangers(void)
         pgasi_ctx_unlock(ctx);
         n_bad += pgas_call(job_right(), count, NULL, 0, NULL) != PGAS_OK;
     }
-    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call
-     * instead, which may come through a channel and overtake them. */
+    /* pgas_quiesce must not be used here, because no rank has counted these bytes as sent. The test
+     * waits for the one good call instead, which may come through a channel and overtake them. */
     int left = (me + n_ranks - 1) % n_ranks;
     while (pgas_node_of(left) != pgas_node() &&
            (__atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran ||

@@ -26,7 +26,7 @@
 #define SLOT_BYTES 768
 #define WINDOW     40 /* puts that may be under way at one time */
 
-/* Where put number i of a thread of a rank goes at every rank, and what is in it. */
+/* Target and contents of put number i of a thread of a rank, at every rank. */
 static uint64_t slot_of(int rank, int thread, int i)
 {
     return ((uint64_t)(rank * N_THREADS + thread) * PUTS + (uint64_t)i) * SLOT_BYTES;

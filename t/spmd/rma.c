@@ -146,8 +146,8 @@ static void completion_is_local_then_remote(const area_t *area)
     free(back);
 }
 
-/* Looks until the operation is remotely complete, or as often as told; the looks that found it
- * pending. */
+/* Tests an operation until it is remotely complete, or `most` times. @return the tests that found
+ * it pending */
 static int look(pgas_req_t *req, int n_looks, int *n_bad_p)
 {
     int n_pending = 0;
@@ -160,9 +160,9 @@ static int look(pgas_req_t *req, int n_looks, int *n_bad_p)
     return n_pending;
 }
 
-/* Looking for remote completion returns although the peer serves nobody (without service threads it
- * would never come), and finds it in the end. Under faults, which hold flushes up, it is seen to be
- * pending. */
+/* A test for remote completion returns although the peer does not serve (without service threads it
+ * would never complete), and succeeds in the end. Under faults, which delay flushes, the test also
+ * finds the operation pending. */
 static void looking_does_not_wait(const area_t *area)
 {
     int target = n_ranks - 1, n_bad = 0, n_pending = 0;
@@ -196,9 +196,9 @@ static void looking_does_not_wait(const area_t *area)
     pgas_barrier(NULL);
 }
 
-/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader
- * confirms. Data and number may travel by different ways: the one to attached memory, the other to
- * the heap. */
+/* Rounds of data, fence, number: a rank that sees the number sees the data. Buffers alternate, and
+ * the reader confirms. Data and number may take different paths: one goes to attached memory, the
+ * other to the heap. */
 static void fence_orders(const area_t *area, const area_t *numbers)
 {
     enum { BYTES = 6000, FLAG = 12000, CONFIRM = 12008 };

@@ -40,7 +40,7 @@ static unsigned char *ladder_create(void)
     return good ? base : NULL;
 }
 
-/* What stands at place i of a rung. */
+/* The value at index i of a rung. */
 static uint64_t word_of(size_t rung, size_t i, uint64_t salt)
 {
     return (i + salt + (is_apart(rung) ? rung << 32 : 0)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -57,7 +57,7 @@ static bool ladder_fill(unsigned char *ladder, uint64_t salt)
     return true;
 }
 
-/* True if [SKEW, SKEW + bytes) is the pattern and what lies around it is zero, as far as it is
+/* True if [SKEW, SKEW + bytes) is the pattern and the bytes around it are zero, as far as these are
  * apart. */
 static bool ladder_holds(const unsigned char *ladder, size_t bytes, uint64_t salt)
 {

@@ -29,7 +29,7 @@ static int n_wrong, released;
 static pgas_gptr_t counter_of[JOB_RANKS_MAX];
 static pgas_agg_t *handlers_agg;
 
-/* What a source's calls were, in their order. */
+/* The calls of a source, in their order. */
 static void note(const void *args, size_t bytes, pgas_thread_t source, int kind)
 {
     int rank = pgas_thread_rank(source), slot = pgas_thread_slot(source);

@@ -42,7 +42,7 @@ typedef struct {
     uint64_t of[N_STREAMS][SLOTS];
 } counts_t;
 
-/* What has no order: how many, and the sum of what they bore. */
+/* Calls without an order: their number, and the sum of their values. */
 typedef struct {
     uint64_t n_sent, n_got, sum_sent, sum_got;
 } heap_of_calls_t;
@@ -129,7 +129,7 @@ static size_t reply_size(uint64_t word)
     return word % 16 == 0 ? call_max : 8 + word % 57;
 }
 
-/* A handler cannot wait for room: what is refused is not counted as sent. */
+/* A handler cannot wait for room: a refused call is not counted as sent. */
 static void relay(uint64_t word)
 {
     uint64_t next = mix(word);
@@ -299,7 +299,8 @@ static size_t some_size(worker_t *w)
     return i < 15 ? 8 + below(w, call_max - 7) : call_max;
 }
 
-/* The next call of a stream, in args. Counted as sent: whoever took the number must get it away. */
+/* Writes the next call of a stream to args. It counts as sent: the thread that has taken the number
+ * must send it. */
 static uint64_t prepare(worker_t *w, int rank, int stream, char *args, size_t bytes)
 {
     uint64_t word = word_of(pgas_thread_make(me, w->slot), rank, stream,
@@ -658,7 +659,7 @@ static uint64_t compare_counts(void)
     return n_off;
 }
 
-/* The same, over all ranks, for what has no order. */
+/* The same, over all ranks, for calls without an order. */
 static uint64_t compare_sums(void)
 {
     uint64_t mine[18], all[18], n_off = 0;
@@ -686,7 +687,8 @@ static bool one_round(worker_t *w, uint64_t end_ns)
     n_off_sums += compare_sums();
     n_rounds++;
     go_on = pgasi_now_ns() < end_ns;
-    pgas_broadcast(NULL, &go_on, sizeof go_on, 0); /* and nobody begins before all have compared: */
+    pgas_broadcast(NULL, &go_on, sizeof go_on,
+                   0); /* and no rank begins before all have compared: */
     pgas_barrier(NULL);
     return go_on;
 }
@@ -801,7 +803,7 @@ int main(int argc, char **argv)
     pgas_alloc((size_t)(n_ranks * THREADS_MAX) * CELL, &cells);
     pgas_alloc(sizeof(uint64_t), &tally);
     memset(pgas_gptr_local(pgas_gptr_at(tally, me), 8), 0, 8);
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     all_at_once(text ? atof(text) : 0.8);
     what_is_wrong_is_noticed();
     pgas_agg_destroy(handlers_agg);

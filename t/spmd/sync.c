@@ -62,7 +62,7 @@ static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t whe
 static pgas_sync_t *watched;
 static int64_t missing_when_ran;
 
-/* Tells the caller that it runs. */
+/* Reports to the caller that it runs. */
 static void on_order(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -81,8 +81,8 @@ static void on_ran(const void *args, size_t bytes, pgas_thread_t source, void *c
     __atomic_store_n(&n_ran, n_ran + 1, __ATOMIC_RELEASE);
 }
 
-/* What is missing of one completion when the word from inside the handler has come back; on return
- * of the call if the caller can tell by itself. */
+/* The count of one completion when the answer from inside the handler has come back, or on return
+ * of the call if the caller completes it itself. */
 static int64_t missing(int rank, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync,
                        int *n_bad_p)
 {
@@ -158,8 +158,8 @@ static void on_release(const void *args, size_t bytes, pgas_thread_t source, voi
     __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
 }
 
-/* Odd ranks' first threads stay away from the library until they are released, if somebody else
- * serves. */
+/* The first threads of odd ranks do not enter the library until they are released, if another
+ * thread serves. */
 static void to_a_thread(void)
 {
     bool serves = pgasi_param.service_threads > 0;
@@ -170,7 +170,7 @@ static void to_a_thread(void)
     pgas_quiesce();
     if (serves) {
         spmd_progress(NULL);
-        spmd_barrier(); /* nobody is in the library's wait any more */
+        spmd_barrier(); /* no thread is in the library's wait any more */
         spmd_progress(job_progress);
     }
     if (me % 2) {
@@ -209,7 +209,8 @@ typedef struct {
     uint64_t answers, written;
 } told_t;
 
-/* N calls to the right; what this rank told the left meanwhile. */
+/* N calls to the next rank. @return completions that this rank has sent to the one before meanwhile
+ * */
 static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, int *n_bad_p)
 {
     pgas_barrier(NULL);
@@ -220,7 +221,7 @@ static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, in
         *n_bad_p += call_when(job_right(), count, when, full, sync) != PGAS_OK;
     *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
     pgas_sync_fini(sync);
-    /* what is written is counted afterwards, maybe by a service thread */
+    /* a direct decrement is counted afterwards, possibly by a service thread */
     *n_bad_p += pgas_quiesce() != PGAS_OK;
     return (told_t){ pgasi_sync_stats.n_answers - before.n_answers,
                      pgasi_sync_stats.n_written - before.n_written };
@@ -325,8 +326,8 @@ static void functions(void)
                 "a function runs once for each time at zero, whoever makes the counter fall");
 }
 
-/* Each zero calls on, until the last; the call comes last, since whoever answers it may be at the
- * next zero at once. */
+/* Each zero makes the next call, until the last. The call comes last, because the thread that
+ * answers it may reach the next zero at once. */
 static int n_hops_left, hops_bad;
 
 static void on_zero_call_on(pgas_sync_t *sync, void *arg)

@@ -53,7 +53,7 @@ static void on_flag(const void *args, size_t bytes, pgas_thread_t source, void *
     __atomic_store_n(&flag, (uint32_t)pgas_thread_slot(pgas_thread_self()) + 1, __ATOMIC_RELEASE);
 }
 
-/* Who runs it? */
+/* Records the thread that runs it. */
 static void on_who(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)source;
@@ -193,7 +193,7 @@ static void who_has_left_is_not_waited_for(void)
     opts.sync = &sync;
     int peer = job_right();
     int64_t before = n_dropped();
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     pgas_thread_t gone = pgas_thread_make(peer, (int)(intptr_t)slot);
     bool good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
     job_begin(&argc, &argv, 26);
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     calls_run_on_their_thread();
     the_service_serves_while_we_compute();
     others_run_what_is_for_a_slot();

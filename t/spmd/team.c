@@ -219,8 +219,8 @@ static void used_after_destroy(void)
             "a team that is destroyed twice is refused");
 }
 
-/* The last rank plays dead: the others of its node are told, and it stays away from their barrier
- * at first. */
+/* The last rank acts as if it were dead: the watch of its node's ranks reports it, and it does not
+ * enter their barrier at first. */
 static void dead_members(void)
 {
     pgas_team_t *node = pgas_team_node();
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
     forgotten();
     if (pgasi_boot_start(NULL, NULL) != PGAS_OK)
         return 99;
-    dead_members(); /* behind it no start with all ranks is possible */
+    dead_members(); /* after it no start with all ranks is possible */
     pgasi_boot_stop();
     return spmd_end();
 }

@@ -103,7 +103,7 @@ static int call_in_order(int index)
             n_bad += pgas_call(rank, numbered, args, bytes, NULL) != PGAS_OK;
     }
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
-    for (int r = 0; r < n_ranks; r++) /* the last number tells how many there were */
+    for (int r = 0; r < n_ranks; r++) /* the last number gives their count */
         n_bad += pgas_call(r, numbered, &sent[r], 8, NULL) != PGAS_OK;
     return n_bad;
 }
@@ -188,7 +188,7 @@ static void transfers(void)
     pgas_barrier(NULL);
 }
 
-/* Gathered calls and puts that nobody flushed. */
+/* Gathered calls and puts that no thread has flushed. */
 static int leave_in_a_hurry(int index)
 {
     pgas_agg_t *agg = NULL;
@@ -208,7 +208,7 @@ static void detach_completes(void)
     n_counted = 0;
     int n_bad = on_all_threads(leave_in_a_hurry);
     pgas_barrier(NULL);
-    /* nobody else will publish them */
+    /* no other thread sends them */
     while (__atomic_load_n(&n_counted, __ATOMIC_RELAXED) < (uint64_t)n_ranks * N_THREADS)
         pgas_progress();
     for (int i = 0; i < n_ranks * N_THREADS; i++) {
@@ -313,7 +313,8 @@ static void slots_are_used_again(void)
     spmd_is_int(n_bad, 0, "slots are used again");
 }
 
-/* Calls, and begins to detach before the end, but goes on only when that has begun. */
+/* Calls, and begins to detach before the end of the job, but continues only when the end has begun.
+ * */
 static pthread_barrier_t end_begins, has_ended; /* of main and one thread each */
 static bool ran_on;                             /* the library, meanwhile */
 static pgas_status_t leaves_slowly(void)
@@ -388,7 +389,7 @@ int main(int argc, char **argv)
     slots_are_used_again();
     job_stop();
     job_start(NULL);
-    pgas_barrier(NULL); /* nobody calls before */
+    pgas_barrier(NULL); /* no rank calls before */
     the_end_waits_for_who_detaches();
     return spmd_end();
 }

@@ -13,7 +13,7 @@
 #define SECOND_NS   UINT64_C(1000000000)
 #define PATIENCE_NS (60 * SECOND_NS)
 
-/* What the left neighbour writes here. */
+/* The words that the left neighbour writes here. */
 typedef struct {
     uint64_t by_hand[ROUNDS];
     uint64_t by_transmitter[ROUNDS];

@@ -1,8 +1,6 @@
 /* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by
  * itself.
- *   victim RANK HOW       HOW is what the survivors do: barrier, compute, reply, signal, progress;
- *                         or survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they
- *                         saw; or broadcast: the same, and the rank dies of a broadcast of rank 0;
+ *   victim RANK HOW       HOW names the survivors' work: barrier, compute, reply, signal, progress; or survive: they continue (PGAS_ON_PEER_DEATH=continue) and report the results of their calls; or broadcast: the same, and the rank dies of a broadcast of rank 0;
  *                         or lock: the same, and the rank dies with a lock of rank 0, and one of
  *                         its own, others wait for */
 #include <signal.h>
@@ -44,7 +42,7 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t source, void *
     __atomic_add_fetch(&n_notes, 1, __ATOMIC_RELEASE);
 }
 
-/* For what nobody is left to do: until the end of the job. */
+/* Waits for an operation that no rank is left to do, until the end of the job. */
 static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     pgas_sync_t sync;
@@ -97,8 +95,8 @@ static int names_other(const pgas_sync_t *sync, int rank, pgas_handler_t handler
     return 1;
 }
 
-/* Sent behind the call that kills: whether it left here or not, somebody says that the rank has
- * died. */
+/* Sent after the call that kills. Whether it has left here or not, some rank reports that the rank
+ * has died. */
 static int pull_is_owed(int victim)
 {
     static char memory[100000];
@@ -161,7 +159,7 @@ static void survive(int victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     n_bad += pgas_sync_init(sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
     pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
-    /* a transport may never tell the end of a message to a dead rank: each wait then takes 2 s */
+    /* a transport may never complete a message to a dead rank: each wait then takes 2 s */
     if (pgas_node_size() > 1)
         n_bad += pull_is_owed(victim);
     n_bad += not_peer("a call that is waited for",
@@ -208,7 +206,7 @@ static pgas_status_t broadcast_and_wait(pgas_handler_t handler, int value)
     return status;
 }
 
-/* Who is below the victim in the tree gets the second broadcast all the same. */
+/* Ranks below the victim in the tree get the second broadcast nevertheless. */
 static void survive_broadcast(int victim)
 {
     static uint64_t word;
@@ -275,7 +273,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.waits", on_waits, NULL, &waits);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
-    for (int r = 0; r < pgas_n_ranks(); r++) /* everybody knows everybody */
+    for (int r = 0; r < pgas_n_ranks(); r++) /* all ranks have connections to all */
         pgas_call(r, never, NULL, 0, NULL);
     pgas_quiesce();
     if (pgas_rank() == 0) {

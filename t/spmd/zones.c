@@ -64,7 +64,7 @@ static int other(int zone)
     return (zone + 1) % n_zones;
 }
 
-/* How many of the pages of an area lie elsewhere than in a zone, or nowhere. */
+/* @return the pages of an area that are not in the zone, or in none */
 static int n_elsewhere(void *address, size_t bytes, int zone)
 {
     int n = 0;
@@ -202,7 +202,7 @@ static void peers_touch(void)
     run_on(cpu_of[0]);
     n_bad += pgas_put(all[right], data, PAGES * PAGE) + pgas_flush(right);
     pgas_barrier(NULL);
-    /* the system tells nothing about pages that this process has not touched */
+    /* the system reports nothing about pages that this process has not touched */
     for (size_t i = 0; i < b.bytes; i += PAGE)
         n_bad += ((volatile char *)b.address)[i] != 0;
     n_bad += n_elsewhere(b.address, b.bytes, 1);
