@@ -93,8 +93,8 @@ static bool is_at_home(const pgasi_card_t *a, const pgasi_card_t *b)
     return a->machine == b->machine && a->network == b->network;
 }
 
-/* The number of ranks on other hosts that share its network; -1: one of them has the same
- * address. */
+/* Returns the number of ranks on other hosts that share the address's network; -1: one of these
+ * hosts has the same address. */
 static int score(const pgasi_address_t *address, const pgasi_card_t *cards, int n, int me)
 {
     int sum = 0;

@@ -1,10 +1,9 @@
-/* The rare parts of the notice board: waiting for a member that is late, and for a slot to become
- * free.
+/* The rare parts of the board: waiting for a late member, and for a free slot.
  *
- * Shaped for ranks with cores of their own, where a notice arrives 60 to 150 ns after it was
- * posted: a short run of plain looks comes before the first wait step, which polls the progress
- * hook and costs more than one arrival. With more ranks than cores the looks would only delay the
- * one waited for, so there are none. */
+ * Shaped for ranks with cores of their own, where a message arrives 60 to 150 ns after it was
+ * posted. A short run of plain loads comes before the first wait step, which polls the progress
+ * hook and costs more than one arrival. With more ranks than cores these loads would only delay the
+ * thread that is waited for, so there are none. */
 #include "boot/board.h"
 
 #include <string.h>
@@ -19,10 +18,10 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *wa
     memset(board, 0, sizeof *board);
     board->n = n;
     board->me = me;
-    board->notices = memory;
-    if (memory) /* a member alone has none */
+    board->messages = memory;
+    if (memory) /* a single member has none */
         board->areas =
-            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_completion_t);
+            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_board_message_t);
     board->wakeup_of = wakeup_of;
 }
 
@@ -49,14 +48,14 @@ bool pgasi_board_wait_slow(pgasi_board_t *board, const uint64_t *word, uint64_t 
     return there;
 }
 
-/* Slot step % DEPTH was last used in step - DEPTH: everybody must have entered the step after
+/* Slot step % DEPTH was last used in step - DEPTH: all members must have entered the step after
  * that. */
 bool pgasi_board_settle(pgasi_board_t *board)
 {
     uint64_t needed = board->step - PGASI_BOARD_DEPTH + 1;
     for (int i = 0; i < board->n; i++) {
         const uint64_t *word =
-            &board->notices[(size_t)i * PGASI_BOARD_DEPTH + needed % PGASI_BOARD_DEPTH].step;
+            &board->messages[(size_t)i * PGASI_BOARD_DEPTH + needed % PGASI_BOARD_DEPTH].step;
         if (!arrived(word, needed) && !pgasi_board_wait_slow(board, word, needed))
             return false;
     }

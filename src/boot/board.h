@@ -1,21 +1,20 @@
-/** A notice board in the memory of a node: how the members of a team that share memory tell each
- *  other things.
+/** A board in the memory of a node, through which the members of a team that share memory exchange
+ *  messages.
  *
- *  Work proceeds in steps, numbered alike by all members. In each step every member posts one
- *  notice (perhaps empty); who needs a notice waits for it. A notice up to PGASI_BOARD_INLINE bytes
- *  travels in the cache line of its number, larger ones up to PGASI_BOARD_AREA lie beside. Notices
- *  live in PGASI_BOARD_DEPTH slots per member, used in turn; begin() does not return a slot for
- *  writing before every member has posted a step that it enters only after it is done with what the
- *  slot held. Posting step s thus says: finished with all steps before s. An empty notice leaves
- *  what the slot held and waits for nobody.
+ *  Work proceeds in steps, which all members number alike. In each step every member posts one
+ *  message (perhaps empty), and a member that needs a message waits for it. A message up to
+ *  PGASI_BOARD_INLINE bytes travels in the cache line of its number; a larger one, up to
+ *  PGASI_BOARD_AREA, is in an area beside it. Each member has PGASI_BOARD_DEPTH slots for messages
+ *  and uses them in turn. begin() returns a slot for writing only after every member has posted a
+ *  step that it enters after its last use of the slot's contents. So a post of step s says: this
+ *  member has finished all steps before s. An empty message leaves the slot's contents unchanged
+ *  and does not wait.
  *
- *      void *out = pgasi_board_begin(board, bytes);    write the notice there (none:
- *                                                      pgasi_board_pass)
- *      pgasi_board_post(board);                        then ring those who may wait for it
- *      const void *in = pgasi_board_wait(board, member, bytes);    as many as wanted; NULL: a
- *                                                                  member died
+ *      void *out = pgasi_board_begin(board, bytes);   write the message there; or pgasi_board_pass
+ *      pgasi_board_post(board);                       then wake the members that may wait for it
+ *      const void *in = pgasi_board_wait(board, member, bytes);   NULL: a member died
  *
- *  One thread per member at a time. */
+ *  One thread per member uses it at a time. */
 #ifndef PGASI_BOARD_H
 #define PGASI_BOARD_H
 
@@ -32,26 +31,26 @@
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t step;
     unsigned char data[PGASI_BOARD_INLINE];
-} pgasi_completion_t;
+} pgasi_board_message_t;
 
 typedef struct pgasi_board {
     int n, me;
-    uint64_t step; /* the one begun last */
-    /* all members have been seen to have posted this step or a later one */
+    uint64_t step; /* the last step that began */
+    /* all members are known to have posted this step or a later one */
     uint64_t known;
-    pgasi_completion_t *notices; /* [n][DEPTH] */
-    unsigned char *areas;        /* [n][DEPTH][AREA] */
-    int *wakeup_of;              /* [n] node rank of each member */
+    pgasi_board_message_t *messages; /* [n][DEPTH] */
+    unsigned char *areas;            /* [n][DEPTH][AREA] */
+    int *wakeup_of;                  /* [n] node rank of each member */
     bool (*is_broken)(void *arg);
     void *arg;
 } pgasi_board_t;
 
 static inline size_t pgasi_board_bytes(int n)
 {
-    return (size_t)n * PGASI_BOARD_DEPTH * (sizeof(pgasi_completion_t) + PGASI_BOARD_AREA);
+    return (size_t)n * PGASI_BOARD_DEPTH * (sizeof(pgasi_board_message_t) + PGASI_BOARD_AREA);
 }
 
-/** Lays the board over zeroed shared memory of pgasi_board_bytes(n). */
+/** Places the board in zeroed shared memory of pgasi_board_bytes(n). */
 void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *wakeup_of);
 
 bool pgasi_board_settle(pgasi_board_t *board);
@@ -65,11 +64,12 @@ static inline size_t pgasi_board_slot(const pgasi_board_t *board, int member)
 static inline void *pgasi_board_place(const pgasi_board_t *board, int member, size_t bytes)
 {
     size_t slot = pgasi_board_slot(board, member);
-    return bytes <= PGASI_BOARD_INLINE ? board->notices[slot].data
+    return bytes <= PGASI_BOARD_INLINE ? board->messages[slot].data
                                        : board->areas + slot * PGASI_BOARD_AREA;
 }
 
-/** Next step. Returns where the own notice of so many bytes goes; NULL: a member died. */
+/** Begins the next step. @return the address for the own message of this size; NULL: a member
+ *  died */
 static inline void *pgasi_board_begin(pgasi_board_t *board, size_t bytes)
 {
     board->step++;
@@ -79,7 +79,7 @@ static inline void *pgasi_board_begin(pgasi_board_t *board, size_t bytes)
     return pgasi_board_place(board, board->me, bytes);
 }
 
-/** Next step, in which the own notice is empty. */
+/** Begins the next step with an empty message. */
 static inline void pgasi_board_pass(pgasi_board_t *board)
 {
     board->step++;
@@ -87,20 +87,21 @@ static inline void pgasi_board_pass(pgasi_board_t *board)
 
 static inline void pgasi_board_post(pgasi_board_t *board)
 {
-    __atomic_store_n(&board->notices[pgasi_board_slot(board, board->me)].step, board->step,
+    __atomic_store_n(&board->messages[pgasi_board_slot(board, board->me)].step, board->step,
                      __ATOMIC_RELEASE);
 }
 
 static inline const void *pgasi_board_wait(pgasi_board_t *board, int member, size_t bytes)
 {
-    const uint64_t *word = &board->notices[pgasi_board_slot(board, member)].step;
+    const uint64_t *word = &board->messages[pgasi_board_slot(board, member)].step;
     if (PGAS_UNLIKELY(__atomic_load_n(word, __ATOMIC_ACQUIRE) < board->step) &&
         !pgasi_board_wait_slow(board, word, board->step))
         return NULL;
     return pgasi_board_place(board, member, bytes);
 }
 
-/** Wakes a member that sleeps. Its service thread may sleep on: it has no part in collectives. */
+/** Wakes a member that sleeps. Its service thread may continue to sleep, because it has no part in
+ *  collectives. */
 static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
 {
     const pgasi_wakeup_t *wakeup = pgasi_wakeups[board->wakeup_of[member]];
@@ -109,7 +110,7 @@ static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
         pgasi_wake_threads(board->wakeup_of[member]);
 }
 
-/** Order between the post and the look at wakeup flags; once before a run of rings. */
+/** Orders the post before the read of wakeup flags; called once before several wakeups. */
 static inline void pgasi_board_ring_begin(void)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))

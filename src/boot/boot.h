@@ -11,7 +11,7 @@
 #include "pgas/status.h"
 #include "pgas/team.h"
 
-/** The job as this rank knows it; valid between start and stop, read-only for others. */
+/** The job as this rank knows it: valid between start and stop. Other folders only read it. */
 typedef struct {
     int rank, n_ranks;
     int node, n_nodes, node_rank, node_size;
@@ -20,7 +20,7 @@ typedef struct {
     const int *local_of;     /* [n_ranks] index within my node, -1 elsewhere */
     const pid_t *node_pids;  /* [node_size] */
     const int *host_members; /* [host_ranks] global ranks of my host */
-    /* [host_ranks] as this process may name them; 0: it cannot (another PID namespace) */
+    /* [host_ranks] as seen by this process; 0: not visible (another PID namespace) */
     const pid_t *host_pids;
     bool same_host_peers; /* some ranks of other (fake) nodes share my host */
     int host_ranks;       /* ranks of the job on my host */
@@ -28,49 +28,50 @@ typedef struct {
     int host_cpus;        /* CPUs that those ranks may use together */
     /* processor time that this rank's cgroup grants, 100 is one CPU; 0: no quota */
     int quota_percent;
-    bool oversubscribed; /* more host_ranks than host_cpus, or than the quota has whole CPUs */
-    uint64_t job_key;    /* random, agreed on, never 0 */
-    /* MPI gave only MPI_THREAD_FUNNELED: collectives by the initialising thread alone */
+    bool oversubscribed; /* more host_ranks than host_cpus, or than whole CPUs of the quota */
+    uint64_t job_key;    /* random, the same on all ranks, never 0 */
+    /* MPI offers only MPI_THREAD_FUNNELED: the initialising thread alone calls collectives */
     bool funneled;
 } pgasi_boot_t;
 extern pgasi_boot_t pgasi_boot;
 
-/** comm is a `const MPI_Comm *` or NULL. Calls MPI_Init_thread if needed; loads parameters
- *  (init_params: the text of pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule),
- *  compares versions, sets up log, job key, nodes, the nodes' wakeup flags (wait.h) and the world
- *  and node teams. Same status on all ranks; unwinds all on error. */
+/** Starts the job. comm is a `const MPI_Comm *` or NULL. The function calls MPI_Init_thread if
+ *  needed and loads parameters (init_params: the text of pgas_init_opts_t, see include/pgas/init.h;
+ *  rank 0's values apply). It compares versions and sets up the log, the job key, nodes, the nodes'
+ *  wakeup flags (wait.h) and the teams of all ranks and of the node. It returns the same status on
+ *  all ranks, and undoes everything on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
-/** Collective; ends MPI if start began it. After the death of a rank it does not wait for other
- *  ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */
+/** Ends the job, and MPI if start began it. Collective. After the death of a rank it does not wait
+ *  for other ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */
 pgas_status_t pgasi_boot_stop(void);
 
-/** Ends the job through MPI with one report; does not return. Callable from any thread. */
+/** Ends the job through MPI with one report. Any thread may call it. */
 _Noreturn void pgasi_boot_abort(int exit_code);
 
-/** OK if the calling thread may take part in a collective over all ranks now: attached, not in a
- *  handler, and the thread that the program's level of MPI allows. */
+/** Returns PGAS_OK if the calling thread may take part in a collective over all ranks now: it is
+ *  attached, not in a handler, and MPI's thread level allows it. */
 pgas_status_t pgasi_boot_enter(void);
 
-/** Small collectives over all ranks for set-up; blocking, with progress through the hook. */
-/* the worst (most negative) of all; its lowest rank is logged by it */
+/** Small collectives over all ranks for set-up. They block and run the progress hook. */
+/* returns the worst (most negative) status of all ranks; the lowest rank with it logs it */
 pgas_status_t pgasi_boot_agree(pgas_status_t mine);
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root);
 pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes);
 pgas_status_t pgasi_boot_barrier(void);
 
-/** The team of all ranks, which NULL stands for in public functions. NULL before start. */
+/** The team of all ranks, for which public functions accept NULL. NULL before start. */
 pgas_team_t *pgasi_team_world(void);
 
-/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from
- *  now on. False if that was known. */
+/** Records that a rank has died (any thread). From now on collectives of teams with it end with
+ *  PGAS_ERR_PEER. @return false: this was known */
 bool pgasi_boot_peer_died(int rank);
 
 /** The watch (watch.c) runs from the middle of start to the end of stop. It has a thread of its own
  *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_hooks.look_around).
  *
  *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
- *  leave: after a death, waits with progress until all live ranks have called it. Then no rank
- *  takes the end of another one for a death. Without a service ring it does not wait.
+ *  leave: after a death, waits with progress until all live ranks have called it. Afterwards the
+ *  end of another rank does not count as a death. Without a service ring it does not wait.
  *  set_hook: sets the function that the mode `continue` calls once for each dead rank, on any
  *  thread, without a lock. The hook calls pgasi_boot_peer_died. NULL: the watch calls only that. No
  *  former hook runs once set_hook has returned.
@@ -88,12 +89,14 @@ void pgasi_watch_lost(int rank);
 bool pgasi_watch_suspect(int rank);
 void pgasi_watch_print(FILE *out);
 
-/** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team
- *  that are on my node (a NULL team: all ranks of the node). `create_each`: every rank of the node
- *  brings one region of its own; addr_of[i] is the mapping of node rank i's region in this process.
- *  Sparse memory from memfd, zeroed, never touched here; huge pages as PGAS_HUGEPAGES says (one
- *  warning when wanted and not to be had; only if want_huge). Collective over those ranks, same
- *  status on all. */
+/** Shared mappings: sparse, zeroed memory from memfd that these functions never touch. Collective
+ *  over the ranks that share, same status on all.
+ *
+ *  create: makes one mapping of `bytes` for all members of the team on this node (a NULL team: all
+ *  ranks of the node).
+ *  create_each: every rank of the node makes one mapping of its own; addr_of[i] is the address of
+ *  node rank i's mapping in this process. want_huge: with huge pages as PGAS_HUGEPAGES says; if
+ *  they are wanted and missing, one warning says so. */
 typedef struct {
     void *base;
     size_t bytes;
@@ -105,34 +108,38 @@ pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *m
 void pgasi_shm_release(pgasi_shm_t *shm);
 void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
 
-/* of large data that travels between nodes at one time */
+/* the part of large data that travels between nodes at one time */
 #define PGASI_TEAM_CHUNK ((size_t)256 << 10)
 
 /** Whether a rank is known to have died (pgasi_boot_peer_died). */
 bool pgasi_boot_is_dead(int rank);
 bool pgasi_boot_some_dead(void);
 
-/** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank),
- *  and where it is. */
+/** bind: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank).
+ *  query: returns where the calling thread runs. Both use hwloc. */
 void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
-/** From the CPUs that the calling thread may use to an RDMA device: 0 it is near some of them, or
- *  nobody knows; 1 it is not. */
+/** Distance from the CPUs that the calling thread may use to an RDMA device. 0: some of them are
+ *  near, or this is unknown. 1: none is near. */
 int pgasi_place_distance(const char *device);
 
-/** NUMA zones by hwloc's logical numbers: how many there are (1 without hwloc), and where pages of
- *  an area are to come from: a zone, or -1: from whoever touches them first. Pages that are there
- *  already move, unless other processes have touched them too, or a device has pinned them. Zones
- *  that are full are passed over. The area begins and ends with a page. @return PGAS_OK;
- *  PGAS_ERR_NOT_FOUND; PGAS_ERR_UNSUPPORTED (one warning). */
+/** NUMA zones by hwloc's logical numbers.
+ *
+ *  n_zones: how many there are (1 without hwloc).
+ *  memory: selects the zone that pages of an area come from; -1: the zone of the first thread that
+ *  touches them. Pages that exist already move, unless other processes have touched them too, or a
+ *  device has pinned them. Full zones are skipped. The area begins and ends at page boundaries.
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND    no such zone
+ *          PGAS_ERR_UNSUPPORTED  the system cannot do it (one warning) */
 int pgasi_place_n_zones(void);
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone);
 
-/** Which of its tasks a launcher says that this process is; 0 without a launcher. Before start,
- *  where MPI cannot tell. */
+/** The number that the launcher gave to this process; 0 without a launcher. For use before start,
+ *  when MPI does not know it yet. */
 int pgasi_boot_launcher_rank(void);
 
-/** What MPI it is, for pgas_info: name and version, thread level; static text. */
+/** Name, version and thread level of MPI, for pgas_info; static text. */
 const char *pgasi_boot_mpi_text(void);
 
 #endif

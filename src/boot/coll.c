@@ -1,12 +1,12 @@
-/* The public collectives: argument checks, and which way data goes.
+/* The public collectives: argument checks, and the way that the data take.
  *
  * A team on one node never calls MPI. Over several nodes barrier, broadcast, reduce and allreduce
- * have two levels: the board within the node, MPI among the leaders (member 0 of each node), in
- * chunks, so that memory stays bounded and levels overlap. The leaders' reduction is an allgather
- * and a combination in the order of nodes; above SMALL bytes in total each leader combines one
- * share, after an all-to-all (a reduce-scatter). Exclusive scans work alike over all ranks, whose
- * order need not be that of nodes. Gather, allgather and all-to-all over several nodes are MPI's,
- * over all ranks. */
+ * have two levels: the board within the node, MPI among the leaders (member 0 of each node). They
+ * proceed in chunks, so that memory stays bounded and the levels overlap. The leaders' reduction is
+ * an allgather and a combination in the order of nodes. Above SMALL bytes in total each leader
+ * combines one share, after an all-to-all (a reduce-scatter). Exclusive scans do the same over all
+ * ranks, whose order may differ from that of nodes. Gather, allgather and all-to-all over several
+ * nodes are MPI's, over all ranks. */
 #include "boot/internal.h"
 #include "boot/hooks.h"
 
@@ -18,7 +18,7 @@
 
 typedef struct {
     pgas_type_t type;
-    size_t bytes; /* of one */
+    size_t bytes; /* of one share */
     pgasi_combine_fn_t combine;
 } elem_t;
 
@@ -39,8 +39,8 @@ pgas_status_t pgasi_coll_barrier(pgas_team_t *team)
     return status != PGAS_OK ? status : pgasi_board_release(&team->board);
 }
 
-/* On the root's node all read from the root; on others from their leader, who has it from the
- * root's leader. */
+/* On the root's node all members read from the root. On other nodes they read from their leader,
+ * which has the data from the root's leader. */
 static pgas_status_t broadcast_chunk(pgas_team_t *team, char *at, size_t bytes, int root)
 {
     int root_node = team->node_index_of[root];
@@ -67,15 +67,15 @@ pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes
 
 /* ---- reductions ---- */
 
-/* blocks[0] becomes the combination of n blocks of n_elems, in order. */
+/* Combines n blocks of n_elems, in order; the result is in blocks[0]. */
 static void combine_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e)
 {
     for (int i = 1; i < n; i++)
         e->combine(blocks, blocks + (size_t)i * n_elems * e->bytes, n_elems);
 }
 
-/* Puts my share of the combination of all leaders' n_elems at the start of the second scratch
- * buffer. Gives the number of elements of a share (the last ones may be padding). */
+/* Puts this rank's share of the combination of all leaders' n_elems at the start of the second
+ * scratch buffer. It returns the number of elements of a share (the last ones may be padding). */
 static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems,
                                    const elem_t *e, size_t *share_p)
 {
@@ -91,7 +91,7 @@ static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n
     return status;
 }
 
-/* Leaders only: data of all becomes their combination, in place. At most one chunk. */
+/* Replaces the leaders' data by their combination, in place. Leaders only, at most one chunk. */
 static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_elems,
                                        const elem_t *e)
 {
@@ -112,7 +112,7 @@ static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_e
     return status;
 }
 
-/* Leaders only: as above, but only the leader of root_node gets the result, in its data. */
+/* As above, but only the leader of root_node gets the result, in its data. Leaders only. */
 static pgas_status_t reduce_leaders(pgas_team_t *team, void *data, size_t n_elems, const elem_t *e,
                                     int root_node)
 {
@@ -146,7 +146,7 @@ static pgas_status_t allreduce_chunk(pgas_team_t *team, const void *src, void *d
                              : pgasi_board_broadcast(&team->board, dst, n_elems * e->bytes, 0);
 }
 
-/* The result is made at the leader of the root's node and passed on if that is not the root. */
+/* The leader of the root's node makes the result, and passes it on if it is not the root. */
 static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                   const elem_t *e, int root)
 {
@@ -199,7 +199,7 @@ pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst
     return status;
 }
 
-/* Small: everybody gets everybody's and combines those below, in order of ranks. */
+/* Small data: each rank gets the data of all, and combines those of lower ranks in order. */
 static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                   const elem_t *e)
 {
@@ -212,8 +212,8 @@ static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst,
     return status;
 }
 
-/* blocks[r] of n becomes the combination of blocks 0 .. r-1; blocks[0] becomes anything. `sum` and
- * `block` are room. */
+/* blocks[r] of n becomes the combination of blocks 0 .. r-1; blocks[0] becomes undefined. `sum` and
+ * `block` are scratch memory. */
 static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e,
                         unsigned char *sum, unsigned char *block)
 {
@@ -227,8 +227,8 @@ static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem
     }
 }
 
-/* Large: each rank scans one share for all, after an all-to-all, and a second one brings the
- * results home. */
+/* Large data: an all-to-all gives each rank one share of all data. The rank scans its share, and a
+ * second all-to-all returns the results. */
 static pgas_status_t exscan_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                   const elem_t *e)
 {
@@ -302,8 +302,8 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
-/* Not into a team whose last collective was given up: who still waits there would take our notice
- * for one of that. */
+/* A team whose last collective was given up starts no further one: a member that still waits there
+ * would take this message for one of that collective. */
 static inline pgas_status_t enter_whole(pgas_team_t **team_io)
 {
     pgas_status_t status = enter(team_io);
@@ -321,7 +321,7 @@ static bool has_rank(const pgas_team_t *team, int rank)
     return rank >= 0 && rank < team->size;
 }
 
-/* What reductions have in common. */
+/* The common part of reductions. */
 static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t type, pgas_op_t op,
                                  elem_t *e)
 {

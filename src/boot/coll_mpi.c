@@ -1,16 +1,18 @@
-/* Collectives between nodes: non-blocking MPI calls and a loop that tests them and serves peers
+/* Collectives between nodes: non-blocking MPI calls, and a loop that tests them and serves peers
  * meanwhile.
  *
- * Everything travels as bytes; combining is done by us, in our order (MPICH 4.0.2 compares
- * MPI_UINT32_T as signed). Pieces keep every count below 2^31: blocks longer than a piece are sent
- * piece by piece, each block's piece as one element of a type whose extent is the whole block. */
+ * All data travel as bytes. This library combines them, in its own order (MPICH 4.0.2 compares
+ * MPI_UINT32_T as signed). Pieces keep every count below 2^31: a block longer than a piece is sent
+ * piece by piece, where each block's piece is one element of a type whose extent is the whole
+ * block. */
 #include "boot/internal.h"
 
 #include <limits.h>
 
 size_t pgasi_between_piece_bytes = (size_t)1 << 30;
 
-/* Tests until done, with progress. A request that a dead member leaves open is given up. */
+/* Tests until the request is done, with progress. A request that a dead member leaves open is given
+ * up. */
 pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request, const char *what)
 {
     int done = 0;
@@ -63,7 +65,7 @@ pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *bu
     return PGAS_OK;
 }
 
-/* One piece of each block; `block` is the type of a piece with the extent of a block. */
+/* Transfers one piece of each block. `block` is the type of a piece with the extent of a block. */
 typedef struct {
     pgas_team_t *team;
     MPI_Comm comm;
@@ -93,7 +95,7 @@ static pgas_status_t alltoall_piece(const piece_t *p)
           MPI_Ialltoall(p->src, 1, p->block, p->dst, 1, p->block, p->comm, &request));
 }
 
-/* The same for blocks that fit into one piece: plain bytes, for which MPI is faster. */
+/* The same for blocks that fit into one piece: plain bytes, which MPI transfers faster. */
 static pgas_status_t gather_whole(const piece_t *p)
 {
     START(p->team, "MPI_Igather",
@@ -132,7 +134,7 @@ static pgas_status_t make_block_type(size_t piece, size_t block, MPI_Datatype *t
 
 typedef pgas_status_t (*piece_fn_t)(const piece_t *piece);
 
-/* All blocks together stay below 2^31 bytes as well, for some MPIs add them up in an int. */
+/* All blocks together stay below 2^31 bytes as well, because some MPIs add them up in an int. */
 static pgas_status_t by_pieces(piece_t *p, size_t bytes, piece_fn_t whole, piece_fn_t piece)
 {
     size_t limit = PGASI_MAX(pgasi_between_piece_bytes / (size_t)p->team->size, 1);

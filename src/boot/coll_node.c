@@ -1,24 +1,24 @@
-/* Collectives of the members of a team that share memory, over its notice board.
+/* Collectives of the members of a team that share memory, over its board.
  *
- * Small data: everybody posts and reads everybody (flat), 2n cache lines moved at once; with two
- * ranks on two cores that is one exchange of lines. Beyond FLAT_MAX members groups of GROUP report
- * to their first member, those to member 0, and all read the result there: three steps instead of
- * n^2 reads. Large data goes in pieces of one area; the slots of the board let the writer run ahead
- * of the readers. An allreduce of a piece by more than two is a reduce-scatter, everybody combining
- * one share of it, and an allgather of the shares.
+ * Small data: each member posts its data and reads those of all (flat), so 2n cache lines move at
+ * one time; two ranks on two cores exchange one line each. With more than FLAT_MAX members, groups
+ * of GROUP report to their first member, these report to member 0, and all read the result there:
+ * three steps instead of n^2 reads. Large data travel in pieces of one area; the slots of the board
+ * let the writer run ahead of the readers. An allreduce of a piece among more than two members is a
+ * reduce-scatter, in which each member combines one share of it, and an allgather of the shares.
  *
- * Operands are combined from member 0 upwards, so all members get the same bits. */
+ * Contributions are combined from member 0 upwards, so all members get the same bits. */
 #include "boot/internal.h"
 
 #include <string.h>
 
 #define FLAT_MAX 16
 #define GROUP    16
-/* bytes that everybody combines at a time: they stay in the first-level cache */
+/* bytes that all members combine at one time: they stay in the first-level cache */
 #define PIECE       ((size_t)8 << 10)
-#define SCATTER_MIN ((size_t)1024) /* bytes; smaller pieces are combined by everybody */
+#define SCATTER_MIN ((size_t)1024) /* bytes; each member combines a smaller piece whole */
 
-/* A board of one has no memory: what there is to do is to copy. */
+/* A board with one member has no memory: its operations are copies. */
 static pgas_status_t alone(const void *src, void *dst, size_t bytes)
 {
     if (bytes > 0)
@@ -28,8 +28,8 @@ static pgas_status_t alone(const void *src, void *dst, size_t bytes)
 
 /* ---- steps ---- */
 
-/* Rings all in a small team; in a large one only the member that does the waiting, for it is n
- * looks each otherwise. */
+/* Wakes all members of a small team. In a large team it wakes only the member that waits, because
+ * otherwise each post costs n reads. */
 static void post(pgasi_board_t *board, int waiter)
 {
     pgasi_board_post(board);
@@ -81,9 +81,9 @@ static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int 
     return true;
 }
 
-/* Combines the notices of members first, first + stride .. below end into dst, in this order. */
-static inline bool combine_notices(pgasi_board_t *board, int first, int end, int stride, void *dst,
-                                   size_t n_elems, size_t bytes, pgasi_combine_fn_t combine)
+/* Combines the messages of members first, first + stride .. below end into dst, in this order. */
+static inline bool combine_messages(pgasi_board_t *board, int first, int end, int stride, void *dst,
+                                    size_t n_elems, size_t bytes, pgasi_combine_fn_t combine)
 {
     for (int i = first; i < end; i += stride) {
         const void *in = pgasi_board_wait(board, i, bytes);
@@ -109,8 +109,8 @@ static int group_of(int member)
     return member - member % GROUP;
 }
 
-/* Everybody's step, with the data already posted, is seen by the first of the group, the groups'
- * next step by 0. */
+/* The first member of a group sees the step of all its members, with the data already posted.
+ * Member 0 sees the next step of the groups. */
 pgas_status_t pgasi_board_arrive(pgasi_board_t *board)
 {
     if (board->n == 1)
@@ -136,7 +136,7 @@ pgas_status_t pgasi_board_release(pgasi_board_t *board)
     pass(board, 0);
     if (!pgasi_board_wait(board, 0, 0))
         return PGAS_ERR_PEER;
-    /* member 0 had seen all arrive: one step ago when flat, two when not */
+    /* member 0 had seen the arrival of all: one step ago when flat, two steps otherwise */
     board->known = board->step - (board->n <= FLAT_MAX ? 1 : 2);
     return PGAS_OK;
 }
@@ -183,7 +183,7 @@ static bool reduce_piece(pgasi_board_t *board, const char *src, char *dst, size_
     if (!put(board, src, bytes, root))
         return false;
     return board->me != root ||
-           combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine);
+           combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, combine);
 }
 
 pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
@@ -207,7 +207,7 @@ static inline bool allreduce_flat(pgasi_board_t *board, const void *src, void *d
                                   size_t bytes, pgasi_combine_fn_t combine)
 {
     if (!put(board, src, bytes, board->me) ||
-        !combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine))
+        !combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, combine))
         return false;
     board->known = board->step;
     return true;
@@ -223,13 +223,14 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
     uint64_t all_entered = board->step;
     if (leads) {
         int end = PGASI_MIN(leader + GROUP, board->n);
-        if (!combine_notices(board, leader, end, 1, dst, n_elems, bytes, combine) ||
+        if (!combine_messages(board, leader, end, 1, dst, n_elems, bytes, combine) ||
             !put(board, dst, bytes, 0))
             return false;
     } else {
         pass(board, 0);
     }
-    if (board->me == 0 && !combine_notices(board, 0, board->n, GROUP, dst, n_elems, bytes, combine))
+    if (board->me == 0 &&
+        !combine_messages(board, 0, board->n, GROUP, dst, n_elems, bytes, combine))
         return false;
     if (!broadcast_piece(board, dst, bytes, 0))
         return false;
@@ -237,7 +238,7 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
     return true;
 }
 
-/* Member i combines elements [share i, share i + 1) and gives them to all. */
+/* Member i combines elements [share i, share i + 1) and distributes them. */
 static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, size_t n_elems,
                               size_t elem_bytes, pgasi_combine_fn_t combine)
 {
@@ -256,7 +257,7 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
             combine(dst + begin * elem_bytes, in + begin * elem_bytes, end - begin);
     }
     board->known = board->step;
-    /* beside the line, for all alike */
+    /* in the area, so that all members do the same */
     size_t share_bytes = PGASI_MAX(share * elem_bytes, PGASI_BOARD_INLINE + 1);
     void *out = pgasi_board_begin(board, share_bytes);
     if (!out)
@@ -305,14 +306,14 @@ pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *ds
     for (size_t done = 0; board->n > 1 && good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
         good = put(board, (const char *)src + at, bytes, board->me) &&
-               combine_notices(board, 0, board->me, 1, (char *)dst + at, n, bytes, combine);
+               combine_messages(board, 0, board->me, 1, (char *)dst + at, n, bytes, combine);
     }
     return status_of(good);
 }
 
 /* ---- collecting and exchanging ---- */
 
-/* Copies the piece at `done` of everybody's block to its place in dst. */
+/* Copies the piece at `done` of each member's block to its place in dst. */
 static bool take_pieces(pgasi_board_t *board, char *dst, size_t block, size_t done, size_t bytes)
 {
     for (int i = 0; i < board->n; i++) {
@@ -352,7 +353,7 @@ pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void 
     return status_of(good);
 }
 
-/* A notice holds one slice for each member; that for oneself is left out. */
+/* A message holds one slice for each member except its own. */
 static bool alltoall_slice(pgasi_board_t *board, const char *src, char *dst, size_t block,
                            size_t done, size_t bytes)
 {

@@ -1,8 +1,9 @@
-/* Combining: one loop per type and operation, generated from two lists, and the neutral elements.
+/* Combining: one loop for each type and operation, generated from two lists, and the neutral
+ * elements.
  *
  * Signed sums and products are computed in the unsigned type of the same width: overflow wraps and
- * is not undefined. dst and src never overlap, and the inner loop has a fixed length, so that
- * compilers vectorise it at -O2. */
+ * is defined. dst and src never overlap, and the inner loop has a fixed length, so that compilers
+ * vectorise it at -O2. */
 #include "boot/internal.h"
 
 #include <float.h>
@@ -87,7 +88,7 @@ typedef union {
     double d;
 } element_t;
 
-/* What the least (low) or greatest value of a type is; floats have infinities. */
+/* Returns the least (low) or greatest value of a type. Floating-point types have infinities. */
 static element_t extreme(pgas_type_t type, bool low)
 {
     element_t e = { .u64 = 0 };

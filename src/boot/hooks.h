@@ -29,7 +29,8 @@
  *  |                  |                                          |              | mem/mem.c       |
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
- *  | death_settled    | call/progress.c: a rank died; the layers   | any, without | call/sync.c,    |
+ *  | death_settled    | call/progress.c: a rank died; the layers   | any, without | call/sync.c,
+ *  |
  *  |                  | end what they wait for from it           | locks        | bulk/start.c,   |
  *  |                  |                                          |              | bcast/ack.c,    |
  *  |                  |                                          |              | object/lock.c,  |
@@ -75,14 +76,14 @@ typedef struct {
     /** The wake-up reached only threads like this one, no service thread. Therefore each of them
      *  runs everything that has arrived, and wakes another thread for the rest. */
     void (*woken)(void);
-    /** Runs once for each dead rank, and calls pgasi_boot_peer_died. */
+    /** Handles the death of a rank; called once for each. It calls pgasi_boot_peer_died. */
     void (*rank_died)(int rank);
-    /** Says so on this node and to other hosts. */
+    /** Announces the end of the job on this node and to other hosts. */
     void (*aborting)(int exit_code);
     /** @return PGAS_OK if the calling thread may enter a collective */
     pgas_status_t (*may_enter)(void);
 
-    /** pgasi_tp_am_fn_t */
+    /** of type pgasi_tp_am_fn_t */
     bool (*message_arrived)(void *arg, const struct pgasi_tp_am *am);
     void (*peer_lost)(int rank);
     /** @return true: the rank has died. false: it is alive, or its state is not known yet. NULL
@@ -125,11 +126,11 @@ static inline bool pgasi_hooks_poll_is_wanted(pgasi_layer_t layer)
     return __atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED) >> layer & 1;
 }
 
-/* Call the functions of all layers. */
+/* These call the functions of all layers. */
 void pgasi_hooks_thread_attached(void);
 /** @return the first status that is not PGAS_OK */
 pgas_status_t pgasi_hooks_thread_detaching(void);
-/** Of the layers that want it. @return the number of handled events */
+/** Polls the layers that want it. @return the number of handled events */
 int pgasi_hooks_poll(void);
 void pgasi_hooks_death_settled(int rank);
 

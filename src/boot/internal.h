@@ -1,4 +1,4 @@
-/** What the files of this folder share; no other folder includes it. */
+/** Interfaces that the files of this folder share. No other folder includes this header. */
 #ifndef PGASI_BOOT_INTERNAL_H
 #define PGASI_BOOT_INTERNAL_H
 
@@ -11,101 +11,106 @@
 #include "boot/board.h"
 #include "boot/boot.h"
 
-/* ---- launch.c: MPI begins, ends, and is called by one thread at a time ---- */
+/* ---- launch.c: begin and end of MPI; one thread at a time calls it ---- */
 
-/** Starts MPI if nobody did and duplicates *comm (NULL: MPI_COMM_WORLD) with errors returned. */
+/** Initialises MPI if the program has not done it, and duplicates *comm (NULL: MPI_COMM_WORLD).
+ *  Errors of the duplicate are returned. */
 pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p);
-/** Frees the duplicate (MPI_COMM_NULL: none) and ends MPI if begin started it. */
+/** Frees the duplicate (MPI_COMM_NULL: none), and finalizes MPI if begin initialised it. */
 void pgasi_launch_end(MPI_Comm *world);
-/** A rank has died: MPI is left as it is from now on, for what is collective in it would wait for
- *  the dead. */
+/** A rank has died. From now on MPI is not called any more, because its collectives would wait for
+ *  the dead rank. */
 void pgasi_launch_abandon(void);
-/** PGAS_ERR_MISMATCH, with one message, if the launcher started more tasks than MPI sees. */
+/** @return PGAS_ERR_MISMATCH, with one message, if the launcher started more tasks than MPI
+ *  knows */
 pgas_status_t pgasi_launch_check(void);
-/** Whether collectives may run on the calling thread, as far as MPI is concerned. */
+/** Whether MPI's thread level allows collectives on the calling thread. */
 bool pgasi_launch_may_call(void);
 
 void pgasi_mpi_lock(void);
 void pgasi_mpi_unlock(void);
-/** Turns the result of an MPI call into a status; failures are logged with the name of what was
- *  tried. */
+/** Turns the result of an MPI call into a status. It logs a failure with the name of the attempted
+ *  operation. */
 pgas_status_t pgasi_mpi_status(int rc, const char *what);
-/** The least of everybody's values. Blocking: for set-up, when all ranks of comm are known to
- *  arrive. */
+/** Returns the least of the values of all ranks of comm. It blocks, so it is for set-up, when all
+ *  of them are known to arrive. */
 pgas_status_t pgasi_mpi_agree(MPI_Comm comm, pgas_status_t mine);
 void pgasi_mpi_free_comm(MPI_Comm *comm);
 
 /* ---- job.c ---- */
 
-/** No rank has died. */
+/** From now on no rank counts as dead. */
 pgas_status_t pgasi_job_start(void);
 void pgasi_job_stop(void);
 int pgasi_job_n_dead(void);
 
 /* ---- node.c ---- */
 
-/** Fills the node fields of pgasi_boot; *node_p is the communicator of the node's ranks,
+/** Fills the node fields of pgasi_boot. *node_p is the communicator of the node's ranks,
  *  ascending. */
 pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p);
 void pgasi_node_stop(void);
 
-/* the kernel's greatest number of CPUs */
+/* the most CPUs that the kernel supports */
 #define PGASI_CPU_WORDS (8192 / (8 * sizeof(unsigned long)))
 typedef union {
     cpu_set_t set;
     unsigned long word[PGASI_CPU_WORDS];
 } pgasi_cpus_t;
-/** The CPUs that the initialising thread might use when the library started; none if unknown. */
+/** The CPUs that the initialising thread could use when the library started; empty if unknown. */
 const pgasi_cpus_t *pgasi_node_cpus(void);
 
 /* ---- limits.c ---- */
 
 /** Checks whether the limits of files, address space and threads allow the library to start on all
  *  ranks. Collective.
- *  @return PGAS_OK; PGAS_ERR_LIMIT: one rank of the host has logged the limit that is too low and
- *          the value it needs. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_LIMIT  one rank of the host has logged the limit that is too low and the value
+ *          it needs */
 pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host);
-/** Advice for an error number, with "; " in front; "" for error numbers without any. */
+/** Returns advice for an error number, with "; " in front; "" if there is none. */
 const char *pgasi_limits_cure(int error);
 
 /* ---- place.c ---- */
 
-/** Which of n_objects thread `slot` goes to. divide: all ranks of the host share the objects.
+/** Chooses one of n_objects for thread `slot`. divide: all ranks of the host share the objects.
  *  Pure. */
 int pgasi_place_choose(int n_objects, bool divide, int host_rank, int host_ranks, int slot);
 void pgasi_place_stop(void);
 
 /* ---- shm.c ---- */
 
-/** Agreement among those who share: gives the least of everybody's values, or a worse one. */
+/** An agreement among the ranks that share a mapping. It returns the least of their values, or a
+ *  worse one. */
 typedef pgas_status_t (*pgasi_sync_fn_t)(void *arg, pgas_status_t mine);
 
-/** The node's control region: wakeup flags and the boxes through which later regions are handed
+/** The node's control mapping: wakeup flags, and the boxes through which later mappings are handed
  *  over. */
 pgas_status_t pgasi_shm_start(MPI_Comm node);
 void pgasi_shm_stop(void);
-/** The general form of pgasi_shm_create: `leader` is the node rank that makes the region. bytes 0
- *  takes part in the agreements only. */
+/** The general form of pgasi_shm_create: node rank `leader` makes the mapping. With bytes 0 the
+ *  caller takes part in the agreements only. */
 pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg,
                               pgasi_shm_t *shm_p);
-/** True only for the first caller on the node: that caller logs the death, or the end of the
- *  job. */
+/** Returns true only for the first caller on the node. That caller logs the death, or the end of
+ *  the job. */
 typedef enum { PGASI_REPORT_DEATH, PGASI_REPORT_END, PGASI_N_REPORTS } pgasi_report_t;
 bool pgasi_shm_first_to_report(pgasi_report_t what);
 
-/** Makes an anonymous file of so many bytes, sparse; -1 with errno. */
+/** Makes a sparse anonymous file of this size. @return its descriptor; -1 with errno */
 int pgasi_shm_file(size_t bytes, unsigned flags);
-/** Opens descriptor fd of another process of this user; -1 with errno. */
+/** Opens descriptor fd of another process of this user. @return a descriptor; -1 with errno */
 int pgasi_shm_open_peer(int pid, int fd);
 
-/* ---- watch.c: which ranks have died ---- */
+/* ---- watch.c, watch_start.c: which ranks have died ---- */
 
-/** Collective, blocking, once the host's ranks and the job key are known. Same status on all
- *  ranks. */
+/** Starts the watch, once the host's ranks and the job key are known. Collective and blocking. It
+ *  returns the same status on all ranks. */
 pgas_status_t pgasi_watch_start(MPI_Comm world);
-/** The last agreement of all ranks: returns when all of them have called it, or PGAS_ERR_PEER when
- *  one has died meanwhile (in the mode abort it then does not return). With MPI_COMM_NULL it does
- *  not wait. Afterwards the watch is off. */
+/** The last agreement of all ranks. Afterwards the watch is off. With MPI_COMM_NULL it does not
+ *  wait.
+ *  @return PGAS_OK        all ranks have called it
+ *          PGAS_ERR_PEER  a rank has died meanwhile (in the mode abort it then does not return) */
 pgas_status_t pgasi_watch_end(MPI_Comm world);
 /** block and unblock enclose blocking calls of MPI that need all members of the team. In between
  *  the death of a member ends the job in both modes, because MPI would wait for ever.
@@ -123,8 +128,9 @@ struct pgas_team {
     int *global_of; /* [size] by team rank; NULL: the same numbers */
     /* [size] team ranks by ascending global rank; NULL: team ranks ascend with them */
     int *by_global;
-    int n_nodes, node_index; /* nodes with members, by the team rank of their leaders; where I am */
-    int *node_index_of;      /* [size] by team rank; NULL when n_nodes is 1 */
+    /* nodes with members, by the team rank of their leaders; the own one */
+    int n_nodes, node_index;
+    int *node_index_of; /* [size] by team rank; NULL when n_nodes is 1 */
     /* [size] index among the members of its node, by team rank; NULL when n_nodes is 1 */
     int *local_of;
     MPI_Comm comm; /* all members, by team rank */
@@ -135,7 +141,7 @@ struct pgas_team {
     unsigned char *scratch;
     size_t scratch_bytes; /* at least CHUNK + one element for each rank */
     int n_dead_seen;
-    /* a member died, and a collective was given up for it: no other starts */
+    /* a member died, and a collective was given up because of it: no further one starts */
     bool broken;
     pgas_team_t *next;
 };
@@ -148,7 +154,7 @@ extern pgasi_teams_t pgasi_teams;
 
 pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node);
 void pgasi_team_stop(void);
-/** Whether a member of the team has died; remembers it. */
+/** Whether a member of the team has died. The result is stored in the team. */
 bool pgasi_team_is_broken(pgas_team_t *team);
 
 /* ---- coll_node.c: among the members on one node ---- */
@@ -156,11 +162,11 @@ bool pgasi_team_is_broken(pgas_team_t *team);
 /* dst[i] = dst[i] op src[i] */
 typedef void (*pgasi_combine_fn_t)(void *dst, const void *src, size_t n_elems);
 
-/* All members make the same calls; root and ranks are indices of members. Nothing is copied where a
- * buffer is NULL. */
+/* All members make the same calls. root and ranks are indices of members. Where a buffer is NULL,
+ * nothing is copied. */
 pgas_status_t pgasi_board_barrier(pgasi_board_t *board);
-/** Half barriers: member 0 returns from arrive when all have arrived; all return from release when
- *  member 0 is there. */
+/** Half barriers. arrive: member 0 returns when all members have arrived. release: all members
+ *  return when member 0 has arrived. */
 pgas_status_t pgasi_board_arrive(pgasi_board_t *board);
 pgas_status_t pgasi_board_release(pgasi_board_t *board);
 pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t bytes, int root);
@@ -168,7 +174,7 @@ pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *ds
                                  size_t elem_bytes, pgasi_combine_fn_t combine, int root);
 pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst,
                                     size_t n_elems, size_t elem_bytes, pgasi_combine_fn_t combine);
-/** dst of member 0 is not written: the caller fills in the neutral element. */
+/** The dst of member 0 is not written: the caller fills in the neutral element. */
 pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
                                  size_t elem_bytes, pgasi_combine_fn_t combine);
 pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
@@ -178,7 +184,8 @@ pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *
 
 /* ---- coll_mpi.c: by MPI, with progress; comm is one of the team's ---- */
 
-extern size_t pgasi_between_piece_bytes; /* of one call of MPI; tests make it small */
+/* the most bytes of one call of MPI; tests make it small */
+extern size_t pgasi_between_piece_bytes;
 pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request, const char *what);
 pgas_status_t pgasi_between_barrier(pgas_team_t *team, MPI_Comm comm);
 pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes,
@@ -192,11 +199,11 @@ pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const voi
 
 /* ---- coll.c ---- */
 
-/** Whether the calling thread may enter a collective now; resolves NULL to the team of all
+/** Whether the calling thread may enter a collective now. It replaces NULL by the team of all
  *  ranks. */
 pgas_status_t pgasi_coll_enter(pgas_team_t **team_io);
 
-/* Without the checks of the public functions: */
+/* The collectives without the checks of the public functions: */
 
 pgas_status_t pgasi_coll_barrier(pgas_team_t *team);
 pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int root);
@@ -206,9 +213,9 @@ pgas_status_t pgasi_coll_allgather(pgas_team_t *team, const void *src, void *dst
 
 /* ---- coll_ops.c ---- */
 
-/** NULL for a pair that does not exist. */
+/** @return NULL: there is no such pair of type and operator */
 pgasi_combine_fn_t pgasi_combine_of(pgas_type_t type, pgas_op_t op);
-size_t pgasi_type_bytes(pgas_type_t type); /* 0: no such type */
+size_t pgasi_type_bytes(pgas_type_t type); /* @return 0: no such type */
 void pgasi_fill_neutral(void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op);
 
 #endif

@@ -1,10 +1,11 @@
-/* MPI: begins and ends it, keeps calls to it one at a time, and tells a launcher of another MPI
- * from a lonely rank.
+/* MPI: its begin and end, one call at a time, and the detection of a launcher that belongs to
+ * another MPI.
  *
- * MPI is asked for MPI_THREAD_SERIALIZED: service threads never call it, but several application
- * threads may, each under one lock, which is held for one non-blocking call as a rule. Where MPI
- * gives less, collectives belong to the thread that initialised. A launcher of another MPI starts N
- * programs that each believe to be alone; it is known by the variables that it leaves. */
+ * The library asks MPI for MPI_THREAD_SERIALIZED: service threads never call it, but several
+ * application threads may. Each holds one lock, mostly for one non-blocking call. If MPI offers
+ * less, only the initialising thread calls collectives. A launcher of another MPI starts N
+ * programs, and each of them believes that it is alone. The variables that such a launcher sets
+ * reveal it. */
 #include "boot/internal.h"
 
 #include <pthread.h>
@@ -19,7 +20,7 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-/* for MPI_Abort; then the process ends itself and the launcher takes note */
+/* time for MPI_Abort; then the process ends by itself and the launcher notices it */
 #define ABORT_PATIENCE_S 5
 
 #ifndef PGAS_MPI_NAME
@@ -37,7 +38,7 @@ static struct {
     bool owns_it;          /* the library has initialised it */
     bool is_up;            /* between begin and end */
     bool abandoned;
-    bool has_lost; /* a rank, in this job or a former one of the process */
+    bool has_lost; /* a rank died, in this job or in a former one of the process */
     pthread_t first_thread;
     char text[160];
 } mpi = { .mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -147,8 +148,8 @@ static void end_mpi(void)
     mpi.owns_it = false;
 }
 
-/* A communicator of all ranks has the dead one too, and MPI would wait for it. Others are the
- * program's to judge. */
+/* A communicator of all ranks contains the dead one too, and MPI would wait for it. The program
+ * decides about other communicators. */
 static bool has_the_dead(const MPI_Comm *comm)
 {
     int n = 0, n_all = 0, is_over = 0;
@@ -218,7 +219,7 @@ bool pgasi_launch_may_call(void)
 
 /* ---- launchers ---- */
 
-/* What launchers tell the tasks that they start, surest signs first. */
+/* Variables that launchers set for the tasks they start, the most reliable first. */
 static const struct launcher {
     const char *size, *rank; /* variables: number of tasks, number of this task */
     const char *name, *cure;
@@ -270,7 +271,8 @@ int pgasi_boot_launcher_rank(void)
 
 /* ---- the end of the job ---- */
 
-/* Another thread may hold the lock in a call that never ends: then it is not waited for. */
+/* Another thread may hold the lock in a call that never ends: after a second it is not waited
+ * for. */
 static void try_lock_for_a_while(void)
 {
     static const struct timespec pause = { 0, 10000000 };
@@ -281,7 +283,7 @@ static void try_lock_for_a_while(void)
 _Noreturn void pgasi_boot_abort(int exit_code)
 {
     static int entered;
-    /* another thread is at it, or MPI_Abort came back here */
+    /* another thread ends the job, or MPI_Abort has called this function again */
     if (__atomic_exchange_n(&entered, 1, __ATOMIC_ACQ_REL)) {
         sleep(ABORT_PATIENCE_S + 1);
         _exit(exit_code);

@@ -30,7 +30,7 @@
 /* stacks, malloc arenas of threads, small mappings */
 #define ADDRESSES_ALONE        (UINT64_C(96) << 20)
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
-/* a region of the software NIC; each rank maps those of its peers */
+/* a region of the software NIC; each rank maps the regions of its peers */
 #define ADDRESSES_OF_SNIC (UINT64_C(1056) << 20)
 #define WHY_BYTES         400
 
@@ -89,8 +89,8 @@ static void *live(void *mutex)
     return NULL;
 }
 
-/* Starts as many threads as the library will, all at once, and ends them again. No other test shows
- * how much of the limits of the user, the cgroup and the machine is left. */
+/* Starts as many threads as the library will start, all at one time, and ends them. No other test
+ * shows how much of the limits of the user, the cgroup and the machine is left. */
 static bool lacks_threads(char why[WHY_BYTES], double *need_p)
 {
     enum { MOST = 32 };
@@ -184,7 +184,7 @@ pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
     pgas_status_t status =
         pgasi_mpi_status(MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, host),
                          "the check of resource limits");
-    if (status == PGAS_OK && lacks && most.rank == mine.rank) /* its value is enough for all */
+    if (status == PGAS_OK && lacks && most.rank == mine.rank) /* its value is sufficient for all */
         PGASI_ERROR("limits", "%s", why);
     return pgasi_mpi_agree(world, lacks ? PGAS_ERR_LIMIT : status);
 }

@@ -44,7 +44,7 @@ typedef struct {
 PGASI_STATIC_ASSERT(sizeof(record_t) == PGASI_RECORD_BYTES, "a connection reads whole records");
 
 static struct {
-    pgasi_connections_t open; /* and those that wait for the next dial */
+    pgasi_connections_t open; /* also connections that wait for the next dial */
     int listen_fd;
     char listener[64];
     pgasi_ring_t *ring;
@@ -59,8 +59,8 @@ static uint64_t patience_ns(void)
     return (uint64_t)pgasi_param.peer_timeout_s * PGASI_NS_PER_S;
 }
 
-/* Each step of the hash can be undone, so the key goes in at both ends: then the proof does not
- * give it away. */
+/* Each step of the hash can be inverted, so the key is mixed in at both ends. Then the proof does
+ * not reveal it. */
 static uint64_t proof(int kind, int from, int to)
 {
     uint64_t key = pgasi_boot.job_key, sum = pgasi_hash_combine(key, (uint64_t)kind);
@@ -122,7 +122,7 @@ static void dial_failed(pgasi_connection_t *c, int error)
     bool over = pgasi_now_ns() >= c->limit_ns;
     if (pgasi_socket_is_full(error)) {
         warn_full(error);
-        c->limit_ns = pgasi_now_ns() + patience_ns(); /* this proves nothing about the peer */
+        c->limit_ns = pgasi_now_ns() + patience_ns(); /* this says nothing about the peer */
         wait_to_retry(c);
     } else if (error == ECONNREFUSED) {
         pgasi_connection_close(c);
@@ -322,7 +322,7 @@ static void accept_some(void)
         if (fd < 0) {
             if (pgasi_socket_is_full(errno)) {
                 warn_full(errno);
-                listen_on(false); /* a readable listener would make epoll spin */
+                listen_on(false); /* a readable listener would make epoll return at once */
                 links.deaf = true;
             }
             return;
@@ -369,7 +369,7 @@ static void try_when_due(pgasi_connection_t *c, uint64_t now)
     connect_now(c);
 }
 
-/* The answer may be there, and its event not yet. */
+/* The answer may have arrived before its event. */
 static void dial_is_late(pgasi_connection_t *c)
 {
     struct pollfd end = { .fd = c->fd, .events = POLLOUT };
@@ -421,7 +421,7 @@ static void hang_up(void *arg, int link)
 
 const pgasi_ring_ops_t pgasi_links_ops = { .dial = dial, .tell = tell, .hang_up = hang_up };
 
-/* ---- begin, end, and messages of watch.c ---- */
+/* ---- begin, end, and messages of the watch ---- */
 
 void pgasi_links_begin(int epoll_fd, pgasi_ring_t *ring, const pgasi_address_t *addresses,
                        void (*aborted)(int rank, int exit_code))

@@ -1,10 +1,10 @@
-/* The node map: who truly shares memory with whom, and what the host has to offer.
+/* The node map: which ranks share memory, and how many processors the host has.
  *
- * MPI says which ranks are on one host. That they can share memory is tried, not believed
- * (containers with PID namespaces of their own, other users): every rank makes an anonymous file
- * with a token in it, the first rank of the host opens everybody's through /proc, everybody opens
- * the first rank's. Ranks that fail are nodes of their own. PGAS_NODE_MAXSIZE=k then cuts the
- * others into fake nodes of k. Nodes are numbered by their lowest rank. */
+ * MPI says which ranks are on one host. Whether they can share memory is tried (containers may have
+ * PID namespaces of their own; users may differ). Every rank makes an anonymous file with a token
+ * in it. The first rank of the host opens the files of all through /proc, and all open the first
+ * rank's file. Ranks for which this fails are nodes of their own. PGAS_NODE_MAXSIZE=k then divides
+ * the others into fake nodes of k ranks. Nodes are numbered by their lowest rank. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 typedef struct {
     int32_t rank, pid, fd;
     uint64_t token;
-} card_t; /* what a rank shows to those of its host */
+} card_t; /* sent to the other ranks of the host */
 
 /* The tables behind the pointers of pgasi_boot. */
 static struct {
@@ -71,7 +71,7 @@ static bool can_share_with(const card_t *card)
     return good;
 }
 
-/* PGAS_TEST_UNSHARED=RANK makes the files of that rank worthless. */
+/* PGAS_TEST_UNSHARED=RANK makes the files of that rank useless. */
 static bool is_made_unshared(void)
 {
     const char *text = pgasi_param_env("PGAS_TEST_UNSHARED");
@@ -96,7 +96,7 @@ static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned c
                          MPI_BYTE, 0, host);
     }
     ok = ok && good[pgasi_boot.host_rank];
-    if (rc == MPI_SUCCESS) /* behind this nobody opens files any more */
+    if (rc == MPI_SUCCESS) /* from here on no rank opens these files */
         rc = MPI_Allgather(&ok, 1, MPI_BYTE, good, 1, MPI_BYTE, host);
     if (mine.fd >= 0)
         close(mine.fd);
@@ -117,7 +117,7 @@ static void warn_about_loners(int n, const unsigned char *good)
                    n_alone, n);
 }
 
-/* Who could open each other's files sees the same processes under the same numbers. */
+/* Ranks that could open each other's files see the same processes under the same numbers. */
 static void keep_pids(int n, const card_t *cards, const unsigned char *good)
 {
     for (int i = 0; i < n; i++) {
@@ -167,7 +167,7 @@ static pgas_status_t count_cpus(MPI_Comm host)
     return pgasi_mpi_status(rc, "the union of CPU masks");
 }
 
-/* From the global rank of everybody's leader to numbered nodes. */
+/* Numbers the nodes by the global ranks of their leaders. */
 static pgas_status_t number_nodes(MPI_Comm world, int my_leader)
 {
     int n = pgasi_boot.n_ranks, n_nodes = 0, n_members = 0;
@@ -192,7 +192,7 @@ static pgas_status_t number_nodes(MPI_Comm world, int my_leader)
     return PGAS_OK;
 }
 
-/* Everything that needs the host's communicator. */
+/* Does everything that needs the host's communicator. */
 static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
 {
     int n = pgasi_boot.host_ranks;

@@ -1,12 +1,12 @@
-/* Places by hwloc: binding of threads, the NUMA zone of who asks, and zones of memory.
+/* Places by hwloc: binding of threads, the NUMA zone of the calling thread, and zones of memory.
  *
- * The topology is loaded when first asked for, once: that takes milliseconds, which programs that
- * never bind do not pay. I/O devices and caches are left out. Without hwloc nothing is bound and
+ * The topology is loaded once, at the first request: that takes milliseconds, which programs that
+ * never bind do not spend. I/O devices and caches are left out. Without hwloc nothing is bound and
  * zones are unknown.
  *
- * Who goes where: a rank that its launcher has confined keeps to its own CPUs; ranks that all may
- * use the same CPUs divide them in blocks, by their order on the host. Threads take the objects of
- * the block in turn. */
+ * Choice of CPUs: a rank that its launcher has confined keeps its own CPUs. Ranks that all may use
+ * the same CPUs divide them in blocks, by their order on the host. Threads take the objects of the
+ * block in turn. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ int pgasi_place_choose(int n_objects, bool divide, int host_rank, int host_ranks
 {
     if (!divide)
         return slot % n_objects;
-    if (host_ranks >= n_objects) /* a part of an object each */
+    if (host_ranks >= n_objects) /* each rank gets a part of an object */
         return (int)((int64_t)host_rank * n_objects / host_ranks);
     int begin = (int)((int64_t)host_rank * n_objects / host_ranks);
     int end = (int)(((int64_t)host_rank + 1) * n_objects / host_ranks);
@@ -38,7 +38,7 @@ static struct {
     pthread_mutex_t mutex;
     hwloc_topology_t topology;
     bool is_loaded, is_refused;
-    bool has_bound; /* slot 0 */
+    bool has_bound; /* the thread with slot 0 */
 } hw = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static hwloc_topology_t load(void)
@@ -75,7 +75,7 @@ static hwloc_topology_t get_topology(void)
     return t;
 }
 
-/* The thread that ends the library is the one that began it: it gets back what it was allowed. */
+/* The thread that ends the library is the one that started it: it may use its former CPUs again. */
 void pgasi_place_stop(void)
 {
     if (hw.has_bound && sched_setaffinity(0, sizeof(pgasi_cpus_t), &pgasi_node_cpus()->set) != 0)
@@ -88,7 +88,7 @@ void pgasi_place_stop(void)
     pthread_mutex_unlock(&hw.mutex);
 }
 
-/* What the rank might use before anything was bound. NULL when out of memory. */
+/* Returns the CPUs that the rank could use before anything was bound; NULL: no memory. */
 static hwloc_bitmap_t allowed_cpus(hwloc_topology_t t)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -99,7 +99,7 @@ static hwloc_bitmap_t allowed_cpus(hwloc_topology_t t)
     return set;
 }
 
-/* Objects of a type with allowed CPUs. */
+/* Finds the objects of a type with allowed CPUs. */
 static int count_objects(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_bitmap_t allowed)
 {
     int n = 0;
@@ -151,7 +151,7 @@ void pgasi_place_bind(int slot)
     hwloc_bitmap_free(allowed);
 }
 
-/* The zone of a CPU; -1 if hwloc does not know the CPU. */
+/* Returns the zone of a CPU; -1: hwloc does not know the CPU. */
 static int numa_of(hwloc_topology_t t, int cpu)
 {
     for (hwloc_obj_t o = NULL;
@@ -197,8 +197,8 @@ int pgasi_place_distance(const char *device)
 
 /* ---- memory ---- */
 
-/* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need
- * not be asked. */
+/* Whether the system has only one zone with memory, as nearly all small machines: then hwloc is not
+ * needed. */
 static bool look_for_one_zone(void)
 {
     char text[64] = "";

@@ -1,4 +1,4 @@
-/* Reports of a job that does not go on: SIGUSR2 to one rank makes every rank log the stack of its
+/* Reports of a job that does not proceed: SIGUSR2 to one rank makes every rank log the stack of its
  * initial thread.
  *
  * The handler is installed only if the program has none. A signal that another process sends with
@@ -51,7 +51,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         __atomic_exchange_n(&reports.wants_stack, false, __ATOMIC_ACQ_REL)) {
         reports.n_frames = backtrace(reports.frames, FRAMES_MAX);
         if (write(reports.stored_fd, &one, sizeof one) < 0)
-            errno = 0; /* it was written to before */
+            errno = 0; /* an earlier event is still in it */
     } else {
         bool here = info->si_code == SI_QUEUE && info->si_pid != getpid();
         pgasi_report_from_t from = here ? PGASI_REPORT_HERE : PGASI_REPORT_ALL;
@@ -77,12 +77,13 @@ void pgasi_report_start(int wake)
     sigemptyset(&ours.sa_mask);
     bool is_free = sigaction(SIGNAL, NULL, &former) == 0 && !(former.sa_flags & SA_SIGINFO) &&
                    former.sa_handler == SIG_DFL;
-    backtrace(reports.frames, FRAMES_MAX); /* the first call loads a library: not for handlers */
+    /* the first call loads a library, which a handler must not do */
+    backtrace(reports.frames, FRAMES_MAX);
     reports.stored_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     reports.installed = is_free && reports.stored_fd >= 0 && sigaction(SIGNAL, &ours, NULL) == 0;
 }
 
-/* The program may have installed another handler since. */
+/* The program may have installed another handler meanwhile. */
 static bool has_handler(void)
 {
     struct sigaction now;
@@ -149,7 +150,7 @@ void pgasi_report_ask_host(void)
     }
 }
 
-/* An event that is there already is late: of a stack that a former request asked for. */
+/* An event that is already there belongs to the stack of an earlier request. */
 static bool get_stack(void)
 {
     struct pollfd stored = { .fd = reports.stored_fd, .events = POLLIN };

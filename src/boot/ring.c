@@ -100,7 +100,7 @@ static int take_link(pgasi_ring_t *ring, int id)
     return rank;
 }
 
-/* The first live rank behind `from` in the circle; -1: only this rank is live. */
+/* Returns the first live rank behind `from` in the circle; -1: only this rank is live. */
 static int live_behind(const pgasi_ring_t *ring, int from)
 {
     for (int i = 1; i <= ring->n; i++) {
@@ -185,7 +185,7 @@ static void hang_up_on(pgasi_ring_t *ring, int rank)
     }
 }
 
-/* A rank is dead: the news came over the link `from` (-1: this rank found out). */
+/* A rank is dead: the news arrived over the link `from` (-1: this rank found out). */
 static void bury(pgasi_ring_t *ring, int rank, pgasi_ring_cause_t cause, int from)
 {
     ring->state[rank] = DEAD;
@@ -221,7 +221,8 @@ static void dial_hosts_behind(pgasi_ring_t *ring, int rank)
 
 static void lose_host(pgasi_ring_t *ring, int rank)
 {
-    if (ring->host_of[rank] == ring->host_of[ring->me]) { /* this host would have seen its end */
+    /* otherwise this host would have seen its end */
+    if (ring->host_of[rank] == ring->host_of[ring->me]) {
         ring->ops->dial(ring->arg, rank);
         return;
     }

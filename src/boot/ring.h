@@ -1,9 +1,9 @@
 /** The ring of ranks that watch each other across hosts, as decisions without I/O: which rank a
  *  rank connects to, which deaths follow from an event, and which other ranks it notifies. links.c
- *  has the sockets.
+ *  has the connections.
  *
- *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle,
- *  so a host has one connection to the next host and one from the host before, whatever the number
+ *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle.
+ *  So a host has one connection to the next host and one from the host before, whatever the number
  *  of its ranks. A link carries news in both directions. A rank forwards news over all its links,
  *  unless it already has them.
  *
@@ -15,8 +15,8 @@
  *    a peer says that this rank is dead    The two are cut off: the peer counts as dead.
  *
  *  After a death the live ranks leave together. Each says DONE in pgas_finalize and READY when it
- *  knows that all live ranks are done. It leaves when all are ready. A rank that is ready takes no
- *  end of another rank for a death.
+ *  knows that all live ranks are done. It leaves when all are ready. A rank that is ready does not
+ *  treat the end of another rank as a death.
  *
  *  A request for reports has a number. If the number is higher than all before, the rank reports
  *  and forwards the request. So each rank reports once. */
@@ -82,14 +82,13 @@ bool pgasi_ring_init(pgasi_ring_t *ring, int me, int n, const int *host_of,
                      const pgasi_ring_ops_t *ops, void *arg);
 void pgasi_ring_fini(pgasi_ring_t *ring);
 void pgasi_ring_start(pgasi_ring_t *ring);
-/** There is no ring: all ranks are live again, and no link exists. Nothing is called. */
+/** There is no ring: all ranks count as live again, and no link exists. No operation is called. */
 void pgasi_ring_forget(pgasi_ring_t *ring);
 
 bool pgasi_ring_is_live(const pgasi_ring_t *ring, int rank);
 bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank);
 
-/* Events. Ranks are in range. A link's number is the caller's choice, and unique among those that
- * are open. */
+/* Events. Ranks are in range. The caller chooses the number of a link, unique among open links. */
 
 /** Both sides of a connection have identified themselves. @return false if this rank considers the
  *  other one dead: it has told the other one so, and there is no link. */
@@ -100,7 +99,7 @@ void pgasi_ring_refused(pgasi_ring_t *ring, int rank);
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank);
 void pgasi_ring_exited(pgasi_ring_t *ring, int rank);
 void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value);
-/** The rank of the link leaves in order: its end is no death. */
+/** The rank of the link leaves in order: its end is not a death. */
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
 /** The transport has lost its connection to the rank. */
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank);

@@ -1,14 +1,14 @@
 /* Shared mappings of a node: anonymous files that peers open through /proc/PID/fd.
  *
- * Shaped for few, large, sparse regions: heaps of gigabytes, one board per team. Nothing is touched
- * here, so pages come from the NUMA zone of who writes first. The maker puts its descriptor into
- * its box in the control region, the others open it, all agree, descriptors are closed: a region
- * costs no descriptor once it is mapped. /dev/shm is not used (containers give it 64 MiB), and a
- * job that is killed leaves nothing behind.
+ * Shaped for few, large, sparse mappings: heaps of gigabytes, one board per team. This file never
+ * touches the memory, so pages come from the NUMA zone of the thread that writes first. The maker
+ * stores its descriptor in its box in the control mapping, the others open it, all agree, and the
+ * descriptors are closed. A mapping costs no descriptor afterwards. /dev/shm is not used
+ * (containers give it 64 MiB), so a killed job leaves nothing behind.
  *
- * Explicit huge pages are reserved by mmap, so a file that could be mapped by its maker has all its
- * pages and nobody dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones,
- * which the kernel may or may not give. */
+ * Explicit huge pages are reserved by mmap. So a file that its maker could map has all its pages,
+ * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones, which the
+ * kernel may or may not give. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "base/param.h"
 
 #define SUPER_PAGE ((size_t)2 << 20)
-/* of 2^21 bytes; not in the C library's headers */
+/* pages of 2^21 bytes; the C library's headers lack it */
 #define MFD_SUPER_PAGES (MFD_HUGETLB | 21u << 26)
 
 typedef struct {
@@ -81,7 +81,7 @@ static size_t system_page(void)
     return bytes;
 }
 
-/* Maps a file at a multiple of a super page if it is large enough to profit. MAP_FAILED with
+/* Maps a file, at a multiple of a super page if it is large enough to profit. MAP_FAILED with
  * errno. */
 static void *map_file(int fd, size_t bytes, size_t page_bytes)
 {
@@ -113,7 +113,7 @@ static void advise_huge(const pgasi_shm_t *shm)
         madvise(shm->base, shm->bytes, MADV_HUGEPAGE);
 }
 
-/* ---- making the own region ---- */
+/* ---- making the own mapping ---- */
 
 /* Makes and maps a file of huge pages. -1 with errno. */
 static int make_huge(size_t bytes, pgasi_shm_t *shm)
@@ -149,8 +149,8 @@ static int make_plain(size_t bytes, pgasi_shm_t *shm)
     return fd;
 }
 
-/* The own region: file and mapping. -1 if there is none. *reason_p becomes why there are no huge
- * pages, if so. */
+/* Makes and maps the own file. *reason_p: why there are no huge pages, if there are none. @return
+ * the descriptor; -1: there is none */
 static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reason_p)
 {
     if (!want_huge || pgasi_param.hugepages == PGASI_HUGEPAGES_NO)
@@ -162,8 +162,8 @@ static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reas
     return pgasi_param.hugepages == PGASI_HUGEPAGES_TRY ? make_plain(bytes, shm) : -1;
 }
 
-/* Once on each host. `try` is the default and most machines have no huge pages set aside: who did
- * not ask is told at level info only. */
+/* Once on each host. `try` is the default, and most machines have no huge pages reserved: without
+ * the user's request the message has the level info. */
 static void tell_no_huge_pages(size_t bytes, int reason)
 {
     bool asked = pgasi_param_origins[PGASI_PARAM_ID_HUGEPAGES] != PGASI_PARAM_FROM_DEFAULT;
@@ -197,7 +197,7 @@ static void unmap(pgasi_shm_t *shm)
     memset(shm, 0, sizeof *shm);
 }
 
-/* Maps the region that another rank of the node offers in its box. */
+/* Maps the file that another rank of the node offers in its box. */
 static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
 {
     const box_t *box = &boxes[node_rank];
@@ -214,7 +214,7 @@ static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
     return PGAS_OK;
 }
 
-/* Makes the own region and offers it. The descriptor is closed by withdraw. */
+/* Makes the own mapping and offers it. withdraw closes the descriptor. */
 static pgas_status_t offer(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reason_p)
 {
     box_t *box = &boxes[pgasi_boot.node_rank];
@@ -234,7 +234,7 @@ static void withdraw(void)
     box->fd = -1;
 }
 
-/* ---- regions of one maker ---- */
+/* ---- mappings of one maker ---- */
 
 pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg,
                               pgasi_shm_t *shm_p)
@@ -284,7 +284,7 @@ void pgasi_shm_release(pgasi_shm_t *shm)
     unmap(shm);
 }
 
-/* ---- regions of everybody ---- */
+/* ---- mappings of all ranks ---- */
 
 static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
 {
@@ -305,7 +305,7 @@ static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
     return PGAS_OK;
 }
 
-/* What one has and another lacks would make the sizes differ: all go without huge pages then. */
+/* If one rank has huge pages and another has none, sizes differ: then all ranks do without. */
 static pgas_status_t offer_alike(pgas_team_t *team, size_t bytes, bool want_huge, pgasi_shm_t *mine)
 {
     int reason = 0;

@@ -1,10 +1,9 @@
-/* Starting: from a communicator to a job that knows its ranks, parameters, nodes and teams; and the
- * way back.
+/* Start of the job: from a communicator to ranks, parameters, nodes and teams; and its end.
  *
- * Until the teams stand everything is blocking MPI on a duplicate of the user's communicator: all
- * ranks are here, and nobody waits for service yet. Every step ends in agreement, so that all ranks
- * leave with the same status; versions are compared before anything whose layout may depend on
- * them. */
+ * Until the teams exist all communication is blocking MPI on a duplicate of the user's
+ * communicator: all ranks are in this function, and no rank waits for service yet. Every step ends
+ * in an agreement, so that all ranks leave with the same status. Versions are compared before
+ * anything whose layout may depend on them. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -74,7 +73,7 @@ static uint64_t make_job_key(void)
     return key != 0 ? key : 1;
 }
 
-/* The lowest rank that could not read its own says so. */
+/* The lowest rank that could not read its own parameters reports it. */
 static pgas_status_t agree_that_params_parse(pgas_status_t mine, const char *why)
 {
     int odd = mine != PGAS_OK ? pgasi_boot.rank : pgasi_boot.n_ranks, first = odd;
@@ -87,8 +86,8 @@ static pgas_status_t agree_that_params_parse(pgas_status_t mine, const char *why
     return PGAS_ERR_INVALID;
 }
 
-/* Everybody reads the own environment, to know origins, and so that no value that makes no sense
- * passes in silence; what rank 0 found is what counts. */
+/* Every rank reads its own environment, to know origins and to refuse invalid values. Rank 0's
+ * values apply. */
 static pgas_status_t agree_on_params(const char *init_params)
 {
     static struct {
@@ -100,7 +99,7 @@ static pgas_status_t agree_on_params(const char *init_params)
     if (mine == PGAS_OK && init_params)
         mine = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params,
                                     PGASI_PARAM_FROM_INIT, why, sizeof why);
-    /* a name that nobody knows is the caller's mistake too */
+    /* an unknown name is the caller's mistake, too */
     mine = mine == PGAS_ERR_NOT_FOUND ? PGAS_ERR_INVALID : mine;
     pgas_status_t status = agree_that_params_parse(mine, why);
     if (status != PGAS_OK)
@@ -118,8 +117,8 @@ static pgas_status_t agree_on_params(const char *init_params)
     return PGAS_OK;
 }
 
-/* Some launchers pass variables to rank 0 alone, such as Open MPI without -x. Ranks that do not set
- * them adopt them. */
+/* Some launchers pass variables to rank 0 alone, such as Open MPI without -x. Ranks that do not
+ * have them adopt them. */
 static pgas_status_t share_ucx_settings(void)
 {
     uint64_t bytes = pgasi_boot.rank == 0 ? pgasi_param_ucx_pack(NULL, 0) : 0;
@@ -161,7 +160,7 @@ static void announce_end(int exit_code)
 
 static void on_fatal(void)
 {
-    pgasi_boot_abort(134); /* what a shell shows for SIGABRT */
+    pgasi_boot_abort(134); /* the exit code that a shell shows for SIGABRT */
 }
 
 static pgas_status_t start_node_services(void)
@@ -218,7 +217,7 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     if (status != PGAS_OK)
         goto stop_watch;
     pgasi_log_set_fatal_hook(on_fatal);
-    /* behind MPI_Init: ours comes first and hands on to MPI's and UCX's */
+    /* after MPI_Init: our handlers run first, and then call those of MPI and UCX */
     pgasi_log_install_backtrace();
     return PGAS_OK;
 
@@ -238,7 +237,7 @@ end_launch:
 pgas_status_t pgasi_boot_stop(void)
 {
     bool all_live = !pgasi_team_is_broken(pgasi_team_world()) &&
-                    /* with progress: some may be late */
+                    /* with progress, because some ranks may be late */
                     pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK;
     if (!all_live) {
         pgasi_launch_abandon();
@@ -247,7 +246,7 @@ pgas_status_t pgasi_boot_stop(void)
     pgasi_hooks.progress = NULL;
     pgasi_hooks.may_enter = NULL;
     pgasi_place_stop();
-    /* no rings follow */
+    /* no wakeups follow */
     if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) {
         pgasi_launch_abandon();
         all_live = false;
@@ -268,7 +267,7 @@ pgas_status_t pgasi_boot_stop(void)
 
 /* ---- small collectives for set-up ---- */
 
-/* As for the public ones: see coll.c. */
+/* As for the public functions: see coll.c. */
 static bool is_whole(void)
 {
     return !pgasi_team_world()->broken;

@@ -1,6 +1,6 @@
-/* Teams as everybody may read them: their members, and whether one of these has died. team_make.c
- * makes them. Global ranks are found by a table and searched by bisection, so a team costs 4 to 16
- * bytes per member on each of them. */
+/* Read access to teams: their members, and whether one of these has died. team_make.c makes teams.
+ * Global ranks are found by a table and searched by bisection, so a team costs 4 to 16 bytes per
+ * member on each of them. */
 #include "boot/internal.h"
 
 pgasi_teams_t pgasi_teams;

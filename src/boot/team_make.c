@@ -1,9 +1,9 @@
 /* The making of teams: their members, the communicators and the board that carry their collectives.
  *
- * A team is made collectively: all members first meet (with progress, so nobody is starved by a
- * rank that is late), the set-up after that is blocking MPI that nobody keeps waiting. If a member
- * dies before the set-up, the others get PGAS_ERR_PEER. If one dies during the set-up, the job ends
- * (pgasi_watch_block), because calls of MPI cannot be interrupted. */
+ * A team is made collectively. First all members meet, with progress, so that no rank starves while
+ * it waits for a late one. The set-up after that is blocking MPI, and no rank is late for it. If a
+ * member dies before the set-up, the others get PGAS_ERR_PEER. If one dies during the set-up, the
+ * job ends (pgasi_watch_block), because calls of MPI cannot be interrupted. */
 #include "boot/internal.h"
 
 #include <stdlib.h>
@@ -24,7 +24,9 @@ static void free_team(pgas_team_t *team)
     free(team->by_global);
     free(team->node_index_of);
     free(team->local_of);
-    if (!broken) /* else MPI may still write there: what the dead left open cannot be withdrawn */
+    /* otherwise MPI may still write there, because a request that the dead rank left open cannot be
+     * withdrawn */
+    if (!broken)
         free(team->scratch);
     free(team);
 }
@@ -37,7 +39,7 @@ static int by_global_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The global rank of each process of a communicator, found without communication; NULL: no
+/* Finds the global rank of each process of a communicator, without communication; NULL: no
  * memory. */
 static int *members_of(MPI_Comm comm)
 {
@@ -64,7 +66,7 @@ static int *members_of(MPI_Comm comm)
     return global_of;
 }
 
-/* Tables of global ranks; NULL where they would say nothing. */
+/* Makes the tables of global ranks; NULL where a table would be the identity. */
 static pgas_status_t know_members(pgas_team_t *team)
 {
     size_t n = (size_t)team->size;
@@ -163,8 +165,8 @@ static pgas_status_t make_board(pgas_team_t *team)
     return PGAS_OK;
 }
 
-/* Room for chunks of large data and for small data of all nodes; part of it is touched only by
- * large data. */
+/* Allocates memory for chunks of large data and for small data of all nodes. Only large data touch
+ * all of it. */
 static pgas_status_t make_scratch(pgas_team_t *team)
 {
     if (team->n_nodes > 1) {
@@ -175,7 +177,7 @@ static pgas_status_t make_scratch(pgas_team_t *team)
                            team->n_nodes == 1 || team->scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY);
 }
 
-/* Makes a team of the ranks of comm, which becomes the team's. Collective; blocking. */
+/* Makes a team of the ranks of comm; the team owns comm then. Collective and blocking. */
 static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_p)
 {
     pgas_team_t *team = calloc(1, sizeof *team);
@@ -236,7 +238,8 @@ stop_job:
     return status;
 }
 
-/* Oldest first: MPI frees communicators collectively, and all ranks made theirs in one order. */
+/* The oldest team is first: MPI frees communicators collectively, and all ranks made theirs in one
+ * order. */
 static void free_made_teams(void)
 {
     while (pgasi_teams.made) {
@@ -265,7 +268,7 @@ void pgasi_team_stop(void)
 
 /* ---- the public functions ---- */
 
-/* All of the parent have entered, and each other's arguments are good. */
+/* All members of the parent have entered, and their arguments are valid. */
 static pgas_status_t meet(pgas_team_t *parent, pgas_status_t mine)
 {
     int32_t worst = (int32_t)mine;
@@ -316,8 +319,7 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
     return PGAS_OK;
 }
 
-/* A duplicate of the user's communicator, with progress until all have come. Errors are ours to
- * see. */
+/* Duplicates the user's communicator, with progress until all have arrived. MPI returns errors. */
 static pgas_status_t duplicate(const MPI_Comm *comm, pgas_team_t *members, MPI_Comm *copy_p)
 {
     if (pgasi_team_is_broken(members))
@@ -367,7 +369,7 @@ pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
     MPI_Comm_test_inter(*comm, &inter);
     if (inter)
         return PGAS_ERR_INVALID;
-    /* only to tell whether one of them is dead, or of another job */
+    /* used only to find out whether a member is dead, or of another job */
     pgas_team_t members = { .global_of = members_of(*comm) };
     if (members.global_of)
         MPI_Comm_size(*comm, &members.size);
@@ -392,7 +394,8 @@ pgas_status_t pgas_team_destroy(pgas_team_t *team)
         at = &(*at)->next;
     if (!team || !*at)
         return PGAS_ERR_INVALID;
-    status = pgasi_coll_barrier(team); /* with progress; and nobody reads the board any more */
+    /* with progress; afterwards no rank reads the board any more */
+    status = pgasi_coll_barrier(team);
     if (status != PGAS_OK)
         return status;
     *at = team->next;

@@ -1,21 +1,21 @@
-/* Waiting without burning the machine.
+/* Waiting without wasting the processor.
  *
- * Shaped for two cases: ranks with cores of their own, where an answer comes within a microsecond
- * and spinning is right; and more runnable threads than cores, where every spin delays the one
- * waited for. So: spin PGAS_SPIN_US (not when oversubscribed), yield a few dozen times, then sleep
- * on the wakeup flag's futex.
+ * Shaped for two cases: ranks with cores of their own, where an answer arrives within a microsecond
+ * and spinning is right; and more runnable threads than cores, where every spin delays the thread
+ * that is waited for. So a wait spins for PGAS_SPIN_US (not when oversubscribed), yields a few
+ * dozen times, then sleeps on the futex of the wakeup flag.
  *
- * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered
- * processes, then looks again and only then sleeps. A ringer stores its change, then loads
- * `sleepers` with a compiler barrier in between. The membarrier falls either before the ringer's
+ * Why no wakeup is lost: a sleeper increments `sleepers`, runs membarrier on all registered
+ * processes, then looks again and only then sleeps. A waker stores its change, then loads
+ * `sleepers` with a compiler barrier in between. The membarrier happens either before the waker's
  * load (which then sees the sleeper) or after its store (which the sleeper's second look then
  * sees).
  *
- * Choice of the thread to wake: a ringer that finds both a sleeper and a sleeping service thread
- * wakes the sleeper only. Each thread that a ring wakes runs everything that has arrived, whatever
- * it waits for. A counted sleeper may be awake at that
- * moment: it works, or it leaves its wait. The futex call returns the number of woken threads; if
- * it is 0, the ringer wakes the service thread too. wait.pml models this protocol. */
+ * Choice of the thread to wake: a waker that finds both a sleeper and a sleeping service thread
+ * wakes the sleeper only. Each thread that is woken runs everything that has arrived, whatever it
+ * waits for. A counted sleeper may be awake at that moment: it works, or it leaves its wait. The
+ * futex call returns the number of woken threads; if it is 0, the waker wakes the service thread
+ * too. wait.pml models this protocol. */
 #include "boot/wait.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@
 #include "boot/hooks.h"
 
 #define SPINS_PER_CLOCK     16
-#define FREE_LOOKS          64 /* the progress round between them is pause enough */
+#define FREE_LOOKS          64 /* the progress round between them is long enough as a pause */
 #define YIELDS_BEFORE_SLEEP (FREE_LOOKS + 40)
 #define NAP_MIN_US          50
 #define NAP_SHARE           16 /* a nap is at most this fraction of the time waited so far */
@@ -60,9 +60,9 @@ static pgasi_wakeup_t *own_wakeup(void)
     return pgasi_wakeups[pgasi_boot.node_rank];
 }
 
-/* The kernel may lack memory for a moment. After the registration only a filter that was installed
- * later causes another failure. Then no fence of this process replaces the barrier, because its
- * peers use none. */
+/* The kernel may lack memory for a moment. After the registration only a system call filter that
+ * was installed later causes another failure. Then no fence of this process replaces the barrier,
+ * because its peers use none. */
 static void membarrier(void)
 {
     for (int i = 0; syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0; i++) {
@@ -151,10 +151,10 @@ static bool is_dead(int number)
                                       : number - pgasi_boot.node_size);
 }
 
-/* Opens the owner's pipe; -1 if that fails. It opens the pipe for reading too, because a write to a
- * pipe without a reader, after the owner's death, would end this process by SIGPIPE. The owner's
- * process and descriptor numbers may refer to something else if the owner has died or is in another
- * PID namespace. */
+/* Opens the owner's pipe. It opens the pipe for reading too, because a write to a pipe without a
+ * reader, after the owner's death, would end this process by SIGPIPE. The owner's process and
+ * descriptor numbers may refer to something else if the owner has died or is in another PID
+ * namespace. @return -1: it cannot be opened */
 static int open_pipe(const pgasi_wakeup_t *wakeup)
 {
     char path[64];
@@ -171,7 +171,8 @@ static int open_pipe(const pgasi_wakeup_t *wakeup)
     return -1;
 }
 
-/* A rank's pipe as this process sees it, opened at the first kick; -1 if it cannot be opened. */
+/* Returns the descriptor of a rank's pipe in this process, opened at the first kick; -1: it cannot
+ * be opened. */
 static int kick_fd_of(int number)
 {
     if (number == pgasi_boot.node_rank)
@@ -200,7 +201,7 @@ static int kick_fd_of(int number)
     return fd;
 }
 
-/* @return false if the pipe holds no byte. */
+/* @return false: the pipe holds no byte */
 static bool kick(int number)
 {
     int fd = kick_fd_of(number);
@@ -228,7 +229,7 @@ void pgasi_wake_slow(int number)
         !(__atomic_fetch_and(&wakeup->sleepers, ~PGASI_WAKEUP_SERVICE, __ATOMIC_ACQ_REL) &
           PGASI_WAKEUP_SERVICE))
         return;
-    if (!kick(number)) /* the next ringer tries again; a stale bit costs one extra kick */
+    if (!kick(number)) /* the next waker tries again; a stale bit costs one extra kick */
         __atomic_fetch_or(&wakeup->sleepers, PGASI_WAKEUP_SERVICE, __ATOMIC_ACQ_REL);
 }
 
@@ -297,7 +298,7 @@ static void withdraw(pgasi_wait_t *w)
     w->announced = false;
 }
 
-/* Sleeps until the wakeup flag rings or the nap is over. */
+/* Sleeps until a wakeup or the end of the nap. */
 static void nap(pgasi_wait_t *w)
 {
     uint64_t waited_us = (pgasi_now_ns() - w->since_ns) / 1000;
@@ -308,7 +309,7 @@ static void nap(pgasi_wait_t *w)
     if (pgasi_hooks.look_around)
         pgasi_hooks.look_around();
     long rc = syscall(SYS_futex, &wakeup->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
-    if (rc == 0 || errno == EAGAIN) { /* rung: stay awake for a while, more may come */
+    if (rc == 0 || errno == EAGAIN) { /* woken: stay awake for a while, because more may arrive */
         withdraw(w);
         w->steps = 0;
         w->spin_until_ns = 0;
@@ -317,8 +318,8 @@ static void nap(pgasi_wait_t *w)
     }
 }
 
-/* The first polls do not read the clock, because most answers arrive within them. @return false: it
- * is time to sleep. */
+/* The first polls do not read the clock, because most answers arrive within them. @return false:
+ * the thread should sleep */
 static bool stay_awake(pgasi_wait_t *w)
 {
     w->steps++;
@@ -361,7 +362,8 @@ void pgasi_wait_step(pgasi_wait_t *w)
 {
     if (PGAS_UNLIKELY(pgasi_thread_hooks.on_block) && !w->away)
         begin_block(w);
-    int (*progress)(void) = pgasi_hooks.progress; /* once: it goes when the job ends */
+    /* read once: the hook is removed when the job ends */
+    int (*progress)(void) = pgasi_hooks.progress;
     if ((progress && progress() > 0) ||
         (PGAS_UNLIKELY(pgasi_thread_hooks.work) && pgasi_wait_do_work() > 0)) {
         if (w->announced)
@@ -392,7 +394,8 @@ void pgasi_wait_end_slow(pgasi_wait_t *w)
         if (progress)
             progress();
     }
-    if (w->away) { /* last: it may take long, and the thread must not be counted meanwhile */
+    /* last: it may take long, and the thread must not be counted as asleep meanwhile */
+    if (w->away) {
         w->away = false;
         pgasi_thread_hooks.on_block(false);
     }

@@ -1,17 +1,17 @@
-/** Waiting: spin briefly, then yield, then sleep; and the wakeup flags that end a sleep.
+/** Waiting: a wait spins briefly, then yields, then sleeps. Wakeup flags end a sleep.
  *
  *  Every rank has a wakeup flag in the memory of its node. A thread that is about to sleep
- *  announces itself in the wakeup flag, pays one membarrier (global expedited) and looks again; so
- *  whoever changes something that a rank may wait for only stores it and then looks at the wakeup
- *  flag with a plain load, no fence: pgasi_wake().
+ *  announces this in the flag, executes one membarrier (global expedited) and looks again. So a
+ *  thread that changes something that a rank may wait for only stores the change, and then reads
+ *  the flag with a plain load and no fence: pgasi_wake().
  *
  *      pgasi_wait_t w = PGASI_WAIT_INIT;
  *      while (!condition)
  *          pgasi_wait_step(&w);
  *      pgasi_wait_end(&w);
  *
- *  Each step first runs the progress hook. Sleeps are futex waits bounded by PGAS_NAP_MAX_US, so a
- *  change by somebody who does not ring (a plain store, MPI, a context) is noticed too. */
+ *  Each step first runs the progress hook. Sleeps are futex waits of at most PGAS_NAP_MAX_US. So a
+ *  wait also notices a change by code that wakes nobody (a plain store, MPI, a context). */
 #ifndef PGASI_WAIT_H
 #define PGASI_WAIT_H
 
@@ -22,29 +22,29 @@
 #include "pgas/status.h"
 
 typedef struct {
-    _Alignas(64) uint32_t word; /* futex: changes with every ring that wakes */
-    /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
+    _Alignas(64) uint32_t word; /* futex: changes with every wakeup of threads */
+    /* bits 0..15: threads asleep on word; bit 16: the service thread is asleep in epoll */
     uint32_t sleepers;
-    int32_t kick_fd;     /* the owner's number of its pipe's write end */
+    int32_t kick_fd;     /* the write end of the owner's kick pipe, as numbered in the owner */
     int32_t pid;         /* of the owner */
-    uint32_t resting;    /* service threads that sleep, be it for a nap */
+    uint32_t resting;    /* service threads that sleep, also those that only nap */
     uint32_t unreached;  /* a write to the pipe failed: no sleep may rely on kicks */
-    uint64_t kick_inode; /* of the pipe: tells it from another file of that number */
+    uint64_t kick_inode; /* of the pipe, to recognise another file with that number */
 } pgasi_wakeup_t;
 #define PGASI_WAKEUP_SERVICE (1u << 16)
 
-/** The service thread's sleep: announce, look again, then epoll on the kick fd; revoke when
- *  awake. */
+/** Around the sleep of the service thread: it announces the sleep, looks again, and sleeps in epoll
+ *  on the kick pipe. It revokes the announcement when it is awake. */
 void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
-/** By number: that of a rank of the node is its node rank; those of ranks elsewhere on the host
- *  come behind, and are NULL until the call layer has found their memory (pgasi_wakeup_number). Set
+/** The wakeup flags. The number of a rank of the node is its node rank. Ranks elsewhere on the host
+ *  follow (pgasi_wakeup_number); their entries are NULL until src/msg has found their memory. Set
  *  by boot. */
 extern pgasi_wakeup_t **pgasi_wakeups;
 
 typedef struct {
-    uint32_t steps; /* unsuccessful looks since something happened */
+    uint32_t steps; /* unsuccessful polls since the last event */
     uint32_t word;  /* of the wakeup flag when the sleep was announced */
     uint64_t spin_until_ns, since_ns;
     bool announced, away;
@@ -65,8 +65,7 @@ static inline void pgasi_wait_end(pgasi_wait_t *w)
         pgasi_wait_end_slow(w);
 }
 
-/** When a wait of so many microseconds from now is over, as pgasi_now_ns counts; less than 0:
- *  never. */
+/** The end of a wait that lasts timeout_us from now, in pgasi_now_ns's time; less than 0: never. */
 uint64_t pgasi_wait_limit(int64_t timeout_us);
 static inline bool pgasi_wait_is_over(uint64_t limit)
 {
@@ -74,46 +73,46 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
 }
 
 /** As step, but without progress, for callers that must not run handlers. Its sleeps are naps that
- *  no ring ends. It is not counted as asleep, because a ring would then wake a thread that does not
- *  serve. */
+ *  no wakeup ends. It is not counted as asleep, because a wakeup would then reach a thread that
+ *  does not serve. */
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
-/** Set-up by boot once pgasi_wakeups is mapped: registers with membarrier, opens the kick pipe and
- *  writes the own wakeup flag. All ranks of the node do so before any wakeup flag is rung.
+/** Set-up by boot once pgasi_wakeups is mapped: it registers with membarrier, opens the kick pipe
+ *  and writes the own wakeup flag. All ranks of the node do so before any of them wakes another.
  *  Afterwards boot agrees on pgasi_wait_light_is_fence. */
 pgas_status_t pgasi_wait_start(void);
 void pgasi_wait_stop(void);
-/** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
+/** The read end of this rank's kick pipe, for the service thread's epoll; -1: there is none. */
 int pgasi_wait_kick_fd(void);
-/** Makes preceding stores of this thread visible to all ranks of the node before their later loads,
+/** Makes earlier stores of this thread visible to all ranks of the node before their later loads,
  *  and the reverse. */
 void pgasi_wait_heavy_barrier(void);
-/** True on all ranks if one of them lacks membarrier: then every ring() executes a fence. */
+/** True on all ranks if one of them lacks membarrier: then every wake executes a fence. */
 extern bool pgasi_wait_light_is_fence;
 
 /** Moves the wakeup flags of the node's ranks to memory that more ranks can map: wakeup_of[node
- *  rank], each made (of zeros) by its owner before. Whoever waits meanwhile is woken late, by the
- *  end of its nap. home: back to where boot had them. */
+ *  rank]. Each owner has made its own before, of zeros. A thread that waits meanwhile wakes late,
+ *  at the end of its nap. restore: the flags are where boot had them. */
 void pgasi_wait_make_wakeup(pgasi_wakeup_t *wakeup);
 pgas_status_t pgasi_wait_move_wakeups(pgasi_wakeup_t *const *wakeup_of);
 void pgasi_wait_restore_wakeups(void);
 
 void pgasi_wake_slow(int number);
-/** Wakes the threads that sleep at that rank, never its service thread. @return true if it woke
- *  one. */
+/** Wakes the threads that sleep at that rank, never its service thread. @return true: it woke
+ *  one */
 bool pgasi_wake_threads(int number);
-/** After something for the service alone was stored: wakes it, also if other threads of the rank
- *  are awake. With a fence. */
+/** Wakes the service thread after a store that concerns it alone, also if other threads of the rank
+ *  are awake. It executes a fence. */
 void pgasi_wake_service(int number);
-/** True if some rank could not wake this one: the service thread must then poll. */
+/** True if some rank could not wake this one: then the service thread must poll. */
 bool pgasi_wait_is_unreached(void);
-/** Around the service thread's sleeps and naps: it looks again in between. */
+/** Around sleeps and naps of the service thread. In between it looks again. */
 void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);
 
-/** After the change was stored (release): wakes whoever sleeps at that rank, whose wakeup flag this
- *  is. One load as a rule. */
+/** Wakes a thread that sleeps at that rank, after the change was stored (release). Mostly it costs
+ *  one load. */
 static inline void pgasi_wake_at(const pgasi_wakeup_t *wakeup, int number)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))

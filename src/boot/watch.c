@@ -48,7 +48,7 @@ void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     (void)arg;
     pgasi_watch.news[pgasi_watch.n_news++] =
-        (pgasi_watch_news_t){ rank, cause }; /* at most once per rank, so it fits */
+        (pgasi_watch_news_t){ rank, cause }; /* at most one for each rank, so it fits */
 }
 
 void pgasi_watch_told_report(void *arg)
@@ -127,7 +127,7 @@ static _Noreturn void end_job(const pgasi_watch_news_t *some, int n)
         pgasi_shm_first_to_report(PGASI_REPORT_END); /* this rank reports the end, too */
     struct timespec until_passed_on = { 0, (here ? 1 : 2) * REPORT_MS * 1000000L };
     nanosleep(&until_passed_on,
-              NULL); /* launchers drop what they have not read when the job is aborted */
+              NULL); /* some launchers drop unread output when the job is aborted */
     pgasi_boot_abort(1);
 }
 

@@ -19,7 +19,7 @@
 typedef struct {
     uint8_t host[16]; /* IPv6, or IPv4 inside */
     uint16_t port;    /* 0: not known yet */
-    uint16_t bits;    /* of the network */
+    uint16_t bits;    /* length of the network's prefix */
 } pgasi_address_t;
 
 /** The data that each rank sends to all others before any of them listens. */
@@ -35,15 +35,15 @@ typedef struct {
 void pgasi_address_collect(const char *wanted, pgasi_card_t *card_p);
 /** Chooses the address of `me` on the network that most ranks of other hosts share, or the loopback
  *  if all ranks are in one network namespace. It skips an address that another host has as well (a
- *  bridge of containers). Pure. @return false: there is none. */
+ *  bridge of containers). Pure. @return false: there is none */
 bool pgasi_address_choose(const pgasi_card_t *cards, int n, int me, pgasi_address_t *address_p);
 
 /* ---- links.c ---- */
 
 /** Listens at the address and fills in its port. */
 pgas_status_t pgasi_links_listen(pgasi_address_t *address_io);
-/** addresses: [n_ranks], owned by the caller, used until the end. epoll events of links have the
- *  bit PGASI_LINKS_EVENT. aborted: a peer ends the job with this exit code. */
+/** Starts the links. addresses: [n_ranks], owned by the caller, used until the end. epoll events of
+ *  links have the bit PGASI_LINKS_EVENT. aborted: a peer ends the job with this exit code. */
 void pgasi_links_begin(int epoll_fd, pgasi_ring_t *ring, const pgasi_address_t *addresses,
                        void (*aborted)(int rank, int exit_code));
 void pgasi_links_end(void);
@@ -52,7 +52,7 @@ void pgasi_links_event(uint64_t data);
 /** Does everything that is due. @return the time of the next call, as pgasi_now_ns; UINT64_MAX:
  *  never */
 uint64_t pgasi_links_timers(void);
-/** Whether the rank is linked to the next one, or has none. */
+/** Whether the rank is linked to the next rank, or has no next rank. */
 bool pgasi_links_closed(void);
 int pgasi_links_count(void);
 const char *pgasi_links_listener(void); /* its address and port as text */
@@ -62,7 +62,7 @@ void pgasi_links_say_bye(void);
 void pgasi_links_say_abort(int exit_code);
 extern const pgasi_ring_ops_t pgasi_links_ops; /* without died and report */
 
-/* ---- report.c: stacks of ranks that do not go on ---- */
+/* ---- report.c: stacks of ranks that do not proceed ---- */
 
 typedef enum { PGASI_REPORT_NONE, PGASI_REPORT_HERE, PGASI_REPORT_ALL } pgasi_report_from_t;
 /** Called on the initial thread. wake_fd: an eventfd that wakes the watch after a signal. */
@@ -80,7 +80,7 @@ void pgasi_report_log(void);
 /** @return false: no memory */
 bool pgasi_procs_init(void);
 void pgasi_procs_fini(void);
-/** epoll events of processes are their indices in pgasi_boot.host_members. */
+/** Starts to watch. epoll events of processes are their indices in pgasi_boot.host_members. */
 void pgasi_procs_watch(int epoll_fd);
 /** @return the rank whose process has ended, or -1 */
 int pgasi_procs_event(uint64_t data);
@@ -97,8 +97,8 @@ typedef struct {
     pgasi_ring_cause_t cause;
 } pgasi_watch_news_t;
 
-/** What the watch of this rank knows: of watch.c and watch_start.c. Under the lock, unless a field
- *  is read and written by atomic operations. */
+/** The state of the watch of this rank, for watch.c and watch_start.c. The lock protects all fields
+ *  that are not read and written by atomic operations. */
 typedef struct {
     enum {
         PGASI_WATCH_OFF,
@@ -108,7 +108,7 @@ typedef struct {
         PGASI_WATCH_ENDING
     } phase;
     pthread_mutex_t lock;
-    pthread_mutex_t hook_lock;  /* hooks.rank_died and blocked */
+    pthread_mutex_t hook_lock;  /* protects hooks.rank_died and blocked */
     const pgas_team_t *blocked; /* MPI blocks for its members */
     int epoll_fd, wake_fd;
     pthread_t thread;
@@ -139,7 +139,7 @@ pgas_status_t pgasi_watch_start_thread(void);
 void pgasi_watch_stop_thread(void);
 /** Wakes the thread. */
 void pgasi_watch_wake(void);
-/** Handles everything that is due, unless another thread is about it. */
+/** Handles everything that is due, unless another thread is doing so. */
 void pgasi_watch_look_around(void);
 
 /** The ring's operation `died`; runs under the lock. */

@@ -1,5 +1,5 @@
-/* Start and end of the watch: the hosts introduce themselves to each other, the service ring is
- * closed for the first time, and all ranks part at the end. */
+/* Start and end of the watch. At the start the hosts exchange their addresses, and the service ring
+ * connects. At the end all ranks agree to part. */
 #include "boot/watch.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static int own_leader(void)
     return pgasi_boot.rank;
 }
 
-/* Gathers the host and the address of all ranks. *wanted_p: whether the job needs the ring. */
+/* Gathers the host and the address of all ranks. *wanted_p: the job needs the ring. */
 static pgas_status_t introduce(MPI_Comm world, bool *wanted_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
@@ -109,8 +109,8 @@ static bool wait_for_link(void)
     }
 }
 
-/* No rank listens to the links any more when the first one closes them: their end would look like
- * deaths. What the ring has believed since its start was wrong. */
+/* All ranks stop listening to the links before the first rank closes them, because their end would
+ * look like deaths. The conclusions of the ring since its start were wrong. */
 static pgas_status_t no_ring(MPI_Comm world)
 {
     pthread_mutex_lock(&pgasi_watch.lock);
