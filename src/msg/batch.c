@@ -305,7 +305,9 @@ static inline pgas_status_t send_now(pgasi_sendq_t *sq, out_t *out, int dest, co
     if (status != PGAS_OK)
         return status;
     status = publish(sq, out, dest, PGASI_PUBLISH_ORDER);
-    return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(sq, out);
+    if (status != PGAS_ERR_AGAIN)
+        return status;
+    return queue ? PGAS_OK : take_back(sq, out);
 }
 
 static inline pgas_status_t send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,

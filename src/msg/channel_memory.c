@@ -30,12 +30,15 @@ typedef struct {
 
 pgasi_chanmem_t pgasi_chanmem;
 
-static uint64_t *taken, *used;                   /* by chunk: granted now; ever granted */
-static uint32_t *channel_of;                     /* by chunk, while it is granted */
-static owner_t *owners;                          /* by channel */
-static uint32_t n_owners, n_taken, n_taken_high; /* endpoints read n_owners, too */
-static uint64_t n_refused;
-static size_t pool_bytes; /* of one context's buffers; 0: none */
+static struct {
+    uint64_t *taken, *used; /* by chunk: granted now; ever granted */
+    uint32_t *channel_of;   /* by chunk, while it is granted */
+    owner_t *owners;        /* by channel */
+    uint32_t n_owners;      /* endpoints read it, too */
+    uint32_t n_taken, n_taken_high;
+    uint64_t n_refused;
+    size_t pool_bytes; /* of one context's buffers; 0: none */
+} memory;
 
 /* ---- size ---- */
 
@@ -84,7 +87,7 @@ pgas_status_t pgasi_chanmem_plan(void)
 {
     pgasi_recvq_size_t recvq;
     memset(&pgasi_chanmem, 0, sizeof pgasi_chanmem);
-    pgasi_heap_tail_bytes = pool_bytes = 0;
+    pgasi_heap_tail_bytes = memory.pool_bytes = 0;
     pgas_status_t status = pgasi_tp ? pgasi_recvq_size_here(&recvq) : PGAS_OK;
     if (!pgasi_tp || status != PGAS_OK)
         /* the start of the receive queues reports this error */
@@ -92,14 +95,16 @@ pgas_status_t pgasi_chanmem_plan(void)
     if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN
                                                                               : PGAS_OK) != PGAS_OK)
         plan_chunks(recvq.chunk_bytes);
-    pool_bytes = PGASI_ALIGN_UP(pgasi_sendq_pool_bytes(recvq.chunk_bytes), 4096);
-    pgasi_heap_tail_bytes = pgasi_chanmem.bytes + (size_t)pgasi_n_ctxs * pool_bytes;
+    memory.pool_bytes = PGASI_ALIGN_UP(pgasi_sendq_pool_bytes(recvq.chunk_bytes), 4096);
+    pgasi_heap_tail_bytes = pgasi_chanmem.bytes + (size_t)pgasi_n_ctxs * memory.pool_bytes;
     return PGAS_OK;
 }
 
 char *pgasi_chanmem_buffers(int ctx)
 {
-    return pool_bytes ? pgasi_heap_tail() + pgasi_chanmem.bytes + (size_t)ctx * pool_bytes : NULL;
+    return memory.pool_bytes
+               ? pgasi_heap_tail() + pgasi_chanmem.bytes + (size_t)ctx * memory.pool_bytes
+               : NULL;
 }
 
 /* ---- granting ---- */
@@ -114,31 +119,32 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 {
     uint64_t at = 0, size = pgasi_chanmem.n_chunks;
     for (;;) {
-        at = pgasi_bitmap_find_clear(taken, size, at);
+        at = pgasi_bitmap_find_clear(memory.taken, size, at);
         if (at + n > size)
             return false;
-        uint64_t end = pgasi_bitmap_find_set(taken, size, at);
+        uint64_t end = pgasi_bitmap_find_set(memory.taken, size, at);
         if (end - at >= n)
             break;
         at = end;
     }
     *fresh_p = true;
     for (uint64_t i = at; i < at + n; i++) {
-        *fresh_p = *fresh_p && !pgasi_bitmap_test(used, i);
-        pgasi_bitmap_set(taken, i);
-        pgasi_bitmap_set(used, i);
-        channel_of[i] = channel;
+        *fresh_p = *fresh_p && !pgasi_bitmap_test(memory.used, i);
+        pgasi_bitmap_set(memory.taken, i);
+        pgasi_bitmap_set(memory.used, i);
+        memory.channel_of[i] = channel;
     }
-    n_taken += n;
-    n_taken_high = PGASI_MAX(n_taken_high, n_taken);
+    memory.n_taken += n;
+    memory.n_taken_high = PGASI_MAX(memory.n_taken_high, memory.n_taken);
     *first_p = (uint32_t)at;
     return true;
 }
 
 static owner_t *owner_at(const pgasi_ctl_t *ctl, int source)
 {
-    owner_t *o =
-        ctl->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE) ? &owners[ctl->channel] : NULL;
+    owner_t *o = ctl->channel < __atomic_load_n(&memory.n_owners, __ATOMIC_ACQUIRE)
+                     ? &memory.owners[ctl->channel]
+                     : NULL;
     return o && o->source == source && o->ep == ctl->ep && o->ctx == ctl->ctx ? o : NULL;
 }
 
@@ -146,8 +152,9 @@ static owner_t *owner_at(const pgasi_ctl_t *ctl, int source)
 static bool has_one(const pgasi_ctl_t *ctl, int source)
 {
     bool has = false;
-    for (uint32_t i = 0; i < n_owners && !has; i++)
-        has = owners[i].source == source && owners[i].ep == ctl->ep && owners[i].ctx == ctl->ctx;
+    for (uint32_t i = 0; i < memory.n_owners && !has; i++)
+        has = memory.owners[i].source == source && memory.owners[i].ep == ctl->ep &&
+              memory.owners[i].ctx == ctl->ctx;
     return has;
 }
 
@@ -156,16 +163,16 @@ bool pgasi_chanmem_grant(pgasi_ctl_t *ctl, int source, pgasi_segment_wire_t *wir
     bool fresh = false;
     if (has_one(ctl, source))
         return false;
-    bool got = n_owners < pgasi_chanmem.n_channels &&
+    bool got = memory.n_owners < pgasi_chanmem.n_channels &&
                pgasi_segment_describe(PGASI_HEAP_OFFSET, wire_p) == PGAS_OK &&
-               take(pgasi_chanmem.n_first, n_owners, &ctl->number, &fresh);
-    n_refused += !got;
+               take(pgasi_chanmem.n_first, memory.n_owners, &ctl->number, &fresh);
+    memory.n_refused += !got;
     ctl->n = got ? pgasi_chanmem.n_first : 0;
     ctl->fresh = fresh;
     if (got) {
-        ctl->channel = n_owners;
-        owners[n_owners] = (owner_t){ source, ctl->ep, ctl->ctx, ctl->number, false };
-        __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
+        ctl->channel = memory.n_owners;
+        memory.owners[memory.n_owners] = (owner_t){ source, ctl->ep, ctl->ctx, ctl->number, false };
+        __atomic_store_n(&memory.n_owners, memory.n_owners + 1, __ATOMIC_RELEASE);
         *(uint64_t *)(void *)chunk_at(ctl->number) = 0;
     }
     return true;
@@ -184,8 +191,9 @@ bool pgasi_chanmem_grow(pgasi_ctl_t *ctl, int source)
 /* A further chunk of the sender, or one of a channel that it declines. */
 static bool may_give_back(const pgasi_ctl_t *ctl, const owner_t *o)
 {
-    bool own = o && ctl->number < pgasi_chanmem.n_chunks && pgasi_bitmap_test(taken, ctl->number) &&
-               channel_of[ctl->number] == ctl->channel;
+    bool own = o && ctl->number < pgasi_chanmem.n_chunks &&
+               pgasi_bitmap_test(memory.taken, ctl->number) &&
+               memory.channel_of[ctl->number] == ctl->channel;
     return own && (ctl->number - o->first >= pgasi_chanmem.n_first ||
                    !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
 }
@@ -194,8 +202,8 @@ bool pgasi_chanmem_give_back(const pgasi_ctl_t *ctl, int source)
 {
     if (!may_give_back(ctl, owner_at(ctl, source)))
         return false;
-    pgasi_bitmap_clear(taken, ctl->number);
-    n_taken--;
+    pgasi_bitmap_clear(memory.taken, ctl->number);
+    memory.n_taken--;
     return true;
 }
 
@@ -258,13 +266,15 @@ static pgas_status_t move_wakeups(void)
 pgas_status_t pgasi_chanmem_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_chanmem.n_chunks) + 1;
-    n_owners = n_taken = n_taken_high = 0;
-    n_refused = 0;
-    channel_of = pgasi_lazy_alloc((pgasi_chanmem.n_chunks + 1) * sizeof *channel_of);
-    taken = calloc(words, sizeof *taken);
-    used = calloc(words, sizeof *used);
-    owners = pgasi_lazy_alloc((pgasi_chanmem.n_channels + 1) * sizeof *owners);
-    pgas_status_t status = taken && used && channel_of && owners ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    memory.n_owners = memory.n_taken = memory.n_taken_high = 0;
+    memory.n_refused = 0;
+    memory.channel_of = pgasi_lazy_alloc((pgasi_chanmem.n_chunks + 1) * sizeof *memory.channel_of);
+    memory.taken = calloc(words, sizeof *memory.taken);
+    memory.used = calloc(words, sizeof *memory.used);
+    memory.owners = pgasi_lazy_alloc((pgasi_chanmem.n_channels + 1) * sizeof *memory.owners);
+    pgas_status_t status = memory.taken && memory.used && memory.channel_of && memory.owners
+                               ? PGAS_OK
+                               : PGAS_ERR_NO_MEMORY;
     bool movable = status == PGAS_OK && pgasi_chanmem.n_chunks && pgasi_heap_from_transport;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
@@ -274,22 +284,23 @@ pgas_status_t pgasi_chanmem_start(void)
 
 void pgasi_chanmem_stop(void)
 {
-    pool_bytes = 0;
+    memory.pool_bytes = 0;
     pgasi_wait_restore_wakeups();
-    free(taken);
-    free(used);
-    if (owners)
-        pgasi_lazy_free(owners, (pgasi_chanmem.n_channels + 1) * sizeof *owners);
-    if (channel_of)
-        pgasi_lazy_free(channel_of, (pgasi_chanmem.n_chunks + 1) * sizeof *channel_of);
-    taken = used = NULL;
-    channel_of = NULL;
-    owners = NULL;
+    free(memory.taken);
+    free(memory.used);
+    if (memory.owners)
+        pgasi_lazy_free(memory.owners, (pgasi_chanmem.n_channels + 1) * sizeof *memory.owners);
+    if (memory.channel_of)
+        pgasi_lazy_free(memory.channel_of,
+                        (pgasi_chanmem.n_chunks + 1) * sizeof *memory.channel_of);
+    memory.taken = memory.used = NULL;
+    memory.channel_of = NULL;
+    memory.owners = NULL;
 }
 
 void pgasi_chanmem_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p)
 {
-    *n_p = n_taken;
-    *high_p = n_taken_high;
-    *n_refused_p = n_refused;
+    *n_p = memory.n_taken;
+    *high_p = memory.n_taken_high;
+    *n_refused_p = memory.n_refused;
 }

@@ -129,15 +129,13 @@ static bool on_grant(far_channel_t *far, const pgasi_ctl_t *ctl, const char *dat
                 ctl->n <= pgasi_chanmem.n_chunks - ctl->number;
     if (state_of(far) != FAR_ASKED)
         return false;
+    far_state_t state = ctl->n ? FAR_DECLINED : FAR_REFUSED;
     if (sane) {
         far->granted = *ctl;
         memcpy(&far->wire, data, bytes);
+        state = FAR_GRANTED;
     }
-    __atomic_store_n(&far->state,
-                     sane     ? FAR_GRANTED
-                     : ctl->n ? FAR_DECLINED
-                              : FAR_REFUSED,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&far->state, state, __ATOMIC_RELEASE);
     return sane || !ctl->n;
 }
 

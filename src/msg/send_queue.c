@@ -31,6 +31,14 @@ static size_t chunk_table_bytes(void)
            sizeof(chunk_t);
 }
 
+/* Whose inline calls may use the send queue: see pgas_call_path_t. */
+static uint64_t caller_of(const pgasi_ctx_t *ctx)
+{
+    if (ctx->index == PGASI_CTX_SERVICE)
+        return PGAS_CALL_HANDLERS;
+    return ctx->shared ? PGAS_CALL_NOBODY : PGAS_CALL_CONTEXT(ctx->index - PGASI_CTX_FIRST_OWN);
+}
+
 pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p)
 {
     if (PGAS_LIKELY(ctx->sendq)) {
@@ -46,9 +54,7 @@ pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p)
     sq->n_dests = (uint32_t)n;
     sq->header =
         pgasi_desc_header(0, 8, PGASI_MAX(ctx->index - PGASI_CTX_FIRST_OWN, 0)) & ~PGASI_DESC_VALID;
-    sq->context = ctx->index == PGASI_CTX_SERVICE ? PGAS_CALL_HANDLERS
-                  : ctx->shared                   ? PGAS_CALL_NOBODY
-                                : PGAS_CALL_CONTEXT(ctx->index - PGASI_CTX_FIRST_OWN);
+    sq->context = caller_of(ctx);
     sq->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     sq->buffers_max = PGASI_SENDQ_BUFFERS;
     sq->slots = pgasi_chanmem_buffers(ctx->index);
