@@ -264,7 +264,7 @@ static uint64_t stat(const char *label)
 
 static void statistics(void)
 {
-    spmd_ok(stat("told by message ") == pgasi_sync_stats.n_answers &&
+    spmd_ok(stat("reported by message ") == pgasi_sync_stats.n_answers &&
                 stat("written to the counter ") == pgasi_sync_stats.n_written,
             "the statistics tell how many of each");
 }
