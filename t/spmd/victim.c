@@ -1,8 +1,10 @@
 /* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by
  * itself.
- *   victim RANK HOW       HOW names the survivors' work: barrier, compute, reply, signal, progress; or survive: they continue (PGAS_ON_PEER_DEATH=continue) and report the results of their calls; or broadcast: the same, and the rank dies of a broadcast of rank 0;
- *                         or lock: the same, and the rank dies with a lock of rank 0, and one of
- *                         its own, others wait for */
+ *   victim RANK HOW       HOW names the survivors' work: barrier, compute, reply, signal, progress;
+ *                         or survive: they continue (PGAS_ON_PEER_DEATH=continue) and report the
+ *                         results of their calls; or broadcast: the same, and the rank dies of a
+ *                         broadcast of rank 0; or lock: the same, and the rank dies with a lock of
+ *                         rank 0 and one of its own, for which others wait */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
