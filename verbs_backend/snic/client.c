@@ -122,20 +122,26 @@ static pgas_status_t not_reached(const char *name, int error)
     return PGAS_ERR_IO;
 }
 
+/* The wakeup page that was mapped last; a new device of this process mostly gets the same one. */
+static struct {
+    pthread_mutex_t lock;
+    struct stat file;
+    struct snic_wakeup *wakeup;
+} last_page = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 /* The page stays mapped while the program runs, because views of peers ring it, and they end in any
  * order. */
 static struct snic_wakeup *map_wakeup(int fd)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct stat known;
-    static struct snic_wakeup *wakeup;
     struct stat file;
     if (fd < 0 || !pgasi_snic_is_memory(fd, SNIC_WAKEUP_BYTES, SNIC_WAKEUP_BYTES) ||
         fstat(fd, &file) != 0)
         return NULL;
-    pthread_mutex_lock(&lock);
-    struct snic_wakeup *found =
-        wakeup && known.st_dev == file.st_dev && known.st_ino == file.st_ino ? wakeup : NULL;
+    pthread_mutex_lock(&last_page.lock);
+    struct snic_wakeup *found = last_page.wakeup && last_page.file.st_dev == file.st_dev &&
+                                        last_page.file.st_ino == file.st_ino
+                                    ? last_page.wakeup
+                                    : NULL;
     if (!found) {
         void *map = mmap(NULL, SNIC_WAKEUP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         found = map == MAP_FAILED ? NULL : map;
@@ -145,11 +151,11 @@ static struct snic_wakeup *map_wakeup(int fd)
             found = NULL;
         }
         if (found) {
-            wakeup = found;
-            known = file;
+            last_page.wakeup = found;
+            last_page.file = file;
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&last_page.lock);
     return found;
 }
 

@@ -192,12 +192,12 @@ void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx)
 {
     while (ctx->all_eps) {
         pgasi_verbs_ep_t *ep = ctx->all_eps;
-        bool told = ep->state == PGASI_VERBS_EP_READY;
+        bool connected = ep->state == PGASI_VERBS_EP_READY;
         ctx->all_eps = ep->next;
         ctx->eps[ep->peer] = NULL;
         if (ep->state != PGASI_VERBS_EP_DEAD)
             pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
-        if (told && pgasi_verbs_end_of(ctx->tp, ep->peer) == PGAS_OK)
+        if (connected && pgasi_verbs_end_of(ctx->tp, ep->peer) == PGAS_OK)
             pgasi_verbs_cm_disconnect(ctx->tp, ep->peer, ep->inbound);
         pgasi_verbs_cm_await_replies(ctx->tp);
         free(ep);

@@ -103,8 +103,8 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
     pgasi_verbs_pending_t *kept = pgasi_pool_acquire(&ctx->pending_pool);
     if (PGAS_UNLIKELY(!kept))
         return PGAS_ERR_AGAIN;
-    bool asks = pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST,
-         tells = pending->comp || pending->kind == PGASI_VERBS_PENDING_FLUSH;
+    bool is_request = pending->kind == PGASI_VERBS_PENDING_AMO_REQUEST,
+         reports = pending->comp || pending->kind == PGASI_VERBS_PENDING_FLUSH;
     pending->after = ep->fence;
     if (!ep->active)
         pgasi_verbs_ep_activate(ep);
@@ -119,10 +119,10 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
         pgasi_pool_release(&ctx->pending_pool, kept);
         return status;
     }
-    ep->n_requested += asks;
-    ep->has_data |= asks || pending->kind == PGASI_VERBS_PENDING_PUT ||
+    ep->n_requested += is_request;
+    ep->has_data |= is_request || pending->kind == PGASI_VERBS_PENDING_PUT ||
                     pending->kind == PGASI_VERBS_PENDING_AMO;
-    if (status == PGAS_OK || (status == PGAS_INPROGRESS && !asks && !tells &&
+    if (status == PGAS_OK || (status == PGAS_INPROGRESS && !is_request && !reports &&
                               pending->kind != PGASI_VERBS_PENDING_AMO)) {
         pgasi_pool_release(&ctx->pending_pool, kept);
         return status;
@@ -130,8 +130,10 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
     *kept = *pending;
     if (status == PGAS_INPROGRESS) {
         add_in_flight(ep, kept);
-        /* the operand was copied, so the operation is locally complete */
-        return asks && !pending->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
+        if (!is_request || pending->u.amo.result)
+            return PGAS_INPROGRESS;
+        kept->comp = NULL; /* the operand was copied, so the operation is locally complete */
+        return PGAS_OK;
     }
     pgasi_verbs_queue_add(&ep->waiting, kept);
     return PGAS_INPROGRESS;
