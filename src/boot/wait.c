@@ -188,7 +188,7 @@ static int kick_fd_of(int number)
         if (!is_dead(number))
             pgasi_warn_once(
                 &warned, "wait",
-                "cannot open the pipe of process %d (errno %d): it looks every millisecond instead",
+                "cannot open the pipe of process %d (errno %d): it polls every millisecond instead",
                 (int)pgasi_wakeups[number]->pid, errno);
         return -1;
     }

@@ -11,7 +11,7 @@
 #include "mem/thread.h"
 #include "pgas/mem.h"
 
-#define ATTACH_ALIGN 8 /* of the largest word */
+#define ATTACH_ALIGN 8 /* alignment of the largest word */
 
 static struct {
     pthread_mutex_t lock;
@@ -34,7 +34,7 @@ static uint64_t slots_of(uint64_t inside, uint64_t bytes)
     return PGASI_DIV_UP(inside + bytes, PGASI_SLOT_BYTES);
 }
 
-/* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
+/* Finds the lowest run of `need` free slots from `slot` on; 0: there is none. */
 static uint64_t find_slots_from(uint64_t slot, uint64_t need)
 {
     while (slot + need <= PGASI_SLOTS_PER_RANK) {
@@ -47,8 +47,8 @@ static uint64_t find_slots_from(uint64_t slot, uint64_t need)
     return 0;
 }
 
-/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long
- * is rather refused. */
+/* Slots are taken in turn, and a slot is used again only after all others, so that an outdated
+ * pointer is probably refused. */
 static uint64_t find_slots(uint64_t need)
 {
     uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
@@ -76,7 +76,7 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
                     pgasi_param.segments);
         return PGAS_ERR_LIMIT;
     }
-    /* Pointer and address are aligned alike, since operations on words look at the pointer. */
+    /* Pointer and address are aligned alike, because operations on words check the pointer. */
     uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes),
              slot = find_slots(n_slots);
     if (!slot) {
@@ -99,8 +99,8 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
     attached.next_slot = slot + n_slots;
     attached.bytes += bytes;
     attached.high = PGASI_MAX(attached.high, attached.bytes);
-    /* the table knows no bytes that do not belong to a GiB's beginning; without it all is
-     * checked */
+    /* the table has only entries that begin at a multiple of 1 GiB; without an entry every access
+     * is checked */
     if (!inside)
         pgasi_segtab_set(pgasi_boot.rank, s->offset, bytes, address);
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
@@ -158,7 +158,8 @@ void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p)
     pthread_mutex_unlock(&attached.lock);
 }
 
-/* Under the lock, so that what is described is attached, and detach knows that it was told. */
+/* The lock is held, so that the described segment is attached, and detach knows that a peer has its
+ * key. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
 {
     pgas_status_t status = PGAS_ERR_RANGE;

@@ -1,15 +1,15 @@
 /* Blocks in a ring: acquired at the head, free again from the tail on.
  *
  * Shaped for buffers of 64 bytes to some MiB that one thread fills, sends, and reuses once they are
- * out, some millions a second. Records of 32 bytes stand in a ring of their own in the order of
- * acquisition; a block's ticket is its place there. The memory is a few regions, each a super-chunk
- * and a ring by itself: the head goes on at its beginning once the tail has left that, and to
- * another region where there is room.
+ * sent, some millions a second. Records of 32 bytes are in a ring of their own, in the order of
+ * acquisition; a block's ticket is its position there. The memory is a few regions, each a
+ * super-chunk and a ring by itself. The head continues at the region's beginning once the tail has
+ * left that, and otherwise in another region that has room.
  *
- * Invariant: blocks of a region lie from its tail to its head, without gaps but behind wrap_end, in
- * the order of records; so all that is needed to free a block is to move its region's tail to its
- * end. A record's number says when it is free: HELD until retired, 0 when released; at the tail all
- * with numbers up to `completed` go. */
+ * Invariant: the blocks of a region lie from its tail to its head, in the order of records, with no
+ * gap except behind wrap_end. So a block is freed by moving its region's tail to its end. A
+ * record's number says when it is free: HELD until the block is retired, 0 when it is released. At
+ * the tail all records with numbers up to `completed` are removed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ typedef struct region {
 
 typedef struct {
     region_t *region;
-    size_t end;   /* of the block within it */
+    size_t end;   /* of the block, in the region */
     size_t bytes; /* rounded */
     uint64_t number;
 } record_t;
@@ -87,7 +87,7 @@ void pgas_circular_destroy(pgas_circular_t *c)
     free(c);
 }
 
-/* ---- giving out ---- */
+/* ---- acquiring ---- */
 
 static bool double_records(pgas_circular_t *c)
 {
@@ -151,7 +151,7 @@ static pgas_status_t add_region(pgas_circular_t *c, size_t bytes, bool some_out)
     return PGAS_OK;
 }
 
-/* Regions in which nothing is go back to the super-chunk allocator. */
+/* Returns empty regions to the super-chunk allocator. */
 static void drop_empty(pgas_circular_t *c)
 {
     region_t **at = &c->regions;
@@ -173,7 +173,7 @@ static pgas_status_t grow(pgas_circular_t *c, size_t bytes)
     pgas_status_t status = add_region(c, bytes, true);
     if (status != PGAS_ERR_AGAIN)
         return status;
-    drop_empty(c); /* they are too small, each for itself */
+    drop_empty(c); /* each of them is too small by itself */
     return add_region(c, bytes, c->first != c->last);
 }
 
@@ -213,7 +213,7 @@ pgas_status_t pgas_circular_acquire(pgas_circular_t *c, size_t bytes, pgas_block
     return status == PGAS_OK ? pgasi_circular_try(c, bytes, true, block_p) : status;
 }
 
-/* ---- coming back ---- */
+/* ---- retiring and releasing ---- */
 
 static void pop(pgas_circular_t *c)
 {

@@ -1,8 +1,8 @@
 /* Contexts over the transport: see ctx.h.
  *
- * Context 0 uses the transport's service context, which also receives: both are guarded by the
- * rank's receive queue lock. Other contexts open a transport context when first used off the node;
- * a job on one node opens no transport at all. */
+ * Context 0 uses the transport's service context, which also receives. The rank's receive lock
+ * protects both. Other contexts open a transport context at their first use off the node; a job on
+ * one node opens no transport at all. */
 #include "mem/ctx.h"
 
 #include <sched.h>
@@ -20,9 +20,10 @@
 #include "mem/thread.h"
 #include "transport/fault.h"
 
-#define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
+#define FAR_MESSAGE_LEAST 16384 /* for the library's own requests */
 #define GIVE_UP_NS        (2 * PGASI_NS_PER_S)
-#define WATCH_NS          (200 * PGASI_NS_PER_MS) /* for so long after use a context is looked at */
+/* time after a use during which helpers poll a context */
+#define WATCH_NS (200 * PGASI_NS_PER_MS)
 
 pgasi_ctx_t **pgasi_ctxs;
 int pgasi_n_ctxs;
@@ -68,7 +69,7 @@ static pgas_status_t ctx_create(int index, pgasi_ctx_t **ctx_p)
 
 static void ctx_destroy(pgasi_ctx_t *ctx)
 {
-    bool touched = ctx->issued || ctx->tp; /* any entry of a peer */
+    bool touched = ctx->issued || ctx->tp; /* some peer's entry was used */
     if (touched) {
         for (int r = 0; r < pgasi_boot.n_ranks; r++) {
             while (ctx->peer[r].keys) {
@@ -127,8 +128,8 @@ int pgasi_ctx_progress(pgasi_ctx_t *ctx)
     return ctx->tp ? ctx->tp->ops->progress(ctx->tp) : 0;
 }
 
-/* Own contexts: waits until it is given back. Whoever is inside already stays so: the borrower sees
- * it and goes away. */
+/* Own contexts: waits until the borrower returns the context. An owner that is already inside stays
+ * there: the borrower sees this and leaves. */
 void pgasi_ctx_lock_slow(pgasi_ctx_t *ctx)
 {
     if (!ctx->shared) {
@@ -184,7 +185,7 @@ pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx)
     return status;
 }
 
-/* ---- lending a hand ---- */
+/* ---- helping ---- */
 
 uint32_t pgasi_ctxs_unwatched;
 
@@ -207,8 +208,8 @@ static pgasi_ctx_t *open_ctx(int index)
     return ctx && __atomic_load_n(&ctx->tp, __ATOMIC_ACQUIRE) ? ctx : NULL;
 }
 
-/* What the transport took is not always out: it has buffers of its own. So a context is watched for
- * a while after use. */
+/* The transport has buffers of its own, so accepted operations may not be sent yet. Therefore
+ * helpers poll a context for a while after its use. */
 static bool needs_help(pgasi_ctx_t *ctx, uint64_t now)
 {
     uint32_t entered = __atomic_load_n(&ctx->n_entered, __ATOMIC_RELAXED);
@@ -327,7 +328,7 @@ pgas_status_t pgasi_ctxs_check(void)
     return status;
 }
 
-/* What pgasi_ctxs_check has found good. */
+/* Chooses the table of the transport, after pgasi_ctxs_check. */
 static const pgasi_tp_ops_t *choose_ops(void)
 {
     char why[PGASI_PARAM_WHY_BYTES], text[PGASI_PARAM_TEXT_BYTES];
@@ -366,7 +367,7 @@ static pgas_status_t open_transport(void)
     return ops->ctx_open(pgasi_tp, 0, &pgasi_ctxs[0]->tp);
 }
 
-/* Every rank's address to every rank: the one thing that is kept for each peer. */
+/* Gives every rank the address of every rank: the only thing that is stored for each peer. */
 static pgas_status_t exchange_addresses(void)
 {
     const void *mine;
@@ -419,15 +420,15 @@ pgas_status_t pgasi_ctxs_start(void)
     return status;
 }
 
-/* Connections end together with the peers' ends of them, which their context 0 sees to: it is
- * progressed until all have come this far, and closes its own when the other contexts of all ranks
- * are through. */
+/* A connection ends together with the peer's end of it, which the peer's context 0 closes. So
+ * context 0 is progressed until all ranks have reached this point. It closes its own connections
+ * when the other contexts of all ranks are closed. */
 static int serve_connections(void)
 {
     return pgasi_ctx_progress(pgasi_ctxs[PGASI_CTX_SERVICE]);
 }
 
-/* Contexts of first to last that are not through. */
+/* Drains the contexts first to last. @return the number of contexts that are not complete */
 static int drain_some(int first, int last)
 {
     int n_left = 0;
@@ -466,7 +467,7 @@ int pgasi_ctxs_drain(void)
 void pgasi_ctxs_stop(void)
 {
     if (pgasi_ctxs) {
-        for (int i = pgasi_n_ctxs - 1; i >= 0; i--) /* context 0, which receives, last */
+        for (int i = pgasi_n_ctxs - 1; i >= 0; i--) /* context 0, which receives, is closed last */
             if (pgasi_ctxs[i])
                 ctx_destroy(pgasi_ctxs[i]);
     }

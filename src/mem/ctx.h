@@ -1,10 +1,9 @@
-/** Contexts: what a thread issues through. One per attached thread up to PGAS_LANES, one shared by
- *  the rest, and context 0, which belongs to whoever holds the rank's receive lock (service thread,
- *  or a thread that runs handlers).
+/** Contexts: a thread issues operations through one. Each attached thread has one of its own, up to
+ *  PGAS_LANES threads; the others share one. Context 0 belongs to the thread that holds the rank's
+ *  receive lock (the service thread, or a thread that runs handlers).
  *
- *  A context has a transport context of its own, opened on first use off the node, with the keys of
- *  peers' segments and the flush numbers. Memory per peer that is never talked to: none that is
- *  touched. */
+ *  A context has a transport context, opened on first use off the node, with the keys of peers'
+ *  segments and the flush numbers. A peer that is never addressed costs no touched memory. */
 #ifndef PGASI_CTX_H
 #define PGASI_CTX_H
 
@@ -21,7 +20,7 @@
 #define PGASI_CTX_SHARED    1
 #define PGASI_CTX_FIRST_OWN 2
 
-/** A peer's segment as this context sees it. */
+/** A peer's segment as this context knows it. */
 typedef struct pgasi_peer_key {
     struct pgasi_peer_key *next;
     uint64_t offset, bytes; /* in the peer's segment space */
@@ -30,84 +29,85 @@ typedef struct pgasi_peer_key {
 } pgasi_peer_key_t;
 
 typedef struct {
-    /* the peer's heap where this process may load and store it, valid with: */
+    /* the peer's heap, where this process may load and store it; valid with heap_bytes */
     char *heap;
-    uint64_t heap_bytes;    /* 0: not, or not known yet */
+    uint64_t heap_bytes;    /* 0: it may not, or this is not known yet */
     pgasi_peer_key_t *keys; /* heap first, once known */
     uint64_t issued;        /* puts and non-fetching atomics */
-    uint64_t flushed;       /* those known to be visible at the peer */
-    /* NULL until somebody looks for remote completion without waiting */
+    uint64_t flushed;       /* operations that are known to be visible at the peer */
+    /* NULL until a test of remote completion */
     struct pgasi_ctx_flush *flush;
 } pgasi_ctx_peer_t;
 
 typedef struct pgasi_ctx {
     int index;
-    bool shared; /* several threads: take the lock */
+    bool shared; /* several threads use it, under the lock */
     int lock;
     pgasi_tp_ctx_t *tp;       /* NULL until needed */
     pgasi_ctx_peer_t *peer;   /* [n_ranks], lazily touched */
-    uint64_t issued, flushed; /* over all peers, through the transport */
+    uint64_t issued, flushed; /* sums over all peers, through the transport */
     bool has_direct;          /* some peer's heap is loaded and stored directly */
     uint32_t in_flight;       /* operations that progress must complete */
-    uint32_t inside;          /* own context: depth of the owner's sections; it takes no lock */
-    /* own context: somebody makes progress on it while its owner is elsewhere */
+    /* own context: depth of the owner's sections; the owner takes no lock */
+    uint32_t inside;
+    /* own context: another thread makes progress on it, because its owner is elsewhere */
     uint32_t borrowed;
-    /* sections and looks of its owner, for who lends a hand ... */
+    /* sections and polls of its owner, for helping threads ... */
     uint32_t n_entered, n_progressed;
     uint32_t seen_entered, seen_progressed;
-    uint64_t watch_until_ns;       /* ... and his notes */
-    struct pgasi_ctx_flush *flush; /* of all peers; as a peer's */
-    struct pgasi_sendq *sendq;     /* the call layer's part; NULL until it issues a call */
+    uint64_t watch_until_ns;       /* ... and their notes */
+    struct pgasi_ctx_flush *flush; /* of all peers; NULL as for a peer */
+    struct pgasi_sendq *sendq;     /* of src/msg; NULL until the context issues a call */
 } pgasi_ctx_t;
 
-/** A flush of one peer, or of all (rank -1), that nobody waits for, one at a time; context
+/** A flush of one peer, or of all (rank -1), for which no thread waits. One at a time; context
  *  locked. */
 typedef struct pgasi_ctx_flush {
     pgasi_tp_comp_t comp;
     pgasi_ctx_t *ctx;
     int rank;
     bool running;
-    pgas_status_t status; /* of one that failed, until it is told */
+    pgas_status_t status; /* of a flush that failed, until it is reported */
     uint64_t number;      /* operations that it covers */
 } pgasi_ctx_flush_t;
 
-/* [pgasi_n_ctxs]; entries appear as slots attach, context 0 at start */
+/* [pgasi_n_ctxs]; an entry appears when its slot attaches, context 0 at start */
 extern pgasi_ctx_t **pgasi_ctxs;
 extern int pgasi_n_ctxs;
 extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
 
-/** Set before whoever lends a hand sleeps long; who leaves a context then wakes him. */
+/** A helping thread sets this before a long sleep. A thread that leaves a context then wakes it. */
 extern uint32_t pgasi_ctxs_unwatched;
 void pgasi_ctxs_watch(void);
 
-/** Whether PGAS_TRANSPORT and PGAS_FAULT make sense for this job, also if nothing is opened; the
- *  same on all ranks, rank 0 says what does not. @return PGAS_OK, PGAS_ERR_UNSUPPORTED,
- *  PGAS_ERR_INVALID. */
+/** Checks whether PGAS_TRANSPORT and PGAS_FAULT are valid for this job, also if no transport is
+ *  opened. The result is the same on all ranks; rank 0 logs the reason.
+ *  @return PGAS_OK, PGAS_ERR_UNSUPPORTED, PGAS_ERR_INVALID */
 pgas_status_t pgasi_ctxs_check(void);
 
-/** Opens the transport if some rank is off the node, exchanges addresses, makes context 0.
+/** Opens the transport if some rank is off the node, exchanges addresses, and makes context 0.
  *  Collective. */
 pgas_status_t pgasi_ctxs_start(void);
-/** Completes what all contexts have issued, and closes their connections, all at once and together
- *  with the other ranks: callbacks of what was under way run in here for the last time. Collective;
- *  no other thread uses a context any more. A context that is not through after two seconds is
- *  given up. Returns how many contexts were. */
+/** Completes all operations of all contexts and closes their connections, together with the other
+ *  ranks. Callbacks of operations in flight run inside it for the last time. Collective; no other
+ *  thread uses a context any more. A context that is not complete after two seconds is given up.
+ *  @return the number of contexts that were given up */
 int pgasi_ctxs_drain(void);
-/** Frees them; closes what was not drained. */
+/** Frees the contexts. Those that were not drained are closed. */
 void pgasi_ctxs_stop(void);
 
-/** The context of a slot, made if need be. */
+/** Returns the context of a slot. The first call makes it. */
 pgas_status_t pgasi_ctx_of_slot(int slot, pgasi_ctx_t **ctx_p);
 
-/** The context's transport context, opened on first use. */
+/** Opens the context's transport context on first use. */
 pgas_status_t pgasi_ctx_open(pgasi_ctx_t *ctx);
 
-/** Progress on the context's own operations; context lock held if shared. */
+/** Makes progress on the context's operations. The lock of a shared context is held. */
 int pgasi_ctx_progress(pgasi_ctx_t *ctx);
 
-/* A shared context has a lock. An own context has a mark that its owner is inside, whose cost is
- * two stores and a load; who borrows it (pgasi_ctxs_help) pays with a barrier on all processors,
- * and only while the owner is not inside. */
+/* A shared context has a lock. An own context has a mark that says that its owner is inside; it
+ * costs two stores and a load. A thread that borrows an own context (pgasi_ctxs_help) executes a
+ * barrier on all processors, and borrows it only while the owner is not inside. */
 void pgasi_ctx_lock_slow(pgasi_ctx_t *ctx);
 static inline void pgasi_ctx_enter(pgasi_ctx_t *ctx)
 {
@@ -130,7 +130,8 @@ static inline void pgasi_ctx_lock(pgasi_ctx_t *ctx)
         pgasi_ctx_lock_slow(ctx);
 }
 bool pgasi_ctx_try_lock(pgasi_ctx_t *ctx);
-/* Operations in flight: written by the context's holder alone, read by others. */
+/* Counts operations in flight. Only the context's holder writes the number; other threads read
+ * it. */
 static inline void pgasi_ctx_count(pgasi_ctx_t *ctx, int change)
 {
     __atomic_store_n(&ctx->in_flight, ctx->in_flight + (uint32_t)change, __ATOMIC_RELEASE);
@@ -150,27 +151,27 @@ static inline void pgasi_ctx_unlock(pgasi_ctx_t *ctx)
  *  locked, before and after. */
 void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w);
 
-/** Waits until nothing of the context is in flight. A transport may never tell the end of what was
- *  under way to a rank that died: once one has, the wait ends after two seconds with
+/** Waits until no operation of the context is in flight. A transport may never report the end of
+ *  operations to a dead rank: once a rank has died, the wait ends after two seconds with
  *  PGAS_ERR_PEER. */
 pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx);
 
-/** Progress on contexts in which operations are under way, or were begun a moment ago, while nobody
- *  looks at them. Any thread; one at a time, others return at once. Returns events. */
+/** Makes progress on contexts whose owners do not poll, and in which operations are in flight or
+ *  were recently begun. Any thread; if another thread is doing so, it returns at once. @return the
+ *  number of events */
 int pgasi_ctxs_help(void);
-/** True if some context needs such looks. */
+/** Whether some context needs such help. */
 bool pgasi_ctxs_need_help(void);
-/** While somebody waits for whatever was issued, by whomever. */
+/** While a thread waits for all operations, whichever thread issued them. */
 void pgasi_ctxs_help_all(bool on);
 
-/** Zeroed memory that costs nothing until touched: for tables by rank. */
+/** Allocates zeroed memory that costs nothing until it is touched: for tables by rank. */
 void *pgasi_lazy_alloc(size_t bytes);
 void pgasi_lazy_free(void *memory, size_t bytes);
 
-/** The largest active message that this library sends: a batch with a call in front of it that just
- *  fitted. */
+/** The largest active message that this library sends: a full batch behind one call. */
 size_t pgasi_far_message_max(void);
 
-/** A rank has died: operations in flight to it end with PGAS_ERR_PEER. Any thread. */
+/** A rank has died: operations in flight to it end with PGAS_ERR_PEER. Any thread may call it. */
 void pgasi_ctxs_peer_dead(int rank);
 #endif

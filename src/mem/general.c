@@ -1,9 +1,9 @@
-/* Blocks of any size and life: best fit over all super-chunks, neighbours join when they are free.
+/* Blocks of any size and lifetime: best fit over all super-chunks; free neighbours are joined.
  *
- * An extent allocator (base/extents.h) over one imagined line of offsets holds the records. Each
- * super-chunk stands somewhere on that line, with a gap behind it that is never free, so that
- * nothing joins across; what is not a super-chunk (yet, or any more) is taken. Super-chunks that go
- * leave a hole: the line is long enough for 2^20 of the largest. */
+ * An extent allocator (base/extents.h) over one imaginary line of offsets has the records. Each
+ * super-chunk has a place on that line. The gap behind it is never free, so that free extents of two
+ * super-chunks never join; parts of the line without a super-chunk count as allocated. A super-chunk that is
+ * returned leaves a hole: the line is long enough for 2^20 of the largest. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 typedef struct chunk {
     struct chunk *next;
     pgas_block_t block; /* the super-chunk */
-    uint64_t line;      /* where it begins on the line */
+    uint64_t line;      /* its first offset on the line */
 } chunk_t;
 
 struct pgas_general {
@@ -27,7 +27,7 @@ struct pgas_general {
     pgas_super_t *super;
     pgasi_extents_t *extents;
     chunk_t *chunks;
-    uint64_t line_used; /* from here on the line is empty: one block of the extents */
+    uint64_t line_used; /* the line is empty from here on: one block of the extents */
     size_t alignment, used_bytes, n_blocks;
 };
 
@@ -79,8 +79,8 @@ void pgas_general_destroy(pgas_general_t *g)
 
 /* ---- super-chunks ---- */
 
-/* Takes the block off the empty part of the line and puts in its place: room for the super-chunk,
- * the gap, the rest. */
+/* Frees the block that is the empty part of the line, and replaces it by three: room for the
+ * super-chunk, the gap, and the rest. */
 static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
 {
     uint64_t end = g->line_used + chunk->block.bytes;
@@ -96,7 +96,7 @@ static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
         return status;
     }
     (void)pgasi_extents_free(g->extents, end);
-    /* in the record just freed */
+    /* uses the record that was just freed */
     (void)pgasi_extents_alloc_at(g->extents, g->line_used, LINE_BYTES - g->line_used);
     return status;
 }
@@ -122,7 +122,7 @@ static pgas_status_t add_chunk(pgas_general_t *g, size_t bytes, bool some_out)
     return PGAS_OK;
 }
 
-/* Super-chunks in which no block is become holes of the line. */
+/* Super-chunks without blocks become holes of the line. */
 static void drop_empty(pgas_general_t *g)
 {
     chunk_t **at = &g->chunks;
@@ -147,7 +147,7 @@ static pgas_status_t grow(pgas_general_t *g, size_t bytes)
     pgas_status_t status = add_chunk(g, bytes, true);
     if (status != PGAS_ERR_AGAIN)
         return status;
-    drop_empty(g); /* they are too small, each for itself */
+    drop_empty(g); /* each of them is too small by itself */
     return add_chunk(g, bytes, g->n_blocks > 0);
 }
 

@@ -1,10 +1,10 @@
 /* The symmetric heap: two allocators over one range of offsets.
  *
- * Blocks of pgas_alloc must lie at the same offset on every rank, so they come from an allocator
- * whose calls, and thus whose answers, are the same everywhere: best fit from the bottom. Blocks of
- * one rank, and super-chunks of its allocators of registered memory, come from the top of the same
- * range. A request fails when the two would meet; for pgas_alloc on any rank, since all agree on
- * the outcome. */
+ * Blocks of pgas_alloc must be at the same offset on every rank. So they come from an allocator
+ * that gets the same calls, and gives the same results, on all ranks: best fit from the bottom.
+ * Blocks of one rank, and super-chunks of its allocators of registered memory, come from the top of
+ * the same range. A request fails when the two would meet; pgas_alloc fails if this happens on any
+ * rank, because all agree on the result. */
 #include "pgas/mem.h"
 
 #include <inttypes.h>
@@ -20,10 +20,11 @@
 
 #define BLOCK_ALIGN 64
 
-static pgasi_extents_t *symmetric; /* blocks of pgas_alloc alone */
+static pgasi_extents_t *symmetric; /* only blocks of pgas_alloc */
 static pgasi_extents_t *local;     /* blocks of pgas_alloc_local and super-chunks */
-static pgasi_extents_t *chunks;    /* super-chunks alone, at the same offsets */
-static pgasi_heap_use_t use;       /* bytes now and at most; now is computed when asked for */
+static pgasi_extents_t *chunks;    /* only super-chunks, at the same offsets */
+/* bytes now and at the maximum; the number for now is computed on request */
+static pgasi_heap_use_t use;
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
 
 pgas_status_t pgasi_heap_start(size_t bytes)
@@ -57,7 +58,7 @@ static uint64_t used(const pgasi_extents_t *extents)
     return heap_bytes() - pgasi_extents_bytes_free(extents);
 }
 
-/* After something was allocated; lock held. */
+/* Updates the maxima after an allocation. The lock is held. */
 static void note_use(void)
 {
     use.symmetric = used(symmetric);
@@ -78,7 +79,7 @@ static void report_exhausted(const char *what, size_t bytes)
 
 /* ---- collective ---- */
 
-/* Sizes or pointers must be the same everywhere: compares with rank 0's. */
+/* Sizes or pointers must be the same on all ranks: compares them with rank 0's. */
 static pgas_status_t same_everywhere(uint64_t value)
 {
     uint64_t rank_0 = value;
@@ -163,7 +164,7 @@ pgas_status_t pgas_free(pgas_gptr_t ptr)
 
 /* ---- one rank ---- */
 
-/* Lock held. */
+/* The lock is held. */
 static pgas_status_t alloc_local(uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     pgas_status_t status = pgasi_extents_alloc_high(local, bytes, alignment, offset_p);

@@ -15,8 +15,8 @@ static pgasi_peer_key_t *find_key(const pgasi_ctx_t *ctx, int rank, uint64_t off
     return entry;
 }
 
-/* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes
- * over shared memory. */
+/* Peers of the same host may have mapped each other's heaps although they are on different nodes:
+ * fake nodes over shared memory. */
 static void open_heap(pgasi_ctx_t *ctx, int rank, const pgasi_peer_key_t *entry)
 {
     pgasi_ctx_peer_t *peer = &ctx->peer[rank];
@@ -26,7 +26,7 @@ static void open_heap(pgasi_ctx_t *ctx, int rank, const pgasi_peer_key_t *entry)
         return;
     peer->heap = heap;
     ctx->has_direct = true;
-    /* looked at without a shared context's lock */
+    /* read without the lock of a shared context */
     __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE);
 }
 
@@ -69,8 +69,8 @@ pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_
     return PGAS_OK;
 }
 
-/* The request goes through the same context, so a shared context is given up meanwhile; another
- * thread may be faster. */
+/* The request uses the same context, so a shared context is unlocked meanwhile. Another thread may
+ * learn the key first. */
 static pgas_status_t key_fetch(pgasi_ctx_t *ctx, int rank, uint64_t offset,
                                pgasi_peer_key_t **entry_p)
 {

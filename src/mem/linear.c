@@ -1,13 +1,13 @@
-/* Blocks in units: bump allocation within a unit, which is used again as a whole once all of its
- * blocks are free.
+/* Blocks in units: bump allocation within a unit, which is reused as a whole once all of its blocks
+ * are free.
  *
- * Shaped for small blocks whose order of return is unknown, where one that stays out long must not
- * hold back what was acquired after it (it does in a ring): it holds back its unit alone. No
- * records per block: a unit counts what is out and keeps the greatest number with which a block was
- * retired. Units are taken in the order in which they came free; a block larger than a unit gets a
- * run of units of its own, which goes back at once.
+ * Shaped for small blocks that return in unknown order. In a ring a block that is held for long
+ * delays all blocks acquired after it; here it delays its unit alone. A block has no record: a unit
+ * counts the blocks that are out and keeps the greatest number with which one was retired. Units
+ * are used in the order in which they became free. A block larger than a unit gets a run of units
+ * of its own, which is returned at once.
  *
- * Invariant: a unit is current, or free (on that list), or busy: blocks are out or wait for
+ * Invariant: a unit is current, or free (on that list), or busy: its blocks are out or wait for
  * completion. */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 typedef struct unit {
     struct unit *next, *before; /* of the list on which it is, if any: free or waiting */
     pgas_block_t block;         /* in the super-chunk allocator */
-    size_t bytes, head;         /* given out: from 0 to head */
+    size_t bytes, head;         /* allocated part: from 0 to head */
     size_t n_out;               /* blocks neither released nor retired */
     size_t n_blocks;            /* since it was empty */
-    uint64_t number;            /* the greatest of those retired */
-    bool waits;                 /* it is on the list of those that wait */
-    uint32_t index, lap;        /* lap: changes when it becomes empty */
+    uint64_t number;            /* the greatest number of a retired block */
+    bool waits;                 /* it is on the list `waiting' */
+    uint32_t index, lap;        /* lap: a number that changes when the unit becomes empty */
 } unit_t;
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
 struct pgas_linear {
     pgas_super_t *super;
     unit_t *current;
-    list_t free, waiting; /* waiting: nothing is out, but the number is not complete */
+    list_t free, waiting; /* waiting: no block is out, but the number is not complete */
     unit_t **units;       /* by index; NULL: index is free */
     uint32_t n_units, n_laps;
     uint64_t completed;
@@ -103,7 +103,7 @@ void pgas_linear_destroy(pgas_linear_t *l)
 
 /* ---- units come and go ---- */
 
-/* The place of one more in the table; n_units if there is no memory for it. */
+/* Finds room for one more unit in the table; n_units: there is no memory for it. */
 static uint32_t find_index(pgas_linear_t *l)
 {
     for (uint32_t i = 0; i < l->n_units; i++)
@@ -148,7 +148,7 @@ static void drop_unit(pgas_linear_t *l, unit_t *u)
     free(u);
 }
 
-/* All of its blocks are free; it is on no list. */
+/* Makes a unit free: all of its blocks are free, and it is on no list. */
 static void empty(pgas_linear_t *l, unit_t *u)
 {
     l->used_bytes -= u->head;
@@ -164,7 +164,7 @@ static void empty(pgas_linear_t *l, unit_t *u)
         append(&l->free, u);
 }
 
-/* A unit with room for a block that fits into a unit. */
+/* Finds a unit with room for a block that fits into a unit. */
 static pgas_status_t turn(pgas_linear_t *l)
 {
     unit_t *u = l->free.first;
@@ -207,7 +207,7 @@ static void drop_empty(pgas_linear_t *l)
     }
 }
 
-/* Empty units may stand in the way of a longer run. */
+/* Empty units may prevent a longer run. */
 static pgas_status_t add_large(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
 {
     pgas_status_t status = add_unit(l, bytes, unit_p);

@@ -1,10 +1,11 @@
-/* Rings of threads: circular allocators whose blocks come free by the numbers of the thread's
- * context; and the account.
+/* Rings of threads: circular allocators whose blocks become free by the numbers of the thread's
+ * context; and the memory account.
  *
  * A block is retired with the number of operations that its thread had issued, over all peers or to
- * the ring's one. All up to a number is complete when a flush that covers it is, or when nothing of
- * the context is in flight at some moment. So blocks cost nothing each; a flush is started, and not
- * waited for, once for each quarter of the limit and before a ring grows. */
+ * the ring's peer. All operations up to a number are complete when a flush that covers it is, or
+ * when at some moment no operation of the context is in flight. So a single block costs nothing. A
+ * flush is started, and not waited for, once for each quarter of the limit and before a ring
+ * grows. */
 #include "mem/regmem.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@
 typedef struct {
     pgas_circular_t *circular;
     pgasi_ctx_t *ctx;
-    int peer;              /* PGAS_REG_ANY: all */
+    int peer;              /* PGAS_REG_ANY: all peers */
     size_t quarter, since; /* bytes released since a flush was started */
 } ring_t;
 
@@ -32,7 +33,7 @@ typedef struct pgasi_rings {
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static rings_t *all;
 
-/* ---- rings come and go ---- */
+/* ---- making and freeing rings ---- */
 
 static rings_t *my_rings(void)
 {
@@ -93,7 +94,7 @@ static void free_rings(rings_t *rings)
     free(rings);
 }
 
-/* The caller's ring for a peer, made if asked for. */
+/* Finds the caller's ring for a peer, and makes it on request. */
 static pgas_status_t find_ring(int peer, bool make, ring_t **ring_p)
 {
     if (peer < PGAS_REG_ANY || peer >= pgasi_boot.n_ranks)
@@ -120,8 +121,8 @@ static uint64_t issued(const ring_t *ring)
     return ring->peer >= 0 ? ring->ctx->peer[ring->peer].issued : ring->ctx->issued;
 }
 
-/* Nothing that this thread has issued is under way. What an own context has issued its owner knows
- * without a lock. */
+/* Whether no operation that this thread has issued is in flight. The owner of an own context knows
+ * this without a lock. */
 static inline bool is_idle(const ring_t *ring)
 {
     return !ring->ctx->shared && !__atomic_load_n(&ring->ctx->in_flight, __ATOMIC_ACQUIRE);
@@ -159,8 +160,8 @@ static void reclaim(ring_t *ring)
     pgas_circular_complete(ring->circular, number);
 }
 
-/* A look at what is under way, with a flush behind it that nobody waits for. PGAS_OK unless a flush
- * failed. */
+/* Polls operations in flight, and starts a flush that no thread waits for. @return PGAS_OK, or the
+ * status of a flush that failed */
 static pgas_status_t look(ring_t *ring)
 {
     pgas_status_t status = PGAS_OK;
@@ -179,7 +180,7 @@ static pgas_status_t look(ring_t *ring)
 
 /* ---- acquire and release ---- */
 
-/* *failed_p: what a flush failed with. */
+/* failed_p: the status of a flush that failed. */
 static pgas_status_t take(ring_t *ring, size_t bytes, pgas_block_t *block_p,
                           pgas_status_t *failed_p)
 {
@@ -268,7 +269,7 @@ pgas_status_t pgas_reg_release(const pgas_block_t *block)
     if (is_idle(ring))
         pgas_circular_complete(ring->circular, number);
     else if ((ring->since += block->bytes) >= ring->quarter)
-        (void)look(ring); /* a failure is told to who waits */
+        (void)look(ring); /* the thread that waits gets the failure */
     return PGAS_OK;
 }
 
@@ -328,7 +329,7 @@ void pgasi_regmem_stop(void)
     pgasi_supers_stop();
 }
 
-/* ---- the account ---- */
+/* ---- the memory account ---- */
 
 static pgas_reg_owner_t *line(pgas_reg_owner_t *o, const char *name, uint64_t bytes, uint64_t high,
                               uint64_t max)

@@ -1,8 +1,8 @@
 /* Requests, flush and fence: when one-sided operations are complete, here and at the peer.
  *
- * Local completion is counted in the request. Remote completion is a number for each context and
- * peer: a put remembers how many operations were issued before it, a flush remembers how many it
- * covered. So any number of puts share one flush. */
+ * A request counts its parts that are not locally complete. Remote completion is a number for each
+ * context and peer: a put remembers how many operations were issued before it, a flush remembers
+ * how many it covered. So any number of puts share one flush. */
 #include "mem/rma.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 
-#define CTX_SPINS 256 /* looks at the own context alone before the general wait */
+#define CTX_SPINS 256 /* polls of the own context alone before the general wait */
 
 /* ---- requests ---- */
 
@@ -83,9 +83,9 @@ static pgas_status_t flush_ctx(pgasi_ctx_t *ctx, int rank)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK)
         set_flushed(ctx, flushed, number);
-    /* What is visible there is complete here too, also for who looks at its request: a transport
-     * may tell the one before the other. (A shared context may never be idle; there the requests
-     * themselves are waited for.) */
+    /* Operations that are visible there are complete here, too, also for a thread that tests its
+     * request, because a transport may report the one before the other. (A shared context may never
+     * be idle: there the requests themselves are waited for.) */
     return status == PGAS_OK && !ctx->shared ? pgasi_ctx_wait_idle(ctx) : status;
 }
 
@@ -119,7 +119,7 @@ pgas_status_t pgas_fence(void)
     if (!ctx->issued)
         return PGAS_OK;
     pgasi_ctx_lock(ctx);
-    /* Direct stores, which may follow, would overtake what is still under way. */
+    /* Direct stores that follow would overtake operations in flight. */
     bool wait = ctx->has_direct && ctx->flushed != ctx->issued && !pgasi_self.in_handler;
     status = wait ? PGAS_OK : ctx->tp->ops->fence(ctx->tp);
     pgasi_ctx_unlock(ctx);
@@ -149,7 +149,7 @@ pgas_status_t pgas_test_local(pgas_req_t *req)
 
 static bool is_flushed(const pgasi_req_t *r)
 {
-    if (r->number == 0) /* then nothing else need be set: see pgas_put_nb */
+    if (r->number == 0) /* the other fields may be unset: see pgas_put_nb */
         return true;
     const pgasi_ctx_t *ctx = pgasi_ctxs[r->ctx];
     return __atomic_load_n(&ctx->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
@@ -187,11 +187,12 @@ static pgas_status_t flush_start(pgasi_ctx_flush_t *f)
     if (status == PGAS_INPROGRESS)
         return status;
     flush_done(&f->comp, status);
-    f->status = PGAS_OK; /* told here */
+    f->status = PGAS_OK; /* this call reports it */
     return status == PGAS_ERR_AGAIN ? PGAS_INPROGRESS : status;
 }
 
-/* No more than one flush at a time to a peer: those who look meanwhile share it, or the next. */
+/* At most one flush at a time is in flight to a peer. Callers that poll meanwhile share it, or the
+ * next one. */
 pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number)
 {
     pgasi_ctx_flush_t **own = rank >= 0 ? &ctx->peer[rank].flush : &ctx->flush, *f = *own;

@@ -1,10 +1,10 @@
-/* Put, get, flush, fence: the slow sides of include/pgas/rma.h.
+/* Put, get and atomics: the slow sides of include/pgas/rma.h and atomic.h. request.c has
+ * completion.
  *
- * Typed scalars and pgas_gptr_local never come here on the node. Off the node a put is one
- * transport call on the thread's own context, no lock; remote completion is a number per context
- * and peer: a put remembers how many operations were issued, a flush remembers how many of them it
- * covered, so any number of puts share one flush. Heaps that the transport says may be loaded and
- * stored are (fake nodes over shared memory): complete when done, nothing is counted. */
+ * On the node typed scalars and pgas_gptr_local never reach this file. Off the node a put is one
+ * transport call on the thread's own context, without a lock. The transport may allow loads and
+ * stores of a peer's heap (fake nodes over shared memory): such operations are complete at once,
+ * and are not counted. */
 #include "mem/rma.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* ---- carrying out ---- */
 
-/* The issuing of one part, context open and locked. */
+/* Issues one part. The context is open and locked. */
 static pgas_status_t issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     int rank = pgas_gptr_rank(rma->ptr);
@@ -64,7 +64,7 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     bool writes = rma->kind == PGASI_RMA_PUT || (rma->kind == PGASI_RMA_AMO && !rma->buffer);
     pgasi_ctx_lock(ctx);
     status = pgasi_ctx_open(ctx);
-    /* Counted before issuing: the callback may come at once. */
+    /* Counted before it is issued, because the callback may come at once. */
     req->pending++;
     pgasi_ctx_count(ctx, 1);
     if (PGAS_LIKELY(status == PGAS_OK))
@@ -85,8 +85,8 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     return status < PGAS_OK ? status : PGAS_OK;
 }
 
-/* Off the node too a heap may be within reach of loads and stores, by the transport's leave: its
- * address, or NULL. Errors of all kinds give NULL and are found out on the long way. */
+/* Off the node, too, the transport may allow loads and stores of a heap. @return the address; NULL:
+ * it does not, or the arguments are wrong, which the slow path reports */
 static inline void *reach(pgas_gptr_t ptr, size_t bytes)
 {
     const pgasi_ctx_t *ctx = pgasi_self.ctx;

@@ -1,4 +1,4 @@
-/** One-sided operations inside the library: requests, and the paths that other files share. */
+/** One-sided operations inside the library: requests, and paths that several files share. */
 #ifndef PGASI_RMA_H
 #define PGASI_RMA_H
 
@@ -8,9 +8,9 @@
 #include "pgas/atomic.h"
 #include "pgas/rma.h"
 
-/** What stands in a pgas_req_t, whose inline users know the first two words. */
+/** The contents of a pgas_req_t. Inline functions of the program use the first two words. */
 typedef struct {
-    int32_t pending; /* parts not locally complete */
+    int32_t pending; /* parts that are not locally complete */
     int32_t status;  /* first error */
     uint64_t
         number; /* of the last part among the context's operations to peer; 0: nothing to flush */
@@ -46,7 +46,8 @@ static inline int32_t pgasi_req_pending(const pgasi_req_t *req)
     return __atomic_load_n(&req->pending, __ATOMIC_ACQUIRE);
 }
 
-/** An operation through the transport: one part of req. Waits while the transport says AGAIN. */
+/** Carries an operation out through the transport, as one part of req. It waits while the transport
+ *  says AGAIN. */
 typedef enum { PGASI_RMA_PUT, PGASI_RMA_GET, PGASI_RMA_AMO } pgasi_rma_kind_t;
 typedef struct pgasi_rma {
     pgasi_rma_kind_t kind;
@@ -58,17 +59,21 @@ typedef struct pgasi_rma {
 } pgasi_rma_t;
 pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
 
-/** Resolves and carries out: loads and stores, the owner's service, or the transport. */
+/** Finds the way of an operation and carries it out: by loads and stores, by the owner's service
+ *  thread, or through the transport. */
 pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_req_wait(pgasi_req_t *req);
 
-/** One look, with progress, whether the operations of a context up to a number are visible at a
- *  rank (or, counted over all peers, everywhere: -1); starts a flush if none is under way, and does
- *  not wait. Context open and locked, its transport there.
- *  @return PGAS_OK, PGAS_INPROGRESS, PGAS_ERR_NO_MEMORY; what a flush failed with, once. */
+/** Polls once, with progress, whether the operations of a context up to a number are visible at a
+ *  rank (rank -1: everywhere, counted over all peers). It starts a flush if none is in flight, and
+ *  does not wait. The context is open and locked.
+ *  @return PGAS_OK              they are visible
+ *          PGAS_INPROGRESS      not yet
+ *          PGAS_ERR_NO_MEMORY   no memory for a flush
+ *          other                the status of a flush that failed, once */
 pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number);
 
-/** Carries an operation out on plain memory (checked by the caller). */
+/** Carries an operation out on plain memory, which the caller has checked. */
 void pgasi_rma_apply(const pgasi_rma_t *rma, void *address);
 
 #endif

@@ -1,9 +1,9 @@
 /* The heaps of the node, and the table (rank, GiB) -> address.
  *
- * The heap comes from the transport where peers of the same host are reached through it (fake
- * nodes: the transport then works directly on it, tens of ns instead of a request to the owner),
- * and is mapped at the node's ranks by their keys; otherwise from memfd, registered once. The table
- * is read-only memory except while a segment comes or goes. */
+ * If peers of the same host are reached through the transport (fake nodes), the heap comes from the
+ * transport. The transport then works directly on it, in tens of ns, without a request to the
+ * owner; the node's ranks map it by its key. Otherwise the heap comes from memfd and is registered
+ * once. The table is read-only memory except while a segment is added or removed. */
 #include "mem/segment.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ size_t pgasi_heap_tail_bytes;
 static struct {
     pgas_segtab_t *table;
     size_t table_bytes;
-    void **of;             /* [node_size] the node's heaps as mapped here */
-    pgasi_tp_key_t **keys; /* [node_size] that map them, if they come from the transport */
+    void **of;             /* [node_size] the addresses of the node's heaps in this process */
+    pgasi_tp_key_t **keys; /* [node_size] the keys that map them, if they come from the transport */
     pgasi_shm_t shm;       /* if they come from memfd */
 } heaps;
 
@@ -56,7 +56,7 @@ static void table_destroy(void)
     heaps.table = NULL;
 }
 
-/* Protects or unprotects the pages that hold the entries of (rank, offset ..). */
+/* Makes the pages with the entries of (rank, offset ..) writable or read-only. */
 static void table_protect(pgas_segtab_entry_t *first, uint64_t n, int protection)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -82,8 +82,8 @@ void pgasi_segtab_set(int rank, uint64_t offset, uint64_t bytes, char *address)
 
 /* ---- the heap's memory ---- */
 
-/* Allocated by the transport, mapped at the node's ranks through their keys. Collective; same
- * status everywhere. */
+/* Allocates the heap by the transport; the node's ranks map it through its keys. Collective, same
+ * status on all. */
 static pgas_status_t heap_from_transport(size_t bytes)
 {
     typedef struct {

@@ -1,8 +1,8 @@
 /* Strided and indexed transfers: many small parts under one request.
  *
  * On the node each part is a memory copy. Off the node all parts are issued before the first is
- * waited for; if an error stops the issuing, the parts already under way are waited for, since they
- * use the caller's buffer. */
+ * waited for. If an error stops this, the parts in flight are waited for, because they use the
+ * caller's buffer. */
 #include <string.h>
 
 #include "mem/rma.h"
@@ -13,7 +13,7 @@ static pgas_status_t finish(pgasi_req_t *req, pgas_status_t status)
     return status != PGAS_OK ? status : waited;
 }
 
-/* Both ends of n_parts parts that lie at multiples of stride must be in the segment before anything
+/* Both ends of n_parts parts at multiples of stride must be in the segment before any part
  * moves. */
 static pgas_status_t check_span(pgas_gptr_t ptr, int64_t stride, size_t bytes, size_t n_parts)
 {

@@ -1,10 +1,9 @@
-/* Super-chunks and their units: the ground of all allocators of registered memory, and the list of
- * who has how much.
+/* Super-chunks and their units: the base of all allocators of registered memory.
  *
  * Shaped for few, large super-chunks (a handful with exponential growth) that are taken once and
- * kept: everything is behind one lock per allocator, units are bits, runs of units are found first
- * fit. A super-chunk is whole pages of the heap, so that it can be placed in a NUMA zone; its pages
- * go back without a place. Records stand outside of the memory. */
+ * kept. One lock per allocator protects everything, units are bits, and runs of units are found
+ * first fit. A super-chunk is whole pages of the heap, so that it can be placed in a NUMA zone;
+ * before its pages return to the heap they lose their place. Records are outside of the memory. */
 #include "mem/regmem.h"
 
 #include <errno.h>
@@ -31,7 +30,7 @@ typedef struct chunk {
 } chunk_t;
 
 struct pgas_super {
-    pgas_super_t *next; /* all of the rank */
+    pgas_super_t *next; /* list of all allocators of the rank */
     pthread_mutex_t lock;
     chunk_t *chunks;
     size_t unit_bytes, max_units, grow_units;
@@ -178,8 +177,8 @@ pgas_status_t pgas_super_create(const pgas_regmem_opts_t *opts, pgas_super_t **s
 
 /* ---- super-chunks ---- */
 
-/* The system does not move pages that peers have touched, too; so where no transport knows the
- * pages they are given up, and come anew. */
+/* The system does not move pages that peers have touched, too. If no transport knows the pages they
+ * are discarded, and allocated anew at the next touch. */
 static void place(const pgas_super_t *super, const chunk_t *chunk, int zone)
 {
     size_t bytes = chunk->n_units * super->unit_bytes;
@@ -227,13 +226,14 @@ static void free_chunk(pgas_super_t *super, chunk_t *chunk)
     free(chunk);
 }
 
-/* How many units the next super-chunk has, if it need not have more. */
+/* Returns the number of units of the next super-chunk, if no more are needed. */
 static size_t next_units(const pgas_super_t *super)
 {
     return super->exponential ? PGASI_MAX(super->grow_units, super->n_units) : super->grow_units;
 }
 
-/* One super-chunk more, of at least n units; fewer than planned where limit or heap are near. */
+/* Makes one more super-chunk, of at least n units. It has fewer than planned where the limit or the
+ * heap requires it. */
 static chunk_t *grow(pgas_super_t *super, size_t n)
 {
     size_t room = super->max_units - super->n_units;
@@ -293,7 +293,7 @@ void pgas_super_destroy(pgas_super_t *super)
 
 /* ---- runs of units ---- */
 
-/* The first run of n free units; n_units if there is none. */
+/* Finds the first run of n free units; n_units: there is none. */
 static size_t find_run(const chunk_t *chunk, size_t n)
 {
     size_t at = pgasi_bitmap_find_clear(chunk->used, chunk->n_units, 0);
@@ -335,7 +335,7 @@ static bool find_and_give(pgas_super_t *super, size_t n, size_t bytes, pgas_bloc
     return false;
 }
 
-/* Grows, if need be after what is free but too small has gone back. */
+/* Grows, if necessary after it has returned super-chunks that are free and too small. */
 static chunk_t *grow_or_trade(pgas_super_t *super, size_t n)
 {
     chunk_t *chunk = grow(super, n);

@@ -1,8 +1,8 @@
 /* Slots of attached threads and the contexts behind them.
  *
- * Attaching is rare (once per thread or parallel region), so it takes a lock; issuing looks only at
- * a thread-local record. The lowest free slot is given out, so that OpenMP regions of the same
- * width reuse the same contexts. */
+ * Attaching is rare (once per thread or parallel region), so it takes a lock. Issuing reads only a
+ * thread-local record. The lowest free slot is assigned, so that OpenMP regions of the same width
+ * reuse the same contexts. */
 #include "mem/thread.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ uint64_t pgasi_epoch = 2;
 
 static struct {
     bool closed;   /* the job ends */
-    int n_passing; /* threads that attach or detach at the moment */
+    int n_passing; /* threads that are attaching or detaching */
 } gate;
 
 static struct {
@@ -89,7 +89,7 @@ bool pgasi_thread_zone(int slot, int *zone_p)
     return attached;
 }
 
-/* Where the calling thread runs, now that it is bound. */
+/* Stores the zone in which the calling thread runs, after it was bound. */
 static void note_zone(int slot)
 {
     int cpu, zone = -1;
@@ -134,7 +134,7 @@ static pgas_status_t attach(bool highest)
     return PGAS_OK;
 }
 
-/* The gate through which threads come and go. */
+/* The gate: attaching and detaching threads are counted, and the end of the job closes it. */
 static bool enter_gate(void)
 {
     __atomic_fetch_add(&gate.n_passing, 1, __ATOMIC_SEQ_CST);
@@ -144,8 +144,8 @@ static bool enter_gate(void)
     return false;
 }
 
-/* Nothing of the library is touched behind it, not even a wakeup flag: the end looks again by
- * itself. */
+/* The thread touches nothing of the library after it has left the gate, not even a wakeup flag: the
+ * thread that closes the gate polls. */
 static void leave_gate(void)
 {
     __atomic_fetch_sub(&gate.n_passing, 1, __ATOMIC_RELEASE);
@@ -171,7 +171,7 @@ pgas_status_t pgas_thread_attach(void)
         leave_gate();
         return status;
     }
-    if (pgasi_self.in_handler) /* the thread's own count is not its handlers' */
+    if (pgasi_self.in_handler) /* the thread counts its own attaches, not those of its handlers */
         return PGAS_ERR_CONTEXT;
     pgasi_self.n_attached++;
     return PGAS_OK;

@@ -1,8 +1,7 @@
-/* Blocks of the rank by NUMA zone: one general allocator for each zone that somebody asks for.
+/* Blocks of the rank by NUMA zone: one general allocator for each zone that was requested.
  *
- * Shaped for long-lived blocks that are rarely made, by whichever thread, also on behalf of other
- * ranks. A block's pointer alone must do to free it, so each allocator is asked in turn; zones are
- * few. */
+ * Shaped for long-lived blocks that are rarely allocated, by any thread, also for other ranks. A
+ * block is freed by its pointer alone, so each allocator is asked in turn; zones are few. */
 #include <pthread.h>
 
 #include "base/checks.h"
@@ -13,7 +12,7 @@
 #include "mem/segment.h"
 #include "mem/thread.h"
 
-#define ZONES_MAX 64 /* zones beyond share the allocator without a place */
+#define ZONES_MAX 64 /* further zones share the allocator without a place */
 
 static pthread_mutex_t zones_lock = PTHREAD_MUTEX_INITIALIZER;
 static pgas_general_t *zones[ZONES_MAX + 1]; /* [0]: without a place */

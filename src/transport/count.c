@@ -17,7 +17,7 @@ typedef struct {
     pgasi_wrap_t super;
     pthread_mutex_t lock; /* contexts and closed */
     count_ctx_t *ctxs;
-    pgasi_tp_counts_t closed; /* of contexts that were closed, and what came in */
+    pgasi_tp_counts_t closed; /* counts of closed contexts, and of incoming messages */
     pgasi_tp_am_fn_t am_fn;
     pgasi_tp_error_fn_t error_fn;
     pgasi_tp_suspect_fn_t suspect_fn;
@@ -39,7 +39,8 @@ static count_ctx_t *ctx_of(pgasi_tp_ctx_t *ctx)
     return (count_ctx_t *)(void *)ctx;
 }
 
-/* One writer: a plain addition, made visible to whoever sums. */
+/* Only one thread writes a counter, so a plain addition is enough; the store makes it visible to
+ * the thread that sums. */
 static void add(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
@@ -58,7 +59,7 @@ static pgas_status_t count(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, size_t 
     return status;
 }
 
-/* Data that an operation was given where they stand. */
+/* Counts data of an operation that lie in watched memory. */
 static pgas_status_t count_data(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, const void *data,
                                 size_t bytes, pgas_status_t status)
 {

@@ -1,7 +1,7 @@
-/** Counting what goes through a transport: a wrapper for PGAS_STATS and for tests. Costs a call and
- *  two additions an operation; each context counts for itself, so no cache line is shared. Goes
- *  outside of other wrappers, to see what the library asks for, or inside of them, to see what the
- *  network gets. */
+/** Counts the operations of a transport: a wrapper for PGAS_STATS and for tests. It costs a call
+ *  and two additions an operation. Each context has its own counters, so no cache line is shared.
+ *  Outside of other wrappers it counts what the library asks for, inside of them what the network
+ *  gets. */
 #ifndef PGASI_TRANSPORT_COUNT_H
 #define PGASI_TRANSPORT_COUNT_H
 
@@ -26,22 +26,21 @@ typedef struct {
     uint64_t received_bytes;
     /* pieces of memory allocated by the transport or registered with it ... */
     uint64_t n_registered;
-    uint64_t registered_bytes; /* ... and their bytes; what is released stays counted */
-    /* puts and messages whose data lie in the memory that is watched */
+    uint64_t registered_bytes; /* ... and their bytes; released memory stays counted */
+    /* puts and messages whose data lie in watched memory */
     uint64_t n_watched;
     uint64_t watched_bytes;
 } pgasi_tp_counts_t;
 
-/** Wrap a table; open it next (see wrap.h). */
+/** Wraps a table. The next call must open it (see wrap.h). */
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
 
-/** Whose data lie wholly in these bytes is counted apart from now on, for all instances; 0 bytes:
- *  nobody's. Not while other threads issue. */
+/** From now on operations whose data lie wholly in these bytes are also counted apart, for all
+ *  instances; 0 bytes: none. No other thread may issue meanwhile. */
 void pgasi_tp_count_watch(const void *from, size_t bytes);
 
-/** Sum over contexts, closed ones included. Any thread; what others do meanwhile may be counted or
- *  not.
- *  @return false when the instance does not count. */
+/** Sums over contexts, closed ones included. Any thread; operations of other threads meanwhile may
+ *  be counted or not. @return false: the instance does not count */
 bool pgasi_tp_count_query(pgasi_tp_t *tp, pgasi_tp_counts_t *counts_p);
 
 #endif

@@ -1,10 +1,10 @@
-/* The fault-injecting wrapper; fault.h says what it may do, transport.h what it may not.
+/* The fault-injecting wrapper. fault.h says what it may do, transport.h what it may not.
  *
- * Every operation becomes a record. It is refused, or issued at once, or put into its context's
- * list of deferred ones and issued by a later progress call; when the wrapped transport has
- * completed it, the completion may wait in the list of finished ones. Fences and flushes first
- * issue whatever is deferred and concerns them. Sizes are those of tests: lists are walked, records
- * come from a pool, both are bounded.
+ * Every operation becomes a record. The wrapper refuses it, or issues it at once, or defers it: a
+ * later progress call then issues it from its context's list of deferred records. When the wrapped
+ * transport has completed it, the completion may wait in the list of finished ones. Fences and
+ * flushes first issue all deferred records that they concern. Sizes are those of tests: lists are
+ * walked, records come from a pool, both are bounded.
  *
  * The file has more than 500 lines because a transport is a table of some thirty functions, and all
  * of these work on the same two lists. */
@@ -37,7 +37,7 @@ typedef struct op {
     struct fault_ctx *ctx;
     kind_t kind;
     int peer;
-    pgasi_tp_key_t *key; /* the wrapped one */
+    pgasi_tp_key_t *key; /* of the wrapped transport */
     uint64_t remote_addr;
     const void *src;
     void *dst; /* of a get; result of an atomic */
@@ -59,10 +59,10 @@ typedef struct fault_ctx {
     op_t *deferred, **deferred_end;
     size_t n_deferred;
     op_t *finished; /* their completions wait */
-    int n_refusals; /* still to come in this run */
+    int n_refusals; /* refusals that still follow in this run */
     bool was_refused;
     bool progressing;
-    bool draining; /* what is not through when the context is closed is given up */
+    bool draining; /* operations that are not complete when the context is closed are given up */
 } fault_ctx_t;
 
 static struct {
@@ -83,7 +83,7 @@ static const pgasi_fault_plan_t *plan_of(const fault_ctx_t *ctx)
     return &((const fault_t *)(const void *)ctx->super.tp)->plan;
 }
 
-/* A number of progress calls in 0 .. n. */
+/* Draws a number of progress calls in 0 .. n. */
 static uint64_t draw(fault_ctx_t *ctx, int n)
 {
     return n == 0 ? 0 : pgasi_rng_below(&ctx->rng, (uint64_t)n + 1);
@@ -110,7 +110,7 @@ static void complete(op_t *op)
         comp->fn(comp, status);
 }
 
-/* Holds a completion back, perhaps. */
+/* Delays a completion, or not. @return true: it is delayed */
 static bool hold_completion(op_t *op)
 {
     fault_ctx_t *ctx = op->ctx;
@@ -131,8 +131,8 @@ static void inner_done(pgasi_tp_comp_t *self, pgas_status_t status)
         complete(op);
 }
 
-/* Hands an operation to the wrapped transport. PGAS_INPROGRESS: the record is kept if somebody
- * waits for it. */
+/* Passes an operation to the wrapped transport. PGAS_INPROGRESS: the record is kept if there is a
+ * completion to call. */
 static pgas_status_t issue(op_t *op)
 {
     pgasi_tp_ctx_t *inner = op->ctx->super.inner;
@@ -199,7 +199,7 @@ static pgas_status_t submit(op_t *op)
     return status;
 }
 
-/* A record for an operation, or PGAS_ERR_AGAIN. */
+/* Makes a record for an operation. @return PGAS_ERR_AGAIN: the operation is refused */
 static pgas_status_t make_op(pgasi_tp_ctx_t *tp_ctx, kind_t kind, int peer, pgasi_tp_comp_t *comp,
                              op_t **op_p)
 {
@@ -218,8 +218,8 @@ static pgas_status_t make_op(pgasi_tp_ctx_t *tp_ctx, kind_t kind, int peer, pgas
     return PGAS_OK;
 }
 
-/* Takes the operation at *at out of the deferred list and issues it; puts it back if the transport
- * says AGAIN. */
+/* Issues the operation at *at and removes it from the deferred list. If the transport says AGAIN,
+ * it stays there. */
 static pgas_status_t issue_deferred(fault_ctx_t *ctx, op_t **at)
 {
     op_t *op = *at;
@@ -234,11 +234,11 @@ static pgas_status_t issue_deferred(fault_ctx_t *ctx, op_t **at)
     if (status == PGAS_INPROGRESS && op->comp)
         return status;
     op->status = status;
-    if (status == PGAS_INPROGRESS) { /* a flush will tell */
+    if (status == PGAS_INPROGRESS) { /* only a flush reports its completion */
         pgasi_pool_release(&ctx->ops, op);
     } else if (ctx->progressing) {
         complete(op);
-    } else { /* not inside progress: completions have to wait for it */
+    } else { /* outside of progress: completions wait for the next progress */
         op->due = ctx->now;
         op->next = ctx->finished;
         ctx->finished = op;
@@ -246,7 +246,7 @@ static pgas_status_t issue_deferred(fault_ctx_t *ctx, op_t **at)
     return PGAS_OK;
 }
 
-/* Issues all that is deferred for the peer, in any order that keeps messages in theirs. */
+/* Issues all that is deferred for the peer. Messages keep their order; all else may change it. */
 static pgas_status_t issue_all(fault_ctx_t *ctx, int peer)
 {
     for (op_t **at = &ctx->deferred; *at != NULL;)
@@ -385,7 +385,7 @@ static pgas_status_t fault_arm(pgasi_tp_ctx_t *tp_ctx)
     return ctx->deferred || ctx->finished ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_ctx);
 }
 
-/* Whether this registration is one of those that fail. */
+/* Whether this registration must fail. */
 static bool fails_registration(pgasi_tp_t *tp_base, size_t bytes)
 {
     fault_t *tp = (fault_t *)(void *)tp_base;

@@ -31,9 +31,9 @@ typedef struct {
     uint64_t seed;
 } pgasi_fault_plan_t;
 
-/** Read a text. Pure.
- *  @return PGAS_OK; PGAS_ERR_INVALID with the item and what is allowed in why, *plan_p
- *  unchanged. */
+/** Parses a text. Pure.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  why holds the item and the allowed values; *plan_p is unchanged */
 pgas_status_t pgasi_fault_parse(const char *text, pgasi_fault_plan_t *plan_p, char *why,
                                 size_t why_bytes);
 

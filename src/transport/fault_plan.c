@@ -9,7 +9,7 @@
 #define ALLOWED \
     "allowed: delay=N, reorder=N, again=N, drop-reg=RANK[:K], seed=N, separated by commas"
 
-/* A number that ends at `end` (or, with stop, at that character). */
+/* Reads a number that ends at `end` (or, with stop, at that character). */
 static bool read_number(const char **at, const char *end, unsigned long long max,
                         unsigned long long *value_p)
 {

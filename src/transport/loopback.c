@@ -1,6 +1,6 @@
-/* The transport to oneself: for jobs of one rank and for tests. Everything completes at once; only
- * active messages wait, in a bounded queue, until context 0 progresses. Keys carry their range, and
- * every access is checked against it. Other ranks are refused. */
+/* The transport of a rank to itself: for jobs of one rank and for tests. Everything completes at
+ * once, except active messages: they wait in a bounded queue until context 0 progresses. Keys carry
+ * their range, and every access is checked against it. Other ranks are refused. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define KEY_MAGIC          0x4c4f4f50u
 #define QUEUE_MESSAGES_MAX 4096
 #define QUEUE_BYTES_MAX    (64u << 20)
-#define BATCH_MAX          64 /* messages shown by one progress */
+#define BATCH_MAX          64 /* messages that one progress call handles */
 
 typedef struct message {
     struct message *next;
@@ -30,7 +30,7 @@ typedef struct loop {
     pgasi_tp_t super;
     pgasi_tp_opts_t opts;
     struct ctx *service;
-    pthread_mutex_t lock; /* the queue */
+    pthread_mutex_t lock; /* protects the queue */
     message_t *first, **last;
     size_t n_messages, n_bytes;
     int warned_too_large;
@@ -238,7 +238,7 @@ static pgas_status_t loop_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void 
     return PGAS_OK;
 }
 
-/* Only we ourselves are there. */
+/* Only this rank can be reached. */
 static pgas_status_t check_peer(const ctx_t *ctx, int peer)
 {
     if (peer < 0 || peer >= ctx->tp->opts.n_ranks)
@@ -417,7 +417,7 @@ static int loop_progress(pgasi_tp_ctx_t *tp_ctx)
                                    .data_bytes = message->bytes,
                                    .source = tp->opts.rank };
         if (tp->opts.am_fn(tp->opts.arg, &am))
-            message->data = NULL; /* theirs until am_release */
+            message->data = NULL; /* the handler owns it until am_release */
         free_message(message);
     }
     return n;
@@ -448,8 +448,8 @@ static pgas_status_t loop_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
     return PGAS_OK;
 }
 
-/* Takes what the descriptor holds; if it held something, or messages wait, the caller looks again
- * before it sleeps. */
+/* Reads the descriptor. If it was readable, or messages wait, the caller must look again before it
+ * sleeps. */
 static pgas_status_t loop_arm(pgasi_tp_ctx_t *tp_ctx)
 {
     ctx_t *ctx = ctx_of(tp_ctx);

@@ -1,4 +1,4 @@
-/* The table that refuses: what every transport starts from, so that callers never meet a NULL
+/* The table that refuses. Every transport starts from it, so that callers never meet a NULL
  * entry. */
 #include "transport/transport.h"
 

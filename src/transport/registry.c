@@ -1,5 +1,5 @@
-/* Transports by name. A backend gives a table with holes; the holes are filled with refusals once,
- * here, so that no caller ever tests an entry for NULL. */
+/* Transports by name. A backend gives a table with holes. They are filled with refusals once, here,
+ * so that no caller tests an entry for NULL. */
 #include "transport/transport.h"
 
 #include <pthread.h>

@@ -1,18 +1,17 @@
-/** The seam between libpgas and a network: one ops table, filled with refusals, overlaid by
+/** The interface between libpgas and a network: one ops table, filled with refusals, overlaid by
  *  backends.
  *
- *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has contexts: context 0 is the
- *  service context, whose address peers use; further contexts only initiate. A context is used by
- *  one thread at a time (the caller sees to that); two contexts may be used by two threads at once.
+ *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has contexts. Context 0 is the
+ *  service context, whose address peers use; further contexts only initiate. The caller ensures
+ *  that one thread at a time uses a context; several threads may use several contexts at one time.
  *  Peers are named by rank. Endpoints open on first use.
  *
- *  Completion: an operation returns PGAS_OK when it is locally complete (buffer reusable; for get
- *  and fetching atomics: result stored), PGAS_INPROGRESS when it was accepted and `comp->fn` will
- *  run once, inside progress() of the same context, or an error (PGAS_ERR_AGAIN: nothing happened,
- *  progress and try again). `comp` may be NULL: then only a flush tells. Remote completion of puts
- *  and non-fetching atomics is known by flush alone. A callback may issue operations, but never
- *  calls progress().
- */
+ *  Completion: an operation returns PGAS_OK when it is locally complete (the buffer is reusable;
+ *  for get and fetching atomics: the result is stored). It returns PGAS_INPROGRESS when it was
+ *  accepted: `comp->fn` will run once, inside progress() of the same context. Otherwise it returns
+ *  an error (PGAS_ERR_AGAIN: nothing has happened; progress and try again). `comp` may be NULL:
+ *  then only a flush reports the completion. Only a flush reports the remote completion of puts and
+ *  non-fetching atomics. A callback may issue operations, but never calls progress(). */
 #ifndef PGASI_TRANSPORT_H
 #define PGASI_TRANSPORT_H
 
@@ -37,7 +36,7 @@ typedef struct pgasi_tp_comp {
  *  cannot complete while the caller still adds parts; pgasi_tp_parts_end is followed by the end of
  *  that part. */
 typedef struct {
-    pgasi_tp_comp_t *comp; /* NULL: nobody waits */
+    pgasi_tp_comp_t *comp; /* NULL: no completion is called */
     pgas_status_t status;  /* of a part that failed */
     size_t n;
 } pgasi_tp_parts_t;
@@ -113,8 +112,8 @@ PGASI_AMO_APPLY(32)
 PGASI_AMO_APPLY(64)
 #undef PGASI_AMO_APPLY
 
-/** Stores the old value of a word of 4 or 8 bytes as the result of an operation.
- *  @param result  NULL: nobody wants it */
+/** Stores the old value of a word of 4 or 8 bytes as the result of an operation. result NULL: it is
+ *  not wanted. */
 static inline void pgasi_amo_store(void *result, size_t bytes, uint64_t old)
 {
     uint32_t old_32 = (uint32_t)old;
@@ -136,45 +135,45 @@ static inline uint64_t pgasi_amo_apply(void *word, pgas_amo_t op, size_t bytes, 
 
 #define PGASI_TP_ALL_PEERS     (-1)
 #define PGASI_TP_AM_HEADER_MAX 32
-#define PGASI_TP_KEY_MAX       512 /* a packed key never exceeds this */
+#define PGASI_TP_KEY_MAX       512 /* the most bytes of a packed key */
 
-/** What an incoming active message shows to its consumer. header and data are valid during the
- *  callback; when the callback returns true it has kept `data`, which stays valid until
- *  am_release(context, data). (Backends that get the data in passing memory copy it first, unless
- *  the consumer said `am_in_passing`; data of a large message arrives whole, however it travelled.)
- *  Nothing in it can be trusted: the consumer checks the job key, sizes and numbers. */
+/** An incoming active message. header and data are valid during the callback. If the callback
+ *  returns true it has kept `data`, which stays valid until am_release(context, data). A backend
+ *  that receives data in temporary memory copies them first, unless the consumer has set
+ *  `am_in_passing`. Data of a large message arrive whole, however they travelled. The contents are
+ *  not trusted: the consumer checks the job key, sizes and numbers. */
 typedef struct pgasi_tp_am {
     const void *header;
     size_t header_bytes;
     void *data;
     size_t data_bytes;
-    int source; /* the rank that sent it: in range, and sure as far as nobody lies on purpose */
+    int source; /* the rank that sent it: in range; right unless a process lies on purpose */
 } pgasi_tp_am_t;
 
 typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);
 typedef void (*pgasi_tp_error_fn_t)(void *arg, int peer, pgas_status_t status);
 
-/** A connection to a peer was lost; the transport asks whether the rank has died. Runs inside
+/** A connection to a peer was lost, and the transport asks whether the rank has died. Runs inside
  *  progress() of any context.
- *  @return true: the transport gives up the peer and calls error_fn. False: the rank is alive, or
- *          its state is not known yet. Then the transport reopens the connection if it can, and the
- *          owner calls peer_dead when it learns of the death. */
+ *  @return true   the transport gives up the peer and calls error_fn
+ *          false  the rank is alive, or its state is not known yet. Then the transport reopens the
+ *          connection if it can, and the owner calls peer_dead when it learns of the death */
 typedef bool (*pgasi_tp_suspect_fn_t)(void *arg, int peer);
 
 typedef struct {
     int rank, n_ranks;
     /* some off-node peers share this host (fake nodes): open shared memory transports */
     bool same_host_peers;
-    bool same_host_only; /* and none is on another host: no network is needed */
+    bool same_host_only; /* and no peer is on another host: no network is needed */
     /* larger incoming active messages are dropped, counted and logged once */
     size_t am_data_max;
     pgasi_tp_am_fn_t am_fn; /* runs inside progress() of context 0 */
-    /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
+    /* am_fn never keeps data: they may stay where they arrived, at any alignment */
     bool am_in_passing;
-    /* operations to a peer end with this status from now on; may be NULL */
+    /* From now on operations to this peer end with the status. May be NULL. */
     pgasi_tp_error_fn_t error_fn;
-    pgasi_tp_suspect_fn_t suspect_fn; /* a connection was lost; NULL: then the peer has died */
-    /* from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
+    pgasi_tp_suspect_fn_t suspect_fn; /* a connection was lost; NULL: the peer counts as dead */
+    /* distance from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
     int (*device_distance)(const char *name);
     void *arg; /* first argument of am_fn, error_fn and suspect_fn */
 } pgasi_tp_opts_t;
@@ -183,7 +182,7 @@ typedef struct {
     char name[32];    /* "ucx" */
     char detail[128]; /* version and devices, for pgas_info */
     uint32_t caps;    /* pgasi_tp_cap_t */
-    /* active messages up to this are sent without a copy kept (completes at once as a rule) */
+    /* longest active message that is sent without keeping a copy (it mostly completes at once) */
     size_t am_inline_max;
     size_t ctx_bytes;     /* estimate of memory of one context */
     size_t peer_bytes;    /* estimate of memory of one open endpoint */
@@ -192,27 +191,27 @@ typedef struct {
 
 typedef struct pgasi_tp_ops {
     pgas_status_t (*open)(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p);
-    /* after all contexts are closed; collective ordering is the caller's business */
+    /* called after all contexts are closed; the caller orders it among ranks */
     void (*close)(pgasi_tp_t *tp);
     void (*query)(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
     /** The address of context 0: valid until close. */
     pgas_status_t (*address)(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
-    /** addr_of(rank) is called when an endpoint opens; the caller keeps addresses alive until
+    /** addr_of(rank) is called when an endpoint opens. The caller keeps addresses alive until
      *  close. */
     pgas_status_t (*set_peers)(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
                                void *arg);
 
-    /* 0 = service context */
+    /* index 0: the service context */
     pgas_status_t (*ctx_open)(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p);
-    /** Begins, and goes on, to complete what was issued on a context and to close its endpoints,
-     *  without waiting; nothing is issued there from now on. PGAS_INPROGRESS: progress the context
-     *  and ask again. It may need peers that progress their context 0, so drain all contexts at
-     *  once while context 0 is progressed. Anything else: ctx_close has nothing left to wait
-     *  for. */
+    /** Begins, and continues, to complete all operations of a context and to close its endpoints,
+     *  without waiting. Nothing is issued on it from now on. The peers may have to progress their
+     *  context 0, so drain all contexts at one time, and progress context 0 meanwhile.
+     *  @return PGAS_INPROGRESS  progress the context and call again
+     *          otherwise        ctx_close has nothing left to wait for */
     pgas_status_t (*ctx_drain)(pgasi_tp_ctx_t *ctx);
-    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead.
-     *  Call it all the same. What is not through by then is given up without a word: no callback
-     *  after a drain that the caller gave up. */
+    /** Closes the context, and must always be called. It drains a context that was not drained
+     *  before, within a time limit also when peers are dead. Operations that are not complete by
+     *  then are given up: their callbacks do not run if the caller gave up the drain. */
     void (*ctx_close)(pgasi_tp_ctx_t *ctx);
 
     pgas_status_t (*mem_alloc)(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
@@ -221,8 +220,8 @@ typedef struct pgasi_tp_ops {
     pgas_status_t (*key_pack)(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
     pgas_status_t (*key_unpack)(pgasi_tp_ctx_t *ctx, int peer, const void *buffer, size_t bytes,
                                 pgasi_tp_key_t **key_p);
-    /** A plain address through which this process loads and stores the peer's memory;
-     *  PGAS_ERR_UNSUPPORTED if none. Valid until key_release. */
+    /** Gives an address at which this process loads and stores the peer's memory, valid until
+     *  key_release. @return PGAS_ERR_UNSUPPORTED: there is none */
     pgas_status_t (*key_map)(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
     void (*key_release)(pgasi_tp_key_t *key);
 
@@ -230,16 +229,16 @@ typedef struct pgasi_tp_ops {
                          const void *src, size_t bytes, pgasi_tp_comp_t *comp);
     pgas_status_t (*get)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
                          void *dst, size_t bytes, pgasi_tp_comp_t *comp);
-    /** bytes is 4 or 8. result NULL: not fetching (ADD, AND, OR, XOR only). CSWAP stores `operand`
-     *  if the word equals `compare`; *result becomes the old word. result is touched until
-     *  completion. */
+    /** bytes is 4 or 8. result NULL: not fetching (only ADD, AND, OR, XOR). CSWAP stores `operand`
+     *  if the word equals `compare`; *result becomes the old word. The operation may write result
+     *  until it is complete. */
     pgas_status_t (*amo)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
                          pgas_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                          void *result, pgasi_tp_comp_t *comp);
-    /** To the peer's am_fn. header up to PGASI_TP_AM_HEADER_MAX, copied at once; data stays the
-     *  caller's until completion. Messages of one context to one peer arrive in the order issued
-     *  (also across size classes: the backend sees to it), those of different contexts in any
-     *  order. Execution at the peer does not follow from flush. */
+    /** Sends a message to the peer's am_fn. header, up to PGASI_TP_AM_HEADER_MAX, is copied at
+     *  once; data belong to the caller until completion. Messages of one context to one peer arrive
+     *  in the order of issue, whatever their sizes; those of different contexts in any order. A
+     *  flush does not imply that they were executed. */
     pgas_status_t (*am)(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                         const void *data, size_t bytes, pgasi_tp_comp_t *comp);
     /** Puts and atomics before it become visible at each peer before those after it. */
@@ -248,20 +247,21 @@ typedef struct pgasi_tp_ops {
      *  are visible there. */
     pgas_status_t (*flush)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 
-    int (*progress)(pgasi_tp_ctx_t *ctx); /* returns > 0 if something happened */
+    int (*progress)(pgasi_tp_ctx_t *ctx); /* @return > 0: something happened */
     pgas_status_t (*event_fd)(pgasi_tp_ctx_t *ctx, int *fd_p);
-    pgas_status_t (*arm)(pgasi_tp_ctx_t *ctx); /* PGAS_ERR_BUSY: events wait, progress first */
-    /* makes event_fd readable; callable from any thread */
+    /* @return PGAS_ERR_BUSY: events wait, so progress first */
+    pgas_status_t (*arm)(pgasi_tp_ctx_t *ctx);
+    /* Makes event_fd readable. Any thread may call it. */
     pgas_status_t (*wake)(pgasi_tp_ctx_t *ctx);
     void (*am_release)(pgasi_tp_ctx_t *ctx,
-                       void *data); /* by the thread that may use the context */
-    /** The owner knows that a peer has died: operations to it that are in flight or issued later
-     *  end with PGAS_ERR_PEER. Callable from any thread, more than once. Operations in flight end
-     *  inside the next progress() of their context. */
+                       void *data); /* called by the thread that uses the context */
+    /** The owner knows that a peer has died. Operations to it, in flight or issued later, end with
+     *  PGAS_ERR_PEER; those in flight inside the next progress() of their context. Any thread may
+     *  call it, more than once. */
     void (*peer_dead)(pgasi_tp_t *tp, int peer);
 } pgasi_tp_ops_t;
 
-/** First member of every backend's instance, context and key, so that calls need no second
+/** The first member of every backend's instance, context and key, so that a call needs no further
  *  look-up. */
 struct pgasi_tp {
     const pgasi_tp_ops_t *ops;
@@ -271,8 +271,9 @@ struct pgasi_tp_ctx {
 };
 struct pgasi_tp_key {
     const pgasi_tp_ops_t *ops;
-    /* loads, stores and __atomic builtins on key_map's address may stand for put, get and amo; a
-     * fence orders them only behind what was done in the same way, a flush behind everything */
+    /* Loads, stores and __atomic builtins at key_map's address may replace put, get and amo. A
+     * fence orders them only after operations of the same way; a flush orders them after all
+     * operations. */
     bool direct;
 };
 
@@ -280,17 +281,18 @@ struct pgasi_tp_key {
  *  entries). */
 extern const pgasi_tp_ops_t pgasi_tp_refusals;
 
-/** The table of a transport by name ("ucx", "loopback"), or NULL. Missing entries are refusals,
- *  never NULL. */
+/** Finds the table of a transport by name ("ucx", "loopback"). Missing entries are refusals, never
+ *  NULL. @return NULL: no such transport */
 const pgasi_tp_ops_t *pgasi_tp_find(const char *name);
 
-/** Backends that were built in call this from a constructor-free static list in registry.c. */
+/** The tables of backends that were built in; registry.c lists them. */
 const pgasi_tp_ops_t *pgasi_ucx_ops(void);
 const pgasi_tp_ops_t *pgasi_loopback_ops(void);
 const pgasi_tp_ops_t *pgasi_verbs_ops(void);
 
-/** Wraps an opened-by-name table with fault injection as PGAS_FAULT says (see fault.h); returns
- *  `ops` itself when the text is empty, NULL when it does not parse (why is filled). */
+/** Wraps a table with fault injection as PGAS_FAULT says (see fault.h).
+ *  @return ops itself  the text is empty
+ *          NULL        the text is invalid; why says so */
 const pgasi_tp_ops_t *pgasi_tp_fault_wrap(const pgasi_tp_ops_t *ops, const char *text,
                                           uint64_t seed, char *why, size_t why_bytes);
 

@@ -69,7 +69,7 @@ pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const void
         return status;
     }
     key->super.ops = tp_ctx->ops;
-    key->super.direct = false; /* what the wrapper does to operations it must see */
+    key->super.direct = false; /* because the wrapper must see operations that it changes */
     *key_p = &key->super;
     return PGAS_OK;
 }

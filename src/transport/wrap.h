@@ -1,9 +1,9 @@
-/** What wrappers around an ops table have in common: instances, contexts and keys that hold the
+/** The common part of wrappers around an ops table: instances, contexts and keys that hold the
  *  wrapped ones, and entries that only pass a call on. A wrapper embeds these structs first in its
- *  own and overrides the entries it cares for.
+ *  own and overrides some entries.
  *
- *  A table's open() does not know what it wraps, so a wrapper remembers that in a static between
- *  wrap and open: wrap, then open, one after the other in one thread. */
+ *  A table's open() does not know what it wraps, so a wrapper stores that in a static between wrap
+ *  and open. Therefore one thread must wrap and then open. */
 #ifndef PGASI_TRANSPORT_WRAP_H
 #define PGASI_TRANSPORT_WRAP_H
 
