@@ -13,13 +13,13 @@ static size_t pack(const pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t *pend
     pgasi_verbs_prefix_t prefix = {
         .cookie = ep->cookie,
         .inbound = ep->inbound,
-        .kind = pending->header_left ? PGASI_VERBS_MORE : PGASI_VERBS_MESSAGE,
-        .header_bytes = pending->header_left ? 0 : pending->header_bytes,
+        .kind = pending->header_sent ? PGASI_VERBS_MORE : PGASI_VERBS_MESSAGE,
+        .header_bytes = pending->header_sent ? 0 : pending->header_bytes,
         .bytes = (uint32_t)pending->bytes
     };
     size_t at = PREFIX;
     memcpy(to, &prefix, PREFIX);
-    if (!pending->header_left) {
+    if (!pending->header_sent) {
         memset(to + PREFIX, 0, PGASI_ALIGN_UP(pending->header_bytes, 8));
         memcpy(to + PREFIX, pending->u.header, pending->header_bytes);
         at += PGASI_ALIGN_UP(pending->header_bytes, 8);
@@ -44,7 +44,7 @@ static pgas_status_t send(pgasi_verbs_ep_t *ep, const char *from, size_t bytes,
 pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     do {
-        size_t header = pending->header_left ? 0 : PGASI_ALIGN_UP(pending->header_bytes, 8);
+        size_t header = pending->header_sent ? 0 : PGASI_ALIGN_UP(pending->header_bytes, 8);
         uint64_t data = PGASI_MIN(pending->bytes - pending->at, ep->message_bytes - header);
         size_t bytes = PREFIX + header + data;
         char in_place[PGASI_VERBS_INLINE];
@@ -60,7 +60,7 @@ pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_
         pgas_status_t status = send(ep, to, pack(ep, pending, to, data), buffer);
         if (status != PGAS_OK)
             return status;
-        pending->header_left = true;
+        pending->header_sent = true;
         pending->at += data;
     } while (pending->at < pending->bytes);
     return PGAS_OK;

@@ -107,9 +107,9 @@ struct pgasi_verbs_pending {
     uint64_t bytes, at; /* at: bytes that are posted */
     pgasi_verbs_pending_kind_t kind;
     uint32_t rkey;
-    uint32_t lkey;    /* key of local; 0: it is not registered */
-    bool looked;      /* lkey has been looked up */
-    bool header_left; /* MESSAGE: the first piece is posted */
+    uint32_t lkey;     /* key of local; 0: it is not registered */
+    bool is_looked_up; /* lkey is set */
+    bool header_sent;  /* MESSAGE: the first piece is posted */
     uint8_t header_bytes;
     uint8_t op;          /* pgas_amo_t */
     uint32_t slot, name; /* of atomics: slot for the result, name of the memory */
@@ -127,7 +127,7 @@ struct pgasi_verbs_pending {
     } u;
 };
 
-/** A flush under way. */
+/** A flush in flight. */
 struct pgasi_verbs_flush {
     pgasi_tp_parts_t parts;
     bool of_all;

@@ -22,11 +22,11 @@ static uint64_t piece_max(const pgasi_verbs_ep_t *ep)
 /* Looks the key up once per operation. Small data is copied in any case. */
 static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
-    if (!pending->looked) {
+    if (!pending->is_looked_up) {
         pending->lkey = pending->bytes > PGASI_VERBS_SMALL
                             ? pgasi_verbs_lkey_of(ep->ctx, pending->local, pending->bytes)
                             : 0;
-        pending->looked = true;
+        pending->is_looked_up = true;
     }
 }
 
