@@ -134,7 +134,7 @@ static void the_limit(void)
     close(pgasi_log_set_fd(former));
 }
 
-/* What was started before must not matter: neither smaller rings nor larger. */
+/* Earlier starts must not matter, with smaller or with larger rings. */
 static void the_limit_is_that_of_this_start(void)
 {
     static const char *const of[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=64K",

@@ -170,9 +170,9 @@ static void *come(void *arg)
     return NULL;
 }
 
-/* As long as the first thread is alone it stores without fences, and what it owns is shown to
- * readers. That ends with the rank's receive lock, which the test keeps. Until then no other thread
- * reads, however many come at once. */
+/* While the first thread is alone it stores without fences, and readers see its exclusive grants.
+ * This ends under the rank's receive lock, which the test holds. Until then no other thread reads,
+ * however many begin at once. */
 static void newcomers(void)
 {
     pthread_t thread[N_NEWCOMERS];

@@ -46,7 +46,7 @@ static void has_arrived(uint8_t op)
     pgasi_serve_end(before);
 }
 
-/* What is on its way arrives in the next round of progress. */
+/* Messages under way arrive in the next round of progress. */
 static int arrive(void)
 {
     pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, false);

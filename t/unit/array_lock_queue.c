@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "t/tap.h"
 
-/* ---- the model: what was wanted and not given back, in order ---- */
+/* ---- the model: requests that were not given back, in order ---- */
 
 enum { N_RANKS = 3, N_SLOTS = 3, N_THREADS = N_RANKS * N_SLOTS, N_ELEMS = 4, ROOM = N_THREADS };
 typedef struct {
@@ -24,7 +24,7 @@ static bool is_same_element(const pgasi_array_lock_request_t *a,
     return a->array == b->array && a->index == b->index;
 }
 
-/* A writer has the lock once nobody before it is left, a reader once only readers are. */
+/* A writer has the lock when no request before it is left, a reader when only readers are left. */
 static bool is_due(int k)
 {
     for (int j = 0; j < (unfair && !wanted[k].request.writes ? ROOM : k) && j < n_wanted; j++) {
@@ -163,10 +163,10 @@ static pgas_status_t want(int rank, uint64_t index, bool writes)
 
 static void deaths_keep_nobody_waiting(void)
 {
-    want(1, 0, true); /* 0, 1: who has it dies */
+    want(1, 0, true); /* 0, 1: the thread that has it dies */
     want(2, 0, true);
     want(1, 1, true);
-    want(2, 2, false); /* 4, 5, 6: who waits dies */
+    want(2, 2, false); /* 4, 5, 6: a waiting thread dies */
     want(1, 2, true);
     want(0, 2, false);
     n_told = 0;

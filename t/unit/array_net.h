@@ -1,8 +1,8 @@
 /* One chunk of a coherent array over a simulated network: a plain engine that obeys the protocol's
- * table, threads that are nothing but a state, and an oracle. Nothing happens by itself: whoever
- * tests lets threads begin and leave, lines be evicted, messages arrive, in any order that queues
- * allow. Contents are copied when they are sent, or when they arrive, or stored at the receiver
- * ahead of their message: by chance.
+ * table, threads that are nothing but a state, and an oracle. The test triggers every step: threads
+ * begin and leave, cache lines are evicted, messages arrive, in any order that queues allow.
+ * Contents are copied when they are sent, when they arrive, or stored at the receiver ahead of
+ * their message, at random.
  *
  * The oracle is one plain number, and what is read must be that. Operators 1 and 2 (plus, times) do
  * not commute. */
@@ -33,7 +33,7 @@ typedef const pgasi_array_step_t *(*net_table_t)(pgasi_array_state_t state,
 typedef struct {
     net_where_t where;
     net_kind_t kind;
-    bool asked; /* at home: stands in the queue */
+    bool asked; /* at home: is in the queue */
     uint64_t operand;
 } net_thread_t;
 
@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
     pgasi_array_state_t state;
-    net_open_t open, form; /* form: what the value is, as it was opened last */
+    net_open_t open, form; /* form: the kind of the value when the chunk was last opened */
     int op, leaving;       /* leaving: 1 writers, 2 all */
     uint64_t value;        /* elements or operands */
 } net_node_t;
@@ -175,7 +175,7 @@ static inline int net_inside(const net_t *net, int n, bool readers)
     return count;
 }
 
-/* What is opened at a node may not be in use elsewhere, in any way that would matter. */
+/* A chunk that is opened at a node must not be in conflicting use elsewhere. */
 static inline void net_open(net_t *net, int n, net_open_t open)
 {
     net_node_t *node = &net->node[n];
@@ -256,7 +256,7 @@ static inline void net_quiesce(net_t *net, int n, int leaving)
     net->pending += n == 0;
 }
 
-/* m: what it is about; for NEED_* the thread. */
+/* m: the message; for NEED_* the thread. */
 static inline void net_act(net_t *net, int n, pgasi_array_action_t action, const net_message_t *m)
 {
     net_node_t *node = &net->node[n];
@@ -550,7 +550,7 @@ static inline bool net_quiet(net_t *net, int n)
     return true;
 }
 
-/* Something that is under way goes on, number `which` of all that could. */
+/* Continues step number `which` of all possible ones. */
 static inline bool net_go_on(net_t *net, int which)
 {
     int from = which % NET_NODES, to = which / NET_NODES % NET_NODES,

@@ -42,14 +42,14 @@ static void did(int thread, net_kind_t kind, uint64_t operand)
     net_finish(&net);
 }
 
-/* A thread wants it, and asks for what it needs. */
+/* A thread wants the chunk and requests the access that it needs. */
 static void wants(int thread, net_kind_t kind, uint64_t operand)
 {
     NOW(net_begin(&net, thread, kind, operand));
     NOW(net_ask(&net, thread));
 }
 
-/* All that is under way comes to its end; everybody reads the value. */
+/* All steps under way end. Then every thread reads the value. */
 static void ends(uint64_t value, const char *what)
 {
     net_finish(&net);
@@ -79,7 +79,7 @@ static void an_upgrade_loses_to_an_invalidation(void)
     IN_STATE(HOME, H_Uw); /* home writes, then TWO is to read */
     NOW(net_leave(&net, AT_HOME));
     NOW(net_quiet(&net, HOME));
-    IN_STATE(HOME, H_Sv); /* ONE is no sharer: what it asked for has become a fetch */
+    IN_STATE(HOME, H_Sv); /* ONE is no sharer: its request has become a fetch */
     ends(42, "an upgrade that loses to an invalidation gets the data");
 }
 
@@ -118,7 +118,7 @@ static void a_fetch_during_write_back(void)
     wants(AT_TWO, NET_R, 0);
     NOW(net_deliver(&net, TWO, HOME));
     IN_STATE(HOME, H_Dl);
-    NOW(net_deliver(&net, HOME, ONE)); /* a request for what is on its way */
+    NOW(net_deliver(&net, HOME, ONE)); /* a request for a chunk that is on its way */
     IN_STATE(ONE, C_W);
     NOW(net_deliver(&net, ONE, HOME));
     IN_STATE(HOME, H_S);
@@ -190,7 +190,7 @@ static void recall_of_operated_while_lines_are_evicted(void)
     NOW(net_quiet(&net, ONE));
     wants(AT_HOME, NET_R, 0);
     IN_STATE(HOME, H_Or);
-    NOW(net_deliver(&net, HOME, ONE)); /* asked for what is on its way: no second answer */
+    NOW(net_deliver(&net, HOME, ONE)); /* a request for a chunk on its way: no second answer */
     IN_STATE(ONE, C_W);
     NOW(net.channel[ONE][HOME].n == 1);
     NOW(net_evict(&net, TWO));
@@ -221,7 +221,7 @@ static void evictions_meet_while_operands_are_merged(void)
     NOW(!net_quiet(&net, HOME)); /* one combines in place */
     NOW(net_leave(&net, AT_HOME));
     NOW(net_quiet(&net, HOME));
-    IN_STATE(HOME, H_Or); /* nobody to ask, but the threads here */
+    IN_STATE(HOME, H_Or); /* only the threads here have it */
     ends(47, "operands that come while others are merged are merged, too");
 }
 
@@ -263,7 +263,7 @@ static void a_pin_meets_a_recall(void)
     NOW(net_deliver(&net, HOME, ONE));
     NOW(net_deliver(&net, HOME, ONE));
     IN_STATE(ONE, C_Si);
-    NOW(!net_quiet(&net, ONE)); /* but not while somebody writes elsewhere */
+    NOW(!net_quiet(&net, ONE)); /* but not while a thread writes elsewhere */
     NOW(net_leave(&net, AT_ONE + 1));
     ends(43, "a pin that meets a recall delays it, for writing all, for reading only writers");
 }

@@ -160,8 +160,8 @@ static bool one(pgasi_board_t *board, const member_t *m, const step_t *s)
 
 /* ---- promises ---- */
 
-/* What has a root and is small is done several times with the same one: who only gives runs ahead
- * until slots are used up. */
+/* Small collectives with a root run several times with the same root: members that only send run
+ * ahead until slots are used up. */
 static void *run(void *arg)
 {
     member_t *m = arg;

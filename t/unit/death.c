@@ -26,7 +26,7 @@ static pgas_handler_t nop, die, pour;
 static int log_file;
 static pgas_status_t poured;
 
-/* Runs where somebody waits: there is no service thread. */
+/* Runs in a thread that waits: there is no service thread. */
 static void on_die(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes;
@@ -67,7 +67,7 @@ static void fill_ring(int rank)
     }
 }
 
-/* The rank dies when somebody next waits. */
+/* The rank dies when a thread next waits. */
 static void dies_in_a_wait(int rank)
 {
     pgas_call(0, die, &rank, sizeof rank, NULL);
@@ -96,7 +96,7 @@ static void completions_fall(void)
     n_bad = pgas_sync_init(&sync, 2) != PGAS_OK || pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK ||
              pgas_sync_wait(&sync, 0) != PGAS_ERR_TIMEOUT;
-    pgas_sync_fini(&sync); /* while two calls owe */
+    pgas_sync_fini(&sync); /* while two calls are outstanding */
     n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     pgasi_peer_died(2);
     n_bad += pgas_sync_wait(&sync, 100000) != PGAS_ERR_TIMEOUT || sync.count != 1;
@@ -173,8 +173,8 @@ static void full_ring_and_a_reply(int rank)
     pgas_sync_fini(&sync);
 }
 
-/* As if another thread had noticed the death, and ended what the rank owes, before the waiting one
- * looks. */
+/* As if another thread had seen the death, and ended the rank's outstanding completions, before the
+ * waiting thread polls. */
 static int settled_rank;
 
 static void dies_and_is_settled(void)
@@ -221,7 +221,8 @@ static void handlers_queue(int rank)
     pgas_sync_fini(&sync);
 }
 
-/* Of a counter in the heap, which nobody writes in such a job, and whose function calls on. */
+/* For a counter in the heap, which no rank decrements directly in such a job, and whose function
+ * makes a call. */
 static pgas_sync_t onward;
 static int n_zero;
 
@@ -316,7 +317,7 @@ int main(void)
     settled_before_it_is_seen(8, true);
     names_and_functions(9);
     reports();
-    /* what the dead will never take */
+    /* bytes that the dead rank will never take */
     lone_consumed = pgasi_sendqs_sent() - pgasi_recvq_consumed();
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     pgasi_log_set_fd(stderr_fd);

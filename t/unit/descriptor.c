@@ -63,7 +63,7 @@ static void headers(void)
     is_int(n_wrong, 0, "headers give back what was put in");
 }
 
-/* Writes random descriptors to `at`, and what they amount to into *sum_p and *n_p. */
+/* Writes random descriptors to `at`, and their sum and number into *sum_p and *n_p. */
 static size_t write_descs(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, int *n_p,
                           int source_rank)
 {

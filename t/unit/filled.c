@@ -1,8 +1,8 @@
 /* Fills the channel of a rank to itself with calls, then drains it, in one thread: for
- * instructions.t, which counts what that takes between the entry and the exit of count_fill and of
+ * instructions.t, which counts the instructions between the entry and the exit of count_fill and of
  * count_drain, first with n calls, then with 2 n.
  *
- * Chunks are large enough to take all: nobody waits for room.
+ * Chunks are large enough for all calls: no thread waits for room.
  *
  * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10
  * instructions. Exit status 0 if all calls ran, none of them before it was drained; 77 if this was

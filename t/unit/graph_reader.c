@@ -5,7 +5,7 @@
 #include "graph/reader.h"
 #include "t/tap.h"
 
-/* What a reader found: edges, or names joined in one text. */
+/* The edges that a reader has found, or the names, joined in one text. */
 typedef struct {
     uint64_t end[40000];
     size_t n_ends;
@@ -232,7 +232,7 @@ static void limits_are_exact(void)
            "not one without end");
 }
 
-/* ---- what is taken ---- */
+/* ---- accepted texts ---- */
 
 static bool edges_are(const found_t *f, size_t n_ends, const uint64_t *ends)
 {

@@ -33,7 +33,7 @@ static int register_some(pgasi_rng_t *rng, int from, int to)
     return n_bad;
 }
 
-/* Names [from, to) must have the numbers behind `from`, in the order of their names. */
+/* Names [from, to) must have the numbers after `from`, in the order of their names. */
 static int wrong_numbers(int from, int to)
 {
     int n_bad = 0;

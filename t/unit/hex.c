@@ -12,7 +12,7 @@
 static const int sizes_tried[] = { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19 };
 #define N_SIZES_TRIED ((int)(sizeof sizes_tried / sizeof *sizes_tried))
 
-/* Each cell is empty in so many of a hundred cases, else anybody's. */
+/* Each cell is empty with this percentage, otherwise of a random player. */
 static model_t random_model(int size, int percent_empty)
 {
     model_t model = model_empty(size);
@@ -22,7 +22,7 @@ static model_t random_model(int size, int percent_empty)
     return model;
 }
 
-/* ---- who has connected ---- */
+/* ---- winners ---- */
 
 static bool agrees(const model_t *model, model_steps_t steps)
 {
@@ -115,8 +115,8 @@ static void sizes_that_are_none_are_refused(void)
     is_int(n_good, 18, "2 to 19 make empty boards");
 }
 
-/* A random game by the rules: after each move the position is what the model says, and what is
- * illegal is refused. */
+/* A random game by the rules: after each move the position equals the model's, and illegal moves
+ * are refused. */
 static int wrong_in_a_game(int size, bool spoil)
 {
     pgas_hex_t hex;
@@ -242,7 +242,7 @@ static void order_of_moves_does_not_matter(void)
 {
     int n_wrong = 0, n_same = 0;
     for (int i = 0; i < 500; i++) {
-        /* too few for anybody to win */
+        /* too few for a win */
         int size = sizes_tried[1 + i % (N_SIZES_TRIED - 1)], n = 2 * size - 2;
         pgas_mcts_move_t moves[361];
         for (int j = 0; j < size * size; j++) {

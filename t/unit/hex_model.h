@@ -54,8 +54,8 @@ static inline pgas_hex_t model_to_hex(const model_t *model, int turn)
     return hex;
 }
 
-/* From the stones of a player at its first side, from stone to stone: does one lie at the other
- * side? */
+/* Follows the stones of a player from its first side. @return whether one of them is at the other
+ * side */
 static inline bool model_joins(const model_t *model, int player, model_steps_t steps)
 {
     bool seen[PGAS_HEX_SIZE_MAX][PGAS_HEX_SIZE_MAX] = { { false } };

@@ -17,7 +17,7 @@ static pgas_mcts_rng_t playout_rng;
 
 /* ---- from the empty board ---- */
 
-/* standard errors between what was seen and what is told */
+/* standard errors between the measured and the expected value */
 static double distance_of_rate(int size, int turn, int n, double told)
 {
     pgas_hex_t hex;
@@ -87,7 +87,8 @@ static double squared_distance(double seen, double rate, int n)
     return rate <= 0 || rate >= 1 ? 0 : (seen - rate) * (seen - rate) / (rate * (1 - rate) / n);
 }
 
-/* One position; the playouts see whose turn it is, the tally is told another if it is to fail. */
+/* One position. The playouts use the player to move; the tally gets the other player if it is to
+ * fail. */
 static void compare_with_all_ways(const model_t *model, int n_empty, int turn, int turn_told,
                                   tally_t *tally)
 {
@@ -149,7 +150,7 @@ static void ends_are_exact(void)
 
 /* ---- in the middle of a game ---- */
 
-/* A random game move by move, which ends when somebody has won. */
+/* A random game move by move, which ends when a player has won. */
 static int slow_playout(model_t model, int turn)
 {
     int cells[361], n = model_empties(&model, cells), winner = NOBODY;
@@ -204,7 +205,7 @@ static void games_end_as_slow_games_do(void)
        "games from the middle of a game end as those move by move (at most %.1f standard errors "
        "off)",
        worst);
-    pgas_hex_t hex = after_moves(5, 0, false); /* 25 cells: one more for who begins */
+    pgas_hex_t hex = after_moves(5, 0, false); /* 25 cells: the first player has one more */
     double wrong = distance_from_slow(&hex, !hex.turn);
     ok(wrong > 4, "the check finds the wrong player's turn (%.1f standard errors, made on purpose)",
        wrong);
@@ -224,7 +225,7 @@ static void what_is_decided_stays(void)
     is_int(n_wrong, 0, "games that are won stay won, full boards are counted, sizes 2 to 19");
 }
 
-/* ---- what is given and changed ---- */
+/* ---- arguments and results ---- */
 
 static void same_numbers_same_games(void)
 {

@@ -22,7 +22,7 @@
 #define SANITIZED 1
 #endif
 
-static int log_in, pipe_out; /* what was logged is read from pipe_out, one write at a time */
+static int log_in, pipe_out; /* log lines are read from pipe_out, one write at a time */
 static char text[8192];      /* what catch() found */
 static char why[512];
 
@@ -236,7 +236,7 @@ static void body_fault(void)
 static volatile sig_atomic_t n_handled;
 static volatile char *volatile guarded;
 
-/* a program that uses faults: it opens the page and goes on */
+/* a program that uses faults: it opens the page and continues */
 static void open_page(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)context;
@@ -351,7 +351,7 @@ static void former_handlers_are_called(void)
     is_str(text, "", "and ours is silent");
 }
 
-/* Whoever read the log may have gone; SIGPIPE has its default. */
+/* The reader of the log may have ended; SIGPIPE has its default. */
 static void body_unread(void)
 {
     int fds[2];

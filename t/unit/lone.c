@@ -1,4 +1,4 @@
-/* The stand-in for src/boot: see lone.h. */
+/* The replacement of src/boot: see lone.h. */
 #include "t/unit/lone.h"
 
 #include <stdio.h>
@@ -36,8 +36,8 @@ pgas_status_t lone_init(int ranks, const char *params)
     return pgas_init(NULL, &opts);
 }
 
-/* A sender's place depends on who sends, so we are each of them for a moment, before service
- * threads run. */
+/* The address of a sender's channel depends on the sender, so this process takes the rank of each
+ * for a moment, before service threads run. */
 static void open_senders(void)
 {
     for (int r = 1; r < n_ranks; r++) {
@@ -262,7 +262,7 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
 }
 
 /* Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
-/* ---- team.h, coll.h: one team; what all say is what we say ---- */
+/* ---- team.h, coll.h: one team of one rank ---- */
 
 pgas_team_t *pgasi_team_world(void)
 {

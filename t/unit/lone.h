@@ -1,10 +1,10 @@
 /* A job without MPI in one process, for tests of src/mem and src/call: rank 0 is the library; other
  * ranks are only memory on the same node, which the test reads and writes as those ranks would.
- * Their inboxes are plain memory, their wakeup flags ring unheard, and in collectives they agree
- * with rank 0.
+ * Their receive queues are plain memory, no thread reads their wakeup flags, and in collectives
+ * they agree with rank 0.
  *
- * Link t/unit/lone.c: its functions stand in for those of src/boot, but for wait.c, which is the
- * real one. */
+ * Link t/unit/lone.c: its functions replace those of src/boot, except wait.c, which is the real
+ * one. */
 #ifndef T_UNIT_LONE_H
 #define T_UNIT_LONE_H
 
@@ -19,8 +19,8 @@ pgas_status_t lone_init(int n_ranks, const char *params);
  *  channel. */
 #define LONE_CTX 3
 pgasi_channel_t lone_sender(int rank);
-/** What we send to a port of `rank` through a context comes out of this one; the test writes to
- *  where `consumed` points. */
+/** The channel in which calls from this rank to an endpoint of `rank` through a context arrive; the
+ *  test stores the count of consumed bytes where `consumed` points. */
 pgasi_channel_t lone_receiver(int rank, int port, int ctx);
 
 /** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */

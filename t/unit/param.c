@@ -388,8 +388,8 @@ static bool set_to(const char *name, const char *value)
     return value ? now && strcmp(now, value) == 0 : !now;
 }
 
-/* The settings of UCX at rank 0 reach other ranks as one text: NAME=VALUE, each with a zero byte
- * behind it. */
+/* The settings of UCX at rank 0 reach other ranks as one text: NAME=VALUE, each followed by a zero
+ * byte. */
 static void settings_of_ucx_travel(void)
 {
     static const char packed[] = "PGAS_UCX_A=1\0PGAS_UCX_BB=22\0PGAS_UCX_CCC=own\0PGAS_UCX_DDDD=";

@@ -30,7 +30,7 @@ static void objects_are_aligned_and_apart(void)
     is_int(n_bad, 0, "sizes 1 to 5000, alignments 16 to 4096");
 }
 
-/* random acquire and release, each object filled with its number; counts what is wrong */
+/* random acquire and release, each object filled with its number; counts wrong objects */
 static int run(uint64_t seed, bool overwrite_one)
 {
     pgasi_pool_t pool;

@@ -36,7 +36,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-/* ---- children, and what they write ---- */
+/* ---- children, and their output ---- */
 
 static void open_pair(bool terminal, int fd[2])
 {
@@ -225,8 +225,8 @@ static void after_the_end(void)
     _exit(now.sa_handler == SIG_DFL ? 5 : 6);
 }
 
-/* Exits with 0 if calls that the signal interrupts go on, or fail, as the former handler wants
- * it. */
+/* Exits with 0 if calls that the signal interrupts continue or fail, as the former handler was set
+ * up. */
 static void interrupted_calls(void)
 {
     int wrong = 0;

@@ -99,7 +99,7 @@ static void games_are_those_of_hex(void)
     uint64_t wins;
     (void)pgas_hex_init(&hex, 11, false);
     wins = ref_hex_games(&hex, 2000, 16, 3);
-    /* who begins wins a game of random moves with 0.5236; six standard errors */
+    /* the first player wins a game of random moves with 0.5236; six standard errors */
     ok(wins > 32000 * 0.5068 && wins < 32000 * 0.5404, "%llu of 32000 games",
        (unsigned long long)wins);
 }

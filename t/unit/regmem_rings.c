@@ -19,7 +19,8 @@
 #define N_RANKS 4
 #define OPS_MAX 4096
 
-/* ---- the stand-in: puts complete in order for each peer, when told; flushes with them ---- */
+/* ---- the simulated transport: puts and flushes complete in order for each peer, when the test
+ * says ---- */
 
 typedef struct {
     int peer;                  /* -1: a flush of all */
@@ -32,7 +33,7 @@ typedef struct {
 
 static op_t ops[OPS_MAX];
 static int n_ops, n_wrong, n_flushes;
-static bool lies;    /* tells the end of a flush at once, before that of the puts */
+static bool lies;    /* completes a flush at once, before its puts */
 static bool fails;   /* flushes fail */
 static int releases; /* what progress completes: -1 nothing, else of all peers, so many */
 static pgasi_ctx_t *ctx;
@@ -64,7 +65,7 @@ static bool before_it_all_done(int i)
     return true;
 }
 
-/* The oldest n puts to a peer (-1: any) end, and flushes behind which nothing is left. */
+/* Completes the oldest n puts to a peer (-1: any), and flushes whose puts are all complete. */
 static void end_puts(int peer, int n)
 {
     for (int i = 0; i < n_ops && n > 0; i++) {
@@ -259,7 +260,7 @@ static void a_slow_peer(void)
 {
     int n_any = 0, n_own = 0;
     open_stand_in();
-    (void)out(PGAS_REG_ANY); /* what is left is seen to be complete */
+    (void)out(PGAS_REG_ANY); /* the remaining puts are found complete */
     put(1, &(pgas_block_t){ .address = &n_any, .bytes = 0 }, 0); /* never ends */
     while (n_any < 5000 && send_one(PGAS_REG_ANY, 2, 64, 1) == PGAS_OK) {
         n_any++;

@@ -19,7 +19,7 @@ typedef struct {
     bool general;
 } item_t;
 
-/* Blocks that anybody may take away and release. */
+/* Blocks that any thread may take and release. */
 static pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER;
 static item_t shelf[SHELF];
 static pgas_super_t *super;

@@ -28,7 +28,7 @@ typedef struct {
     pgasi_channel_t channel;
     char *chunk;
     uint64_t offset; /* in it */
-    uint64_t left;   /* bytes of the chunks left behind */
+    uint64_t left;   /* bytes of the former chunks */
     bool odd;        /* its marks are */
 } place_t;
 
@@ -167,8 +167,8 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
-/* A call by itself; whoever adds up what was sent must find it there at once, whether or not the
- * tail is stored. */
+/* A single call. The count of sent bytes must include it at once, whether or not the tail is
+ * stored. */
 static int call_and_count(const char *args, size_t bytes)
 {
     uint64_t before = pgasi_sendqs_sent();
@@ -214,7 +214,7 @@ static int send_to_reader(bool slow, uint64_t seed)
     return n_bad + reader.n_bad;
 }
 
-/* ---- what a naive writer sends us ---- */
+/* ---- a naive writer ---- */
 
 static uint64_t n_ran;
 static int n_wrong;
@@ -233,8 +233,8 @@ typedef struct {
     place_t at;
 } writer_t;
 
-/* Room for a descriptor at the tail, and 16 bytes behind it: in the other chunk of the two, when it
- * is free, if not here. */
+/* Room for a descriptor at the tail and 16 bytes after it: here, or in the other of the two chunks
+ * when it is free. */
 static void make_room(place_t *p, size_t bytes)
 {
     if (p->offset + bytes + 16 <= pgasi_chunk_bytes)
@@ -309,7 +309,8 @@ static bool job(const char *params, int (*body)(uint64_t seed), uint64_t seed, b
 {
     bool good = lone_init(3, params) == PGAS_OK;
     good = (body(seed) == 0) == want_good && good;
-    /* For finalize: the others consumed what we sent, what they sent is what we have. */
+    /* For finalize: the others have consumed all calls of this rank, and this rank all of theirs.
+     * */
     lone_consumed = pgasi_sendqs_sent();
     lone_sent = pgasi_recvq_consumed();
     return pgas_finalize() == PGAS_OK && good;

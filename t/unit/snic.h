@@ -1,6 +1,6 @@
 /** For tests of the software NIC's rules by the public functions: a device, pairs of connected
- *  queue pairs, each end with memory of its own, and ways to see things done. What goes wrong in
- *  here ends the program. */
+ *  queue pairs, each end with memory of its own, and functions that wait for completions. An error
+ *  in here ends the program. */
 #ifndef T_SNIC_H
 #define T_SNIC_H
 

@@ -21,7 +21,7 @@ typedef struct {
     pgas_status_t want;
     uint64_t local_at, remote_at; /* from the piece's start */
     uint32_t bytes;
-    /* of the pieces, and what the peer's queue pair lets others do */
+    /* of the pieces, and rights that the peer's queue pair grants */
     uint32_t local_access, remote_access, qp_access;
     int lkey, rkey;
 } case_t;
@@ -133,7 +133,7 @@ static uint32_t key_of(const pair_t *p, int kind, int end, uint32_t right)
 
 static unsigned char expected[2][SNIC_BYTES];
 
-/* What a good request does, in plain memory. */
+/* The effect of a good request, in plain memory. */
 static void model(const case_t *c, uint64_t operand, uint64_t compare)
 {
     unsigned char *local = expected[0] + START + c->local_at,
@@ -157,7 +157,7 @@ static void model(const case_t *c, uint64_t operand, uint64_t compare)
     }
 }
 
-/* The request, and one behind it that is always good: it is done too, or flushed. */
+/* The request, followed by one that is always good: that one completes too, or is flushed. */
 static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uint32_t adversary)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;

@@ -31,7 +31,7 @@ static void *add_by_processor(void *arg)
     return NULL;
 }
 
-/* Takes what the others added away, once. */
+/* Subtracts the others' additions, once. */
 static void *lose_some(void *arg)
 {
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -44,8 +44,8 @@ static void *lose_some(void *arg)
     return NULL;
 }
 
-/* Queue pairs add to one word of the first pair's far memory while threads do. @return what is
- * missing */
+/* Queue pairs add to one word of the first pair's far memory while threads do. @return the missing
+ * sum */
 static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversary, uint32_t n_adds,
                                     void *(*thread_main)(void *))
 {

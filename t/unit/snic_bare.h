@@ -1,6 +1,6 @@
-/** Queues of the software NIC without a provider: entries and completions as bytes, for what the
- *  public functions do not let happen. Everything is in the caller's memory, by address; mode
- *  STEP. */
+/** Queues of the software NIC without a provider: entries and completions as bytes, for cases that
+ *  the public functions do not allow. Everything is in the caller's memory, by address; mode STEP.
+ *  */
 #ifndef T_SNIC_BARE_H
 #define T_SNIC_BARE_H
 
@@ -106,7 +106,7 @@ static inline bool bare_raise(bare_t *b, pgasi_snic_state_t state, const bare_t 
     return good;
 }
 
-/** Tells of all up to pi. */
+/** Rings for all entries up to pi. */
 static inline void bare_ring(bare_t *b)
 {
     __atomic_store_n(&b->record[1], htobe32(b->pi & 0xffff), __ATOMIC_RELEASE);

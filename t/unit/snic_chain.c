@@ -28,7 +28,7 @@ typedef struct {
     unsigned char *bytes;
 } machine_t;
 
-/* A replica: messages come in by prev, go out by next; master lets next go on. */
+/* A replica: messages arrive by prev and leave by next; master enables next. */
 typedef struct {
     machine_t m;
     pgas_verbs_cq_t *recv_cq, *next_cq, *master_cq;

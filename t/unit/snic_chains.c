@@ -279,8 +279,8 @@ static void managed_entries_can_be_rewritten(void)
     must(pgas_verbs_close(dev), "close the device");
 }
 
-/* An entry that is rung and enabled is rewritten by one behind it: never seen in time. By one
- * before it, of the same queue, enabled apart: always. */
+/* A later entry rewrites an entry that is rung and enabled: never in time. An earlier entry of the
+ * same queue, enabled separately, rewrites it: always in time. */
 static void entries_rewrite_the_next(void)
 {
     pgas_verbs_dev_t *dev = snic_device(STEP, adversary, seed);
@@ -320,7 +320,7 @@ static void entries_rewrite_the_next(void)
 
 /* ---- fences ---- */
 
-/* A read, and a write of what was read. @return whether the write was right */
+/* A read, and a write of the bytes read. @return whether the write was right */
 static bool read_and_pass_on(bool fence, uint64_t with_seed)
 {
     pgas_verbs_completion_t got[2];

@@ -40,7 +40,7 @@ typedef struct {
     uint32_t rkey[2];
 } side_t;
 
-/** What ends tell each other. */
+/** The messages between the two ends. */
 typedef struct {
     pgas_verbs_address_t qp, shared;
     uint64_t addr[2];
@@ -160,7 +160,7 @@ static uint32_t a_value(uint32_t now, pgasi_rng_t *rng)
     }
 }
 
-/* A word of what is in use, or of its queues. */
+/* A random word of objects in use, or of their queues. */
 static void spoil(snic_devmem_t *devmem, pgasi_rng_t *rng)
 {
     const struct {
@@ -226,13 +226,13 @@ static int one_end(pgas_verbs_engine_t engine, uint64_t seed, int socket)
     side_t s;
     char byte = 0;
     alarm(GUARD_S);
-    pgasi_log_set_fd(-1); /* what it says is not judged */
+    pgasi_log_set_fd(-1); /* its contents are not judged */
     begin(&s, engine, adversaries[seed % PGASI_ARRAY_LENGTH(adversaries)], seed | 1, socket);
     for (int i = 0; i < 2; i++) { /* both are connected; both have done all */
         if (i == 1)
             run(&s, seed);
         if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
-            return 62; /* the other end has fallen */
+            return 62; /* the other end has ended */
     }
     if (seed % 2 == 0)
         end(&s);

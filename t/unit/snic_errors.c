@@ -11,7 +11,7 @@
 
 static uint32_t adversary;
 
-/* ---- errors, and what is behind them ---- */
+/* ---- errors, and later requests ---- */
 
 /* A SEND of so many bytes to a buffer of so many; then more sends and buffers. */
 static void sends_fit_or_fail(void)
@@ -51,8 +51,8 @@ static void sends_fit_or_fail(void)
     }
 }
 
-/* Posts that fail at the k-th: those before are done, without signal in silence; all behind are
- * flushed, signaled or not. */
+/* Posts that fail at the k-th: earlier ones complete, silently if they are not signaled; all later
+ * ones are flushed, signaled or not. */
 static void all_behind_an_error_is_flushed(void)
 {
     pair_t p;
@@ -91,7 +91,7 @@ static void all_behind_an_error_is_flushed(void)
     pair_close(&p);
 }
 
-/* A receive buffer outside of memory: the receiver is told why, the sender that it did not work. */
+/* A receive buffer outside of memory: the receiver gets the reason, the sender only a failure. */
 static void bad_receive_buffers_are_refused(void)
 {
     static const struct {
@@ -155,7 +155,7 @@ static void tries_end_where_they_are_counted(void)
     }
 }
 
-/* Without end: what is behind waits; it goes on when there is a buffer. */
+/* Retries without end: later requests wait, and continue when there is a buffer. */
 static void tries_without_end_go_on(pgas_verbs_op_t op)
 {
     pgas_verbs_completion_t got[3];
@@ -239,8 +239,8 @@ static void peers_in_error_do_not_answer(void)
     pair_close(&p);
 }
 
-/* Random traffic on two pairs of one device; one end is closed in the middle. The other pair
- * notices nothing. */
+/* Random traffic on two pairs of one device; one end is closed in the middle. The other pair is not
+ * affected. */
 static void close_while_traffic(pgas_verbs_engine_t engine)
 {
     int n_bad = 0;
@@ -295,7 +295,7 @@ static void send_queues_are_full_or_run_over(void)
     pair_close(&p);
 }
 
-/* A completion queue of few places that nobody polls. */
+/* A small completion queue that no thread polls. */
 static void completion_queues_die_or_are_overwritten(bool ignore)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
@@ -350,7 +350,7 @@ static pgas_status_t gives(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *op
     return status;
 }
 
-/* Each option at its first and last value, and at the one before or behind that. */
+/* Each option at its first and last value, and at the values before and after these. */
 static void options_are_checked(void)
 {
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1), *other = snic_device(STEP, 0, 2);

@@ -42,7 +42,7 @@ typedef struct {
     pgas_verbs_mem_t mem;
 } side_t;
 
-/** What ends tell each other. */
+/** The messages between the two ends. */
 typedef struct {
     pgas_verbs_address_t qp;
     uint64_t addr;
@@ -168,7 +168,7 @@ static pid_t start(body_t body, pgas_verbs_engine_t engine, int *socket_p)
     return pid;
 }
 
-/* @return whether it ended by itself, well */
+/* @return whether it has exited with success */
 static bool finish(pid_t pid, int socket)
 {
     int status;
@@ -487,7 +487,7 @@ static void empty(full_t *full)
     setrlimit(RLIMIT_NOFILE, &full->old);
 }
 
-/* With all descriptors in use nobody can look whether the other process runs. */
+/* With all descriptors in use no process can check whether the other one runs. */
 static void test_no_descriptors(void)
 {
     int socket, n_failed = 0;
@@ -543,7 +543,8 @@ static void test_stale_address(void)
     end(&s);
 }
 
-/* Sleeps for a message, with memory that nobody has mapped yet, and nobody polls meanwhile. */
+/* Sleeps for a message, with memory that no process has mapped yet, and no thread polls meanwhile.
+ * */
 static void sleep_until(pgas_verbs_engine_t engine, int socket, pgas_status_t expected)
 {
     side_t s;
@@ -625,7 +626,7 @@ static void test_sleeper_learns(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
-/* Writes that need nothing of the other process go on until somebody looks. */
+/* Writes that need nothing of the other process continue until a thread checks it. */
 static void test_death_is_seen(pgas_verbs_engine_t engine, const char *text)
 {
     int socket;
@@ -729,7 +730,7 @@ static void test_event_without_serial(void)
     is_int(n_descriptors(), before, "an event pipe whose number is 0 is closed too");
 }
 
-/* Its holder has died, and nobody has waited for it. */
+/* Its holder has died, and no process has waited for it. */
 static void test_lock_of_zombie(void)
 {
     uint64_t *lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -844,8 +845,9 @@ static void test_release_under_write(pgas_verbs_engine_t engine, const char *tex
 
 /* ---- the process that executes ---- */
 
-/* In the foreground, under the name that devices here have. It is there on return: else whoever
- * opens a device would start another one. Whoever looks has the name himself for a moment. */
+/* Starts the process in the foreground, under the name of this test's devices. It is running on
+ * return: otherwise the next open of a device would start another one. A process that checks the
+ * name takes it for a moment. */
 static pid_t start_nic(void)
 {
     pid_t pid = fork();

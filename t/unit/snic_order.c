@@ -10,7 +10,7 @@
 #define N_UNDER_WAY 60 /* requests that are not complete */
 #define N_SLOTS     64 /* of 64 bytes each, at the far end, for writes and atomics */
 #define SLOT        64u
-/* results of reads, and what arrives by sends: a place for each of the last 128 */
+/* results of reads, and bytes that arrive by sends: a slot for each of the last 128 */
 #define LANDING      (N_SLOTS * SLOT)
 #define N_LANDINGS   128u
 #define OTHER_PLACES (LANDING + N_LANDINGS * SLOT)
@@ -23,7 +23,7 @@ typedef struct {
     unsigned char result[SLOT]; /* of reads and atomics */
 } op_t;
 
-/* What a receiver shall see. */
+/* The bytes that a receiver is to see. */
 typedef struct {
     uint32_t bytes, imm;
     bool has_imm, has_data;
@@ -53,7 +53,7 @@ static bool overwrites(pgas_verbs_op_t op)
            op == PGAS_VERBS_CSWAP;
 }
 
-/* The bytes of a request, cut into spans at random; every other piece stands elsewhere. */
+/* The bytes of a request, cut into spans at random; every second span is elsewhere in memory. */
 static uint32_t cut(stream_t *s, const unsigned char *data, uint32_t bytes,
                     pgas_verbs_span_t *spans)
 {

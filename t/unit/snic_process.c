@@ -18,8 +18,8 @@
 #define HANG_S    30
 #define LOOKS     2000
 
-/** What each process has: one queue pair to the other, and in the child a managed one that writes
- *  back. */
+/** The objects of each process: one queue pair to the other, and in the child a managed one that
+ *  writes back. */
 typedef struct {
     pgas_verbs_dev_t *dev;
     pgas_verbs_cq_t *send_cq, *recv_cq;
@@ -28,7 +28,7 @@ typedef struct {
     volatile uint64_t *words;
 } side_t;
 
-/** What they tell each other. */
+/** The messages between the two processes. */
 typedef struct {
     pgas_verbs_address_t qp, back;
     uint64_t addr, private_addr;
@@ -272,8 +272,8 @@ static void die(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
-/* A queue pair in the place of another that was closed, with another context as its peer: what the
- * process knew is forgotten. */
+/* A queue pair takes the number of a closed one, with another context as its peer: the process has
+ * dropped its knowledge of the old one. */
 static void places_are_used_again(pgas_verbs_engine_t engine, const char *name)
 {
     side_t a, b[2];

@@ -114,7 +114,7 @@ static void no_bytes_are_fine(void)
         pair_open(&p, STEP, 0, 1);
         pair_recv(&p, 1, 0, 64, 9);
         pgas_verbs_request_t request = pair_request(&p, ops[i], NULL, 0, 1);
-        request.rkey = 0x40000000; /* looked at by nobody */
+        request.rkey = 0x40000000; /* never read */
         request.imm = 0xfeedface;
         snic_post(p.qp[0], &request);
         bool good = snic_take(p.dev, p.cq[0], got[0], 2) == 1 && is_done(&got[0][0], 1, PGAS_OK) &&
@@ -270,8 +270,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
 #define N_SHARING  4
 #define N_MESSAGES 400
 
-/* Senders of different queue pairs; every buffer is used once, by whoever comes; messages of each
- * come in order. */
+/* Senders of different queue pairs. Every buffer is used once, by any sender. Messages of each
+ * sender arrive in order. */
 static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adversary)
 {
     pgas_verbs_dev_t *dev = snic_device(engine, adversary, 9);

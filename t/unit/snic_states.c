@@ -12,7 +12,7 @@
 
 static const char *const names[N_STATES] = { "RESET", "INIT", "RTR", "RTS", "ERROR" };
 
-/** Two ends and memory of 4 KiB each, in one protection domain; another for who does not belong. */
+/** Two ends and memory of 4 KiB each, in one protection domain; a third one in another domain. */
 typedef struct {
     pgasi_snic_t *snic;
     bare_t end[2];
@@ -105,7 +105,7 @@ static void transitions_are_checked(void)
     }
 }
 
-/* What is rung before RTS waits for it. */
+/* Requests that are rung before RTS wait for it. */
 static void nothing_is_sent_before_rts(void)
 {
     for (int state = PGASI_SNIC_RESET; state < PGASI_SNIC_RTS; state++) {
@@ -189,8 +189,8 @@ static void error_flushes_and_reset_begins_anew(void)
     take_down(&w);
 }
 
-/* What was done before comes before what is flushed, however late. @return seeds for which it did
- * not */
+/* Completions of earlier requests come before those of flushed ones, however late. @return seeds
+ * for which they did not */
 static int flushed_out_of_order(void)
 {
     int n_bad = 0;
@@ -393,8 +393,8 @@ static void doorbells_beyond_the_ring(void)
     take_down(&w);
 }
 
-/* A card runs what it is told of, also of a managed queue: who rings before the entry is complete
- * sees the old one. */
+/* A card runs entries that it was rung for, also of a managed queue: if it is rung before an entry
+ * is complete, it runs the old entry. */
 static void managed_queues_that_are_rung_run(void)
 {
     for (int early = 0; early < 2; early++) {

@@ -100,7 +100,7 @@ static int end_of(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* ---- who serves ---- */
+/* ---- the serving process ---- */
 
 static int serve(void *arg)
 {
@@ -139,8 +139,8 @@ static void stop(pid_t pid)
 
 /* ---- folders of others ---- */
 
-/* The names that an owner's processes could use in /tmp: folders of somebody else, and a link to a
- * folder of the owner's. */
+/* The names that an owner's processes could use in /tmp: folders of another user, and a link to a
+ * folder of the owner. */
 static int squat(void *arg)
 {
     int n = *(int *)arg;
@@ -198,7 +198,7 @@ static void test_squatters(void)
     is_int(rmdir(OWNERS), 0, "nothing was made in a folder to which a stranger's link led");
 }
 
-/* ---- who answers as if it were the process ---- */
+/* ---- processes that pretend to be the software NIC ---- */
 
 typedef enum {
     SILENT,
@@ -491,8 +491,8 @@ static uint64_t cpu_ticks(pid_t pid)
 #define MANY    40
 #define TRIES   20
 
-/* Its descriptors are in use; more and more clients come, and stay. What it needs of a processor
- * meanwhile is a small part. */
+/* Its descriptors are in use, and more and more clients come and stay. Meanwhile it uses only a
+ * small part of a processor. */
 static void test_no_descriptors(void)
 {
     pgas_verbs_dev_t *dev = NULL, *more = NULL;

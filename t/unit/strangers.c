@@ -159,5 +159,5 @@ int main(void)
     proper_ones();
     int status = done();
     fflush(stdout);
-    _exit(status); /* nobody reads what was forwarded, so the library would not end */
+    _exit(status); /* no rank reads the forwarded messages, so the library would not end */
 }

@@ -69,7 +69,7 @@ static void completed(entry_t *e, pgas_status_t status, int rank, uint32_t handl
     fell(e, 1);
 }
 
-/* One random answer to entry e, good or not; the model says what it does. */
+/* One random answer to entry e, good or not. The model computes its effect. */
 static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
 {
     static const pgas_status_t statuses[] = { PGAS_OK, PGAS_OK, PGAS_ERR_NOT_FOUND,
@@ -82,8 +82,8 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
     bool counts = e->live, writes = e->written && pgasi_rng_below(rng, 2);
     switch (pgasi_rng_below(rng, 6)) {
     case 0:
-        /* of another generation, or from nowhere; what comes late might hit the entry's next
-         * token */
+        /* of another generation, or from no rank; a late answer might match the entry's next token
+         * */
         token ^= e->live ? 1u << pgasi_rng_below(rng, 15) : 0;
         counts = false;
         break;
@@ -115,7 +115,7 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
     completed(e, status, writes ? 0 : 1, handler);
 }
 
-/* What the program does with its own counter. */
+/* The program's operations on its own counter. */
 static int some_use(entry_t *e, pgasi_rng_t *rng)
 {
     int64_t n = (int64_t)pgasi_rng_below(rng, 5);
@@ -179,7 +179,7 @@ static int begin(entry_t *e, int i, pgasi_rng_t *rng)
     return status != PGAS_OK;
 }
 
-/* Nobody's any more: later completions may not write there. */
+/* The counter has ended: later completions must not write to it. */
 static void end(entry_t *e)
 {
     pgas_sync_fini(e->sync);
@@ -275,8 +275,8 @@ static void waiting(void)
     pgas_sync_fini(&sync);
 }
 
-/* A reply that a dead rank owes is ended by the death; who then finds that it could not ask ends it
- * a second time. */
+/* The death of a rank ends its outstanding reply. A thread that then finds that its request could
+ * not be sent ends it a second time. */
 static void ended_twice(void)
 {
     pgas_sync_t sync = { 2, PGAS_OK, 0 }, other[4];
@@ -300,8 +300,8 @@ static void ended_twice(void)
         pgas_sync_fini(&other[i]);
 }
 
-/* Answers run one at a time: a thread that serves nobody takes the receive queue for one, and gives
- * it back. */
+/* Answers run one at a time: a thread that does not serve takes the receive queue for one, and
+ * gives it back. */
 static uint64_t answer_begun, answer_ended, end_begun, end_ended;
 
 static void *answer_from_outside(void *arg)
@@ -406,7 +406,7 @@ static void on_tick(const void *args, size_t bytes, pgas_thread_t source, void *
     word++;
 }
 
-/* What is waited for happens in the wait: there is no service thread. */
+/* The wait itself does the work: there is no service thread. */
 static void long_waits(void)
 {
     static const int64_t long_us[] = { INT64_MAX, INT64_MAX / 2, INT64_MAX / 1000 + 1,

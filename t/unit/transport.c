@@ -17,7 +17,7 @@
 
 enum { HEAP = 1 << 16, N_WORDS = 64, DATA_MAX = 1 << 20 };
 
-/* --- an instance with two contexts and a heap, and what came in --- */
+/* --- an instance with two contexts and a heap, and its events --- */
 
 static const pgasi_tp_ops_t *ops;
 static pgasi_tp_t *tp;
@@ -100,7 +100,7 @@ typedef struct {
 
 static bool in_progress; /* a progress call is running */
 static int n_wrong_completions;
-static uint64_t trace; /* what was returned and completed, in order */
+static uint64_t trace; /* returned statuses and completions, in order */
 
 static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
 {
@@ -392,9 +392,9 @@ static void parses(void)
        "and wraps nothing; nonsense gives NULL");
 }
 
-/* Random operations of all kinds through a table, against a plain array; what was promised is
- * checked at each flush. Words are written by one operation between two fences at most, so any
- * order of the rest is right. */
+/* Random operations of all kinds through a table, against a plain array; each flush is followed by
+ * a check of the promises. At most one operation writes a word between two fences, so any order of
+ * the rest is right. */
 static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
 {
     enum { STEPS = 3000, SLOTS = 40 };
@@ -448,7 +448,7 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
             slots[i].fetches = true;
             model[word] += slots[i].value;
             break;
-        case 4: /* nobody but a flush tells */
+        case 4: /* only a flush reports it */
             RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGAS_AMO_XOR, 8, slots[i].value,
                                         0, NULL, NULL));
             model[word] ^= slots[i].value;
@@ -544,7 +544,7 @@ static void repeats(void)
     ok(trace == second, "the text's seed counts more than the caller's");
 }
 
-/* Each fault by itself does something, and no more than it says. */
+/* Each fault alone has its effect, and no other. */
 static void does_harm(void)
 {
     uint64_t word = 1;

@@ -60,7 +60,7 @@ static uint32_t cut_off_one(const pgasi_tree_t *t, int root, uint32_t low, uint3
 static int random_nodes(pgasi_rng_t *rng, int n, int node_of[N_MAX])
 {
     int n_nodes = 1 + (int)pgasi_rng_below(rng, (uint64_t)n);
-    for (int r = 0; r < n; r++) /* each node has somebody, the rest anywhere */
+    for (int r = 0; r < n; r++) /* each node has a rank, further ranks are anywhere */
         node_of[r] = r < n_nodes ? r : (int)pgasi_rng_below(rng, (uint64_t)n_nodes);
     return n_nodes;
 }

@@ -120,7 +120,7 @@ static int memory(void)
     return n_bad;
 }
 
-/* Sums the bytes of all buffers, which are what the arguments say. */
+/* Adds up the bytes of all buffers, and compares the sum with the arguments. */
 static void on_buffers(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     unsigned char value;

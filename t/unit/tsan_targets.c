@@ -10,7 +10,7 @@
 #define N_THREADS 4
 #define N_CALLS   200
 #define SLOTS     64
-#define CONSUMED  2 /* the slot of consumers: those of threads lie below or are refused */
+#define CONSUMED  2 /* the slot of consumers: slots of threads are smaller or refused */
 
 static pgas_handler_t counted, waits, nests;
 static uint64_t of_slot[SLOTS];   /* plain: handlers of one target never overlap */
@@ -136,8 +136,8 @@ static void *unattached(void *arg)
     return NULL;
 }
 
-/* Comes and goes, so that its slot is that of others in between; starts and stops consumers of a
- * slot that nobody calls, as its twin does: one of them at a time succeeds. */
+/* Attaches and detaches, so that others use its slot in between. It starts and stops consumers of a
+ * slot that no thread calls, as another thread does: one of them at a time succeeds. */
 static void *restless(void *arg)
 {
     int *n_bad_p = arg, n_bad = 0;

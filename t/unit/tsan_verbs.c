@@ -310,7 +310,7 @@ static void live_once(life_t *life)
     must(pgas_verbs_cq_close(cq), "close");
     if (third)
         must(pgas_verbs_close(third), "close");
-    memset(life->there, 0, sizeof life->there); /* nobody else writes there now */
+    memset(life->there, 0, sizeof life->there); /* no other thread writes there now */
 }
 
 static void *live(void *arg)

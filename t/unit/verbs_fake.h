@@ -1,6 +1,6 @@
-/* A provider of queue pairs that are connected to nobody: requests are carried out later, by
- * whoever steps, in an order among queue pairs that a seed gives, and each says what it finds
- * wrong. For tests of what stands above providers.
+/* A provider of queue pairs without peers: a thread that steps it executes requests later, in an
+ * order among queue pairs that a seed gives, and each request checks its preconditions. It is for
+ * tests of the layers above providers.
  *
  * It is stricter than hardware: a place in a send queue is free when a completion that tells so has
  * been polled, a completion without room is noticed at once, bytes that change between posting and
@@ -33,7 +33,7 @@ typedef struct {
     pgas_verbs_completion_t *ring;
     uint64_t *positions; /* of the requests */
     uint64_t head, tail;
-    uint32_t room; /* what it really has */
+    uint32_t room; /* the true contents */
 } fake_cq_t;
 
 typedef struct {
@@ -52,7 +52,7 @@ typedef struct {
     fake_qp_t *qps[FAKE_QPS_MAX];
     int n_qps;
     uint32_t lie;      /* queues are so many times smaller than they say */
-    bool patient;      /* counts what is wrong instead of ending at once */
+    bool patient;      /* counts errors instead of ending at once */
     bool steps_itself; /* rings and polls carry something out */
     bool bells_fail, cqs_dead;
     int n_overflows, n_poisoned;
@@ -193,7 +193,7 @@ static void fake_cq_close(pgas_verbs_cq_t *base)
     free(cq);
 }
 
-/* Takes some of what is there, not always all. */
+/* Takes some of the completions, not always all. */
 static int fake_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n_max)
 {
     fake_cq_t *cq = (fake_cq_t *)(void *)base;

@@ -13,8 +13,8 @@
 #define BYTES       (N_PIECES * PIECE - 5)
 #define PATIENCE_NS UINT64_C(100000000000)
 
-/* N_PIECES pieces one behind the other, all of them the same memory. @return NULL if that cannot be
- * had */
+/* Maps N_PIECES pieces one after the other, all of the same memory. @return NULL: this is not
+ * possible here */
 static char *map_often(void)
 {
     int fd = memfd_create("verbs_large", 0);

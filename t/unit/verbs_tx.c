@@ -327,7 +327,7 @@ static void *ring_later(void *arg)
     pgas_verbs_span_t room = { (uintptr_t)theirs(p, 0), 64, p->mem.lkey };
     pgas_verbs_recv_t recv = { .id = 1, .spans = &room, .n_spans = 1 };
     for (int i = 0; i < 2000; i++)
-        sched_yield(); /* so that who waits is likely to sleep; nothing depends on it */
+        sched_yield(); /* so that the waiting thread probably sleeps; no result depends on it */
     return pgas_verbs_qp_recv(p->qps[1], &recv, 1, NULL) == PGAS_OK ? p : NULL;
 }
 

@@ -39,7 +39,7 @@ typedef struct {
     uint64_t n_asked;      /* signals, marks and waits that could not do without; atomic */
     uint64_t told, n_ends; /* by advance */
     int n_bad;             /* of advance */
-    uint64_t seen_done, seen_posted; /* by who looks on */
+    uint64_t seen_done, seen_posted; /* by the observing thread */
 } link_t;
 
 typedef struct {
@@ -52,7 +52,7 @@ typedef struct {
     bool stop;     /* atomic: for the engine */
 } run_t;
 
-/* What was posted where. */
+/* The posted requests. */
 typedef struct {
     int link; /* -1: nothing */
     uint64_t number;
@@ -334,7 +334,7 @@ static uint32_t true_interval(const plan_t *plan)
     return PGASI_MIN(plan->interval, PGASI_MAX(plan->depth / 4, 1u));
 }
 
-/* Few enough completions: judged by itself, since it must be able to fail. */
+/* Few enough completions. This is a promise of its own, because it must be able to fail. */
 static bool is_frugal(const pgas_verbs_tx_stats_t *stats, uint64_t n_asked, uint32_t interval)
 {
     return stats->completions <= stats->posted / interval + n_asked + 1;
@@ -382,7 +382,7 @@ static int end_worker(worker_t *w)
     return w->n_bad;
 }
 
-/* @return what went wrong; what the provider noticed is in run->dev. */
+/* @return the number of faults; those that the provider has found are in run->dev */
 static int carry_out(run_t *run, const plan_t *plan, uint64_t seed)
 {
     worker_t workers[THREADS_MAX];
@@ -534,7 +534,7 @@ static void count_steps(void)
         post_small(&run, 0);
     while (fake_step(&run.dev.super))
         ;
-    pthread_mutex_lock(&run.dev.lock); /* who polls stays inside */
+    pthread_mutex_lock(&run.dev.lock); /* the polling thread stays inside */
     pthread_create(&inside, NULL, poll_once, &run);
     while (__atomic_load_n(&tx->poller->held, __ATOMIC_ACQUIRE) == 0)
         sched_yield();

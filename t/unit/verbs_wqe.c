@@ -22,7 +22,7 @@ static const uint8_t all_ops[] = { PGASI_WQE_NOP,     PGASI_WQE_WRITE,    PGASI_
                                    PGASI_WQE_READ,    PGASI_WQE_CSWAP,    PGASI_WQE_FADD,
                                    PGASI_WQE_RECV_EN, PGASI_WQE_SEND_EN };
 
-/* What an entry shall say: as the decoder gives it, and what lies behind it. */
+/* The expected fields of an entry, as the decoder gives them, and the bytes after it. */
 typedef struct {
     pgasi_wqe_t wqe;
     uint32_t block;
@@ -344,7 +344,7 @@ static void copies_go_around_the_end(uint64_t seed)
     is_int(n_bad, 0, "copies into and out of a ring");
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 typedef struct {
     const char *why;

@@ -230,7 +230,7 @@ static void a_wait_that_ends_is_not_counted(void)
     is_int(n_progress, 0, "nor in its last round of progress");
 }
 
-/* ---- what is for the service alone ---- */
+/* ---- changes for the service alone ---- */
 
 #define SERVICE_ROUNDS 60000
 #define LOST_MS        2000
@@ -283,8 +283,9 @@ static void *ring_the_service(void *arg)
     return NULL;
 }
 
-/* The service looks once between its sleep's announcement and the sleep; the ringer looks once
- * behind its store. The service is late by some instructions more each time, so that both meet. */
+/* The service checks once between the announcement of its sleep and the sleep. The waking thread
+ * checks once after its store. Each time the service is a few instructions later, so that both
+ * meet. */
 static void rings_for_the_service_are_heard(bool by_wakeup)
 {
     pthread_t thread;

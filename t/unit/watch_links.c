@@ -31,7 +31,7 @@ static void on_died(void *arg, int rank, pgasi_ring_cause_t cause)
     why = cause;
 }
 
-/* A listener that stands for rank 1: nobody reads there, but the kernel accepts. */
+/* A listener in place of rank 1: no thread reads there, but the kernel accepts. */
 static int listen_for(pgasi_address_t *address)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

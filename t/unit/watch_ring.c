@@ -13,7 +13,7 @@
 #define LINKS_MAX   4096
 #define DIALS_MAX   4096
 #define STEPS_MAX   200000
-#define LEAVE_EVERY 40 /* games of which one goes on until all have left */
+#define LEAVE_EVERY 40 /* games of which one continues until all have left */
 
 typedef enum { NO_BUG, NO_EXCHANGE, NO_FLOOD, LEAVES_EARLY } bug_t;
 
@@ -111,7 +111,7 @@ static void on_report(void *arg)
 
 static const pgasi_ring_ops_t ops = { on_dial, on_tell, on_hang_up, on_died, on_report };
 
-/* ---- what the network does ---- */
+/* ---- events of the network ---- */
 
 /* A dial is answered. False: not yet. */
 static bool answer(int i)
@@ -176,7 +176,7 @@ static bool deliver(int i, int s)
     return true;
 }
 
-/* The kernel closes what a process had; those of its host see that it has ended. */
+/* The kernel closes the sockets of a process; ranks of its host see that it has ended. */
 static void kill_rank(int rank)
 {
     if (!lives[rank])
@@ -283,7 +283,7 @@ static void build(void)
     }
 }
 
-/* One more thing goes wrong, if it may. Rank 0 and its host stay, so that somebody is left to
+/* One more fault, if it is allowed. Rank 0 and its host stay alive, so that some rank is left to
  * judge. */
 static void harm(bool cuts)
 {
