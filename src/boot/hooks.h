@@ -10,7 +10,7 @@
  *  | look_around      | boot/wait.c: before each sleep; long     | any waiting, | boot/watch.c if |
  *  |                  | loops of call/ and array/ now and then   | no lock held | it has no thread|
  *  | before_sleep     | boot/wait.c: once, before a wait sleeps  | any waiting  | init/init.c     |
- *  | woken            | boot/wait.c: a wake-up has ended a sleep | any waiting  | init/init.c     |
+ *  | woken            | boot/wait.c: a wakeup has ended a sleep  | any waiting  | init/init.c     |
  *  | rank_died        | boot/watch.c: a rank died, the job goes  | any, without | init/init.c,    |
  *  |                  | on (pgasi_watch_set_hook)                | locks        | by set_hook     |
  *  | aborting         | boot/launch.c: this rank ends the job    | any          | boot/start.c    |
@@ -21,7 +21,7 @@
  *  | peer_suspect     | mem/ctx.c: the transport lost a          | any          | init/init.c     |
  *  |                  | connection                               |              |                 |
  *  | wrap_transport   | mem/ctx.c: before the transport opens    | initial      | tests           |
- *  | segment_ask      | mem/segment.c: a peer's key is missing   | any          | object/owner.c  |
+ *  | segment_ask      | mem/key.c: a peer's key is missing       | any          | object/owner.c  |
  *  | rma_by_owner     | mem/rma.c: the peer's memory is on this  | any          | object/owner.c  |
  *  |                  | node and not mapped                      |              |                 |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
@@ -29,8 +29,7 @@
  *  |                  |                                          |              | mem/mem.c       |
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
- *  | death_settled    | call/progress.c: a rank died; the layers   | any, without | call/sync.c,
- *  |
+ *  | death_settled    | call/progress.c: a rank died; the layers | any, without | call/sync.c,    |
  *  |                  | end what they wait for from it           | locks        | bulk/start.c,   |
  *  |                  |                                          |              | bcast/ack.c,    |
  *  |                  |                                          |              | object/lock.c,  |

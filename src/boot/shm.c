@@ -292,8 +292,8 @@ static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
         pgasi_shm_t theirs = { mine->base, mine->bytes, 0 };
         pgas_status_t status = i == pgasi_boot.node_rank ? PGAS_OK : map_offered(i, &theirs);
         if (status == PGAS_OK && theirs.bytes != mine->bytes) {
-            PGASI_ERROR("shm", "rank %d maps %zu bytes, this rank %zu",
-                        pgasi_boot.node_members[i], theirs.bytes, mine->bytes);
+            PGASI_ERROR("shm", "rank %d maps %zu bytes, this rank %zu", pgasi_boot.node_members[i],
+                        theirs.bytes, mine->bytes);
             unmap(&theirs);
             status = PGAS_ERR_MISMATCH;
         }

@@ -285,7 +285,8 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine)
     int64_t rank = least & INT64_C(0xffffffff);
     pgas_status_t worst = (pgas_status_t)((least - rank) / (INT64_C(1) << 32));
     if (worst != PGAS_OK && rank == pgasi_boot.rank)
-        PGASI_INFO("boot", "all ranks stop, because this rank reports: %s", pgas_status_text(worst));
+        PGASI_INFO("boot", "all ranks stop, because this rank reports: %s",
+                   pgas_status_text(worst));
     return worst;
 }
 

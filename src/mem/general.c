@@ -1,9 +1,9 @@
 /* Blocks of any size and lifetime: best fit over all super-chunks; free neighbours are joined.
  *
  * An extent allocator (base/extents.h) over one imaginary line of offsets has the records. Each
- * super-chunk has a place on that line. The gap behind it is never free, so that free extents of two
- * super-chunks never join; parts of the line without a super-chunk count as allocated. A super-chunk that is
- * returned leaves a hole: the line is long enough for 2^20 of the largest. */
+ * super-chunk has a place on that line. The gap behind it is never free, so that free extents of
+ * two super-chunks never join; parts of the line without a super-chunk count as allocated. A
+ * super-chunk that is returned leaves a hole: the line is long enough for 2^20 of the largest. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
