@@ -33,7 +33,7 @@ static inline uint64_t pgasi_cycles(void)
 #endif
 }
 
-/** Tells the core that this is a spin loop. */
+/** Marks a spin loop for the core. */
 static inline void pgasi_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

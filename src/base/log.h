@@ -95,7 +95,7 @@ void pgasi_log_set_fatal_hook(void (*hook)(void));
  *  effect. */
 void pgasi_log_install_backtrace(void);
 
-/** Restores the former handlers where ours are still installed. */
+/** Restores the former handlers where those of the log are still installed. */
 void pgasi_log_remove_backtrace(void);
 
 #endif

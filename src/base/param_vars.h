@@ -60,8 +60,8 @@ PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
             "memory of all channels from other nodes into one rank; senders that get no channel "
             "send messages")
 PGASI_PARAM(FAR_QUEUE, far_queue, SIZE, "4M", "4K..64G", "bytes",
-            "messages that may wait at a rank for one of its threads; then senders are told to "
-            "stop, and messages in flight still arrive")
+            "messages that may wait at a rank for one of its threads; then senders must stop, "
+            "and messages in flight still arrive")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes",
             "largest argument block of a call")
 PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads",

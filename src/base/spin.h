@@ -1,7 +1,7 @@
-/** A lock for sections of a few stores: an int that is 0 while nobody holds it. It is not fair, and
- *  a thread that holds it must not take it again. Locks that name their holder, because they are
- *  held again (array/grant.c) or by processes that may die (verbs_backend/snic/lock.c), are not of
- *  this kind. */
+/** A lock for sections of a few stores: an int that is 0 while no thread holds it. It is not fair,
+ *  and a thread that holds it must not take it again. Locks that name their holder, because they
+ *  are held again (array/grant.c) or by processes that may die (verbs_backend/snic/lock.c), are not
+ *  of this kind. */
 #ifndef PGASI_SPIN_H
 #define PGASI_SPIN_H
 

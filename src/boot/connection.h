@@ -56,7 +56,7 @@ typedef struct {
 /** @return NULL: no memory */
 pgasi_connection_t *pgasi_connection_add(pgasi_connections_t *set, int fd, int rank);
 pgasi_connection_t *pgasi_connection_find(const pgasi_connections_t *set, uint32_t id);
-/** Tells epoll what the connection waits for. how: EPOLL_CTL_ADD or EPOLL_CTL_MOD */
+/** Sets the events that the connection waits for. how: EPOLL_CTL_ADD or EPOLL_CTL_MOD */
 void pgasi_connection_poll(const pgasi_connections_t *set, const pgasi_connection_t *c, int how);
 /** Queues data and sends what the socket takes. */
 void pgasi_connection_send(const pgasi_connections_t *set, pgasi_connection_t *c, const void *data,

@@ -117,7 +117,8 @@ pgas_status_t pgasi_watch_end(MPI_Comm world);
  *  @return false: a member is dead already, and unblock must not be called */
 bool pgasi_watch_block(pgas_team_t *team);
 void pgasi_watch_unblock(void);
-/** Tells the ranks of other hosts that the job ends. Any thread; does not wait. */
+/** Reports to the ranks of other hosts that the job ends. Any thread may call it; it does not
+ *  wait. */
 void pgasi_watch_abort(int exit_code);
 
 /* ---- team.c, team_make.c ---- */

@@ -264,8 +264,8 @@ static bool handle(pgasi_connection_t *c, const record_t *record)
     bool is_number = record->kind == NEWS + PGASI_RING_REPORT;
     if (record->kind >= NEWS && record->kind < NEWS + PGASI_N_RING_NEWS && record->value >= 0 &&
         (is_number || record->value < pgasi_boot.n_ranks))
-        pgasi_ring_told(links.ring, (int)c->id, (pgasi_ring_news_t)(record->kind - NEWS),
-                        record->value);
+        pgasi_ring_received(links.ring, (int)c->id, (pgasi_ring_news_t)(record->kind - NEWS),
+                            record->value);
     else if (record->kind == BYE)
         pgasi_ring_bye(links.ring, (int)c->id);
     else if (record->kind == ABORT)
@@ -400,7 +400,7 @@ uint64_t pgasi_links_timers(void)
 
 /* ---- of the ring ---- */
 
-static void tell(void *arg, int link, pgasi_ring_news_t what, int value)
+static void send_news(void *arg, int link, pgasi_ring_news_t what, int value)
 {
     (void)arg;
     pgasi_connection_t *c = pgasi_connection_find(&links.open, (uint32_t)link);
@@ -419,7 +419,7 @@ static void hang_up(void *arg, int link)
     pgasi_connection_push(&links.open, c);
 }
 
-const pgasi_ring_ops_t pgasi_links_ops = { .dial = dial, .tell = tell, .hang_up = hang_up };
+const pgasi_ring_ops_t pgasi_links_ops = { .dial = dial, .send = send_news, .hang_up = hang_up };
 
 /* ---- begin, end, and messages of the watch ---- */
 

@@ -133,7 +133,7 @@ static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, 
 {
     for (int i = 0; i < ring->n_links; i++)
         if (ring->links[i].id != from)
-            ring->ops->tell(ring->arg, ring->links[i].id, what, value);
+            ring->ops->send(ring->arg, ring->links[i].id, what, value);
 }
 
 /* ---- leaving ---- */
@@ -240,14 +240,14 @@ static void lose_host(pgasi_ring_t *ring, int rank)
 static void tell_all(pgasi_ring_t *ring, int link)
 {
     if (ring->report > 0)
-        ring->ops->tell(ring->arg, link, PGASI_RING_REPORT, ring->report);
+        ring->ops->send(ring->arg, link, PGASI_RING_REPORT, ring->report);
     for (int r = 0; r < ring->n; r++)
         if (ring->state[r] == DEAD)
-            ring->ops->tell(ring->arg, link, PGASI_RING_DEATH, r);
+            ring->ops->send(ring->arg, link, PGASI_RING_DEATH, r);
         else if (ring->state[r] == DONE)
-            ring->ops->tell(ring->arg, link, PGASI_RING_DONE, r);
+            ring->ops->send(ring->arg, link, PGASI_RING_DONE, r);
         else if (ring->state[r] == READY)
-            ring->ops->tell(ring->arg, link, PGASI_RING_READY, r);
+            ring->ops->send(ring->arg, link, PGASI_RING_READY, r);
 }
 
 bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank)
@@ -314,21 +314,21 @@ void pgasi_ring_ask_report(pgasi_ring_t *ring)
     report(ring, ring->report + 1, -1);
 }
 
-static void told_death(pgasi_ring_t *ring, int at, int rank)
+static void received_death(pgasi_ring_t *ring, int at, int rank)
 {
     if (rank == ring->me)
         lose(ring, ring->links[at].rank, PGASI_RING_CUT_OFF, -1);
     else
-        lose(ring, rank, PGASI_RING_TOLD, ring->links[at].id);
+        lose(ring, rank, PGASI_RING_REPORTED, ring->links[at].id);
 }
 
-void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value)
+void pgasi_ring_received(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value)
 {
     int at = find_link(ring, link);
     if (at < 0)
         return;
     if (what == PGASI_RING_DEATH)
-        told_death(ring, at, value);
+        received_death(ring, at, value);
     else if (what == PGASI_RING_REPORT)
         report(ring, value, link);
     else if (value != ring->me)

@@ -30,7 +30,7 @@ typedef enum {
     PGASI_RING_EXITED,
     PGASI_RING_REFUSED,
     PGASI_RING_SILENT,
-    PGASI_RING_TOLD,
+    PGASI_RING_REPORTED,
     PGASI_RING_CUT_OFF
 } pgasi_ring_cause_t;
 
@@ -48,7 +48,7 @@ typedef struct {
      *  and is not the next one. */
     void (*dial)(void *arg, int rank);
     /** Sends news over a link. value: a rank, or the number of a request for reports. */
-    void (*tell)(void *arg, int link, pgasi_ring_news_t what, int value);
+    void (*send)(void *arg, int link, pgasi_ring_news_t what, int value);
     /** Closes a link after its pending messages are sent. The link causes no further events. */
     void (*hang_up)(void *arg, int link);
     /** Reports a dead rank, once for each rank, unless this rank is ready. It must not call the
@@ -91,14 +91,14 @@ bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank);
 /* Events. Ranks are in range. The caller chooses the number of a link, unique among open links. */
 
 /** Both sides of a connection have identified themselves. @return false if this rank considers the
- *  other one dead: it has told the other one so, and there is no link. */
+ *  other one dead: it has reported this to the other one, and there is no link. */
 bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank);
 /** A link ended. silent: the other host did not answer for the whole time limit. */
 void pgasi_ring_lost(pgasi_ring_t *ring, int link, bool silent);
 void pgasi_ring_refused(pgasi_ring_t *ring, int rank);
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank);
 void pgasi_ring_exited(pgasi_ring_t *ring, int rank);
-void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value);
+void pgasi_ring_received(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value);
 /** The rank of the link leaves in order: its end is not a death. */
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
 /** The transport has lost its connection to the rank. */

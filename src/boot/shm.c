@@ -39,7 +39,7 @@ typedef struct {
 
 static pgasi_shm_t control;
 static box_t *boxes;
-static bool has_told_no_huge_pages;
+static bool has_logged_no_huge_pages;
 
 static size_t control_bytes(size_t n)
 {
@@ -167,9 +167,9 @@ static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reas
 static void tell_no_huge_pages(size_t bytes, int reason)
 {
     bool asked = pgasi_param_origins[PGASI_PARAM_ID_HUGEPAGES] != PGASI_PARAM_FROM_DEFAULT;
-    if (pgasi_boot.host_rank != 0 || has_told_no_huge_pages)
+    if (pgasi_boot.host_rank != 0 || has_logged_no_huge_pages)
         return;
-    has_told_no_huge_pages = true;
+    has_logged_no_huge_pages = true;
     const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";
     PGASI_LOG_AT(asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
                  "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise "
@@ -409,6 +409,6 @@ void pgasi_shm_stop(void)
     free(pgasi_wakeups);
     pgasi_wakeups = NULL;
     boxes = NULL;
-    has_told_no_huge_pages = false;
+    has_logged_no_huge_pages = false;
     unmap(&control);
 }

@@ -51,13 +51,13 @@ void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
         (pgasi_watch_news_t){ rank, cause }; /* at most one for each rank, so it fits */
 }
 
-void pgasi_watch_told_report(void *arg)
+void pgasi_watch_report_wanted(void *arg)
 {
     (void)arg;
     pgasi_watch.must_report = true;
 }
 
-void pgasi_watch_told_abort(int rank, int exit_code)
+void pgasi_watch_job_aborted(int rank, int exit_code)
 {
     PGASI_INFO("watch", "rank %d ends the job with exit code %d", rank, exit_code);
     if (pgasi_watch.abort_code < 0)
@@ -108,7 +108,7 @@ static void list_ranks(const pgasi_watch_news_t *some, int n, char *text, size_t
 static bool found_here(const pgasi_watch_news_t *some, int n)
 {
     for (int i = 0; i < n; i++)
-        if (some[i].cause != PGASI_RING_TOLD)
+        if (some[i].cause != PGASI_RING_REPORTED)
             return true;
     return false;
 }

@@ -145,8 +145,8 @@ void pgasi_watch_look_around(void);
 /** The ring's operation `died`; runs under the lock. */
 void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause);
 /** The ring's operation `report`. */
-void pgasi_watch_told_report(void *arg);
+void pgasi_watch_report_wanted(void *arg);
 /** A peer ends the job with this exit code. */
-void pgasi_watch_told_abort(int rank, int exit_code);
+void pgasi_watch_job_aborted(int rank, int exit_code);
 
 #endif

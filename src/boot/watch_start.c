@@ -147,7 +147,7 @@ static pgas_status_t start_ring(MPI_Comm world, bool wanted)
     if (listens) {
         pthread_mutex_lock(&pgasi_watch.lock);
         pgasi_links_begin(pgasi_watch.epoll_fd, &pgasi_watch.ring, pgasi_watch.addresses,
-                          pgasi_watch_told_abort);
+                          pgasi_watch_job_aborted);
         pgasi_watch.has_ring = true;
         pgasi_ring_start(&pgasi_watch.ring);
         pthread_mutex_unlock(&pgasi_watch.lock);
@@ -163,7 +163,7 @@ static bool make_ring(void)
     static pgasi_ring_ops_t ops;
     ops = pgasi_links_ops;
     ops.died = pgasi_watch_died;
-    ops.report = pgasi_watch_told_report;
+    ops.report = pgasi_watch_report_wanted;
     return pgasi_ring_init(&pgasi_watch.ring, pgasi_boot.rank, pgasi_boot.n_ranks,
                            pgasi_watch.leader_of, &ops, NULL);
 }

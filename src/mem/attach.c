@@ -94,7 +94,7 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
     }
     s->offset = slot * PGASI_SLOT_BYTES + inside;
     s->address = address;
-    s->told = false;
+    s->key_is_known = false;
     mark_slots(slot, n_slots, true);
     attached.next_slot = slot + n_slots;
     attached.bytes += bytes;
@@ -137,7 +137,7 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
                 pgasi_segtab_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
             if (s->mem)
                 pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
-            if (!s->told)
+            if (!s->key_is_known)
                 mark_slots(s->offset >> PGAS_SEGTAB_SHIFT,
                            slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
             attached.bytes -= s->bytes;
@@ -172,7 +172,7 @@ pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire
         wire_p->bytes = s->bytes;
         wire_p->address = (uint64_t)(uintptr_t)s->address;
         wire_p->key_bytes = (uint32_t)key_bytes;
-        s->told = true;
+        s->key_is_known = true;
     }
     pthread_mutex_unlock(&attached.lock);
     return status;

@@ -27,7 +27,7 @@ typedef struct pgasi_rings {
     struct pgasi_rings *next; /* of all threads */
     ring_t *any;
     ring_t **of; /* [n_ranks], lazily touched; NULL: no ring of a peer yet */
-    bool has_told;
+    bool has_logged;
 } rings_t;
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -197,13 +197,13 @@ static pgas_status_t take(ring_t *ring, size_t bytes, pgas_block_t *block_p,
 static pgas_status_t held_by_caller(size_t bytes)
 {
     rings_t *rings = pgasi_self.rings;
-    if (!rings->has_told)
+    if (!rings->has_logged)
         PGASI_ERROR("mem",
                     "no room for %zu bytes: thread %d holds the oldest block of its ring and would "
                     "wait for itself; "
                     "release earlier, or raise PGAS_REG_MAX",
                     bytes, pgasi_self.slot);
-    rings->has_told = true;
+    rings->has_logged = true;
     return PGAS_ERR_DEADLOCK;
 }
 

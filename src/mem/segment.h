@@ -20,7 +20,7 @@ typedef struct {
     uint64_t offset, bytes; /* bytes 0: free entry */
     char *address;
     pgasi_tp_mem_t *mem; /* NULL: no transport */
-    bool told;           /* a peer has its key */
+    bool key_is_known;   /* a peer has its key */
 } pgasi_segment_t;
 
 /** This rank's segments: [0] is the heap. */

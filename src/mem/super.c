@@ -35,7 +35,7 @@ struct pgas_super {
     chunk_t *chunks;
     size_t unit_bytes, max_units, grow_units;
     size_t n_units, high_units, used_units, n_blocks, n_chunks;
-    bool exponential, has_told_limit;
+    bool exponential, has_logged_limit;
     int zone; /* -1: not placed */
     pgas_reg_owner_t *owner;
     void (*destroy)(void *object);
@@ -363,7 +363,7 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes)
         return PGAS_ERR_INVALID;
     if (bytes <= super->max_units * super->unit_bytes)
         return PGAS_OK;
-    if (!__atomic_exchange_n(&super->has_told_limit, true, __ATOMIC_RELAXED))
+    if (!__atomic_exchange_n(&super->has_logged_limit, true, __ATOMIC_RELAXED))
         PGASI_ERROR("mem",
                     "%s: a block of %zu bytes exceeds the allocator's limit of %zu; raise "
                     "max_bytes or PGAS_REG_MAX",

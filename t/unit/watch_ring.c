@@ -171,7 +171,7 @@ static bool deliver(int i, int s)
         pgasi_ring_lost(&rings[me], 2 * i + s, false);
     } else {
         pgasi_ring_news_t what = (pgasi_ring_news_t)(news / VALUES_MAX);
-        pgasi_ring_told(&rings[me], 2 * i + s, what, news % VALUES_MAX);
+        pgasi_ring_received(&rings[me], 2 * i + s, what, news % VALUES_MAX);
     }
     return true;
 }
@@ -451,20 +451,20 @@ static void a_host_is_small(void)
     pgasi_ring_linked(ring, 0, 1);
     pgasi_ring_linked(ring, 2, 5);
     ok(n_dials == 1 && ring->next == 1, "a rank dials the next one, and nobody else");
-    pgasi_ring_told(ring, 0, PGASI_RING_DEATH, 4);
-    pgasi_ring_told(ring, 2, PGASI_RING_DEATH, 4);
+    pgasi_ring_received(ring, 0, PGASI_RING_DEATH, 4);
+    pgasi_ring_received(ring, 2, PGASI_RING_DEATH, 4);
     is_int(n_told, 1, "news are passed on once, and not to where they came from");
     pgasi_ring_silent(ring, 1);
     ok(pgasi_ring_is_live(ring, 1), "silence on the own host proves nothing");
     links[1].open[0] = true;
-    pgasi_ring_told(ring, 2, PGASI_RING_DEATH, 0);
+    pgasi_ring_received(ring, 2, PGASI_RING_DEATH, 0);
     ok(!pgasi_ring_is_live(ring, 5) && pgasi_ring_is_live(ring, 3),
        "a rank that takes this one for dead is dead for it");
     ok(!links[1].open[0], "the link to a dead rank is hung up");
     pgasi_ring_linked(ring, 4, 2);
     pgasi_ring_bye(ring, 0);
     pgasi_ring_lost(ring, 0, false);
-    pgasi_ring_told(ring, 4, PGASI_RING_DEATH, 3);
+    pgasi_ring_received(ring, 4, PGASI_RING_DEATH, 3);
     ok(!believed[0][1] && n_dials == 1,
        "a rank that said BYE has not died, and the circle is not closed again behind it");
     pgasi_ring_fini(ring);
