@@ -23,9 +23,9 @@ endif
 verbs_transport_sources = \
 	%D%/transport/format.h %D%/transport/inside.h %D%/transport/tp.c %D%/transport/ctx.c %D%/transport/endpoint.c \
 	%D%/transport/cm.h %D%/transport/cm.c %D%/transport/cm_socket.c %D%/transport/cm_listen.c %D%/transport/hosts.c \
-	%D%/transport/lost.c %D%/transport/memory.c %D%/transport/bounce.c %D%/transport/pending.c %D%/transport/rma.c \
-	%D%/transport/amo.c %D%/transport/flush.c %D%/transport/am.c %D%/transport/receive.h %D%/transport/receive.c \
-	%D%/transport/inbound.c
+	%D%/transport/lost.c %D%/transport/memory.c %D%/transport/bounce.c %D%/transport/pending.h %D%/transport/pending.c \
+	%D%/transport/rma.c %D%/transport/amo.c %D%/transport/flush.c %D%/transport/am.c %D%/transport/receive.h \
+	%D%/transport/receive.c %D%/transport/inbound.c
 
 libpgas_core_la_SOURCES += $(verbs_queue_sources) $(verbs_transport_sources)
 

@@ -34,6 +34,7 @@ struct pgas_verbs_dev {
     pgas_verbs_info_t info;      /* set by the provider's open */
     pgasi_verbs_limits_t limits; /* set by the provider's open */
     int n_open;                  /* verbs.c: open objects and registrations, atomic */
+    struct ibv_pd *pd;           /* verbs and mlx5: the protection domain of libibverbs */
 };
 
 struct pgas_verbs_cq {
@@ -49,6 +50,7 @@ struct pgas_verbs_cq {
     pgas_verbs_completion_t kept;
     /* of providers: odd while a thread takes completions, see pgasi_verbs_await_poller */
     uint32_t rounds;
+    bool overrun; /* verbs and mlx5, atomic: the device has reported an overrun */
 };
 
 struct pgas_verbs_srq {

@@ -49,7 +49,6 @@ typedef struct {
     struct ibv_comp_channel *channel; /* NULL: no events */
     /* empty polls since the thread last looked for events of the device */
     uint32_t n_empty;
-    bool dead;     /* the queue has overrun */
     bool ended;    /* the overrun was reported; some devices go on when there is room again */
     bool has_next; /* next was taken while arming */
     struct ibv_wc next;
@@ -74,7 +73,6 @@ typedef struct {
 struct pgasi_ibv_dev {
     pgas_verbs_dev_t super;
     struct ibv_context *context;
-    struct ibv_pd *pd;
     pgasi_rdma_address_t at; /* of the port */
     bool atomics;
     pthread_mutex_t lock; /* guards the fields below; polling threads read pages without it */

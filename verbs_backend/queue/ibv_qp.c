@@ -41,7 +41,7 @@ pgas_status_t pgasi_ibv_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_
     srq->ids = calloc(depth, sizeof *srq->ids);
     srq->spans = calloc(spans, sizeof *srq->spans);
     bool room = srq->free_slots && srq->ids && srq->spans;
-    srq->srq = room ? ibv_create_srq(dev->pd, &attr) : NULL;
+    srq->srq = room ? ibv_create_srq(dev->super.pd, &attr) : NULL;
     if (!srq->srq) {
         pgas_status_t status = room ? pgasi_ibv_status(errno) : PGAS_ERR_NO_MEMORY;
         free_srq(srq);
@@ -139,7 +139,7 @@ static struct ibv_qp *create_qp(pgasi_ibv_dev_t *dev, pgas_verbs_qp_opts_t *opts
                                     .max_recv_sge =
                                         !opts->srq && opts->recv_depth > 0 ? opts->recv_spans : 0,
                                     .max_inline_data = opts->inline_max };
-    struct ibv_qp *qp = ibv_create_qp(dev->pd, &attr);
+    struct ibv_qp *qp = ibv_create_qp(dev->super.pd, &attr);
     if (qp)
         opts->inline_max = PGASI_MAX(opts->inline_max, attr.cap.max_inline_data);
     return qp;

@@ -378,19 +378,6 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
     return true;
 }
 
-/* The device reports an overrun by an event, not by a completion. Any thread may find the event of
- * any queue. */
-static void look_for_events(pgasi_ibv_dev_t *dev)
-{
-    struct ibv_async_event event;
-    while (ibv_get_async_event(dev->context, &event) == 0) { /* does not block, see open_device */
-        if (event.event_type == IBV_EVENT_CQ_ERR)
-            __atomic_store_n(&((pgasi_ibv_cq_t *)event.element.cq->cq_context)->dead, true,
-                             __ATOMIC_RELEASE);
-        ibv_ack_async_event(&event);
-    }
-}
-
 static int poll_some(pgasi_ibv_cq_t *cq, pgas_verbs_completion_t *completions, int n)
 {
     pgasi_ibv_dev_t *dev = pgasi_ibv_dev(cq->super.dev);
@@ -405,7 +392,7 @@ static int poll_some(pgasi_ibv_cq_t *cq, pgas_verbs_completion_t *completions, i
         for (int i = 0; i < found; i++)
             n_taken += take(dev, &wcs[i], &completions[n_taken]);
         if (PGAS_UNLIKELY(found < 0))
-            __atomic_store_n(&cq->dead, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&cq->super.overrun, true, __ATOMIC_RELEASE);
         if (found < wanted)
             break;
     }
@@ -423,8 +410,8 @@ int pgasi_ibv_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     if (n_taken > 0)
         return n_taken;
     if (++cq->n_empty % EVENTS_EVERY == 0)
-        look_for_events(pgasi_ibv_dev(base->dev));
-    cq->ended = __atomic_load_n(&cq->dead, __ATOMIC_ACQUIRE);
+        pgasi_verbs_look_for_events(pgasi_ibv_dev(base->dev)->context);
+    cq->ended = __atomic_load_n(&cq->super.overrun, __ATOMIC_ACQUIRE);
     return PGAS_UNLIKELY(cq->ended) ? -1 : 0;
 }
 

@@ -17,7 +17,6 @@
 typedef struct {
     pgasi_raw_dev_t raw;
     struct ibv_context *context;
-    struct ibv_pd *pd;
     uint32_t pdn;
     struct mlx5dv_devx_uar *uar;
     pgasi_rdma_address_t at; /* of the port */

@@ -177,9 +177,8 @@ static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
     qp->raw.ring_doorbell = managed ? ring_nothing : ring;
     qp->bell = dev->uar->reg_addr;
     if (status == PGAS_OK && (opts->flags & PGAS_VERBS_QP_REMOTE_SLOTS)) {
-        qp->slots =
-            pgasi_rdma_register(dev->pd, dev->raw.super.info.name, qp->memory + layout.rq_bytes,
-                                layout.sq_bytes, PGAS_VERBS_ACCESS_ALL);
+        qp->slots = pgasi_rdma_register(&dev->raw.super, qp->memory + layout.rq_bytes,
+                                        layout.sq_bytes, PGAS_VERBS_ACCESS_ALL);
         status = qp->slots != NULL ? PGAS_OK : pgasi_rdma_register_status(errno);
     }
     if (status == PGAS_OK)
@@ -248,7 +247,7 @@ static pgas_status_t resolve(pgasi_mlx5_dev_t *dev, pgasi_prm_path_t *path)
                                 .grh = { .sgid_index = path->gid_index,
                                          .hop_limit = path->hop_limit } };
     memcpy(attr.grh.dgid.raw, path->gid, sizeof path->gid);
-    struct ibv_ah *handle = ibv_create_ah(dev->pd, &attr);
+    struct ibv_ah *handle = ibv_create_ah(dev->raw.super.pd, &attr);
     struct mlx5dv_ah inside = { 0 };
     struct mlx5dv_obj object = { .ah = { .in = handle, .out = &inside } };
     if (!handle || mlx5dv_init_obj(&object, MLX5DV_OBJ_AH) != 0) {

@@ -21,13 +21,14 @@ unsigned pgasi_rdma_access(uint32_t access)
            (access & PGAS_VERBS_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-struct ibv_mr *pgasi_rdma_register(struct ibv_pd *pd, const char *name, void *addr, size_t bytes,
+struct ibv_mr *pgasi_rdma_register(const pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                    uint32_t access)
 {
-    struct ibv_mr *mr = ibv_reg_mr(pd, addr, bytes, pgasi_rdma_access(access));
+    struct ibv_mr *mr = ibv_reg_mr(dev->pd, addr, bytes, pgasi_rdma_access(access));
     if (!mr) {
         int error = errno;
-        PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", name, bytes, strerror(error),
+        PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", dev->info.name, bytes,
+                   strerror(error),
                    error == ENOMEM ? "; raise the limit of locked memory, ulimit -l" : "");
         errno = error;
     }
@@ -49,14 +50,13 @@ void pgasi_rdma_describe(const struct ibv_mr *mr, void *inside, pgas_verbs_mem_t
     };
 }
 
-static pgas_status_t make_region(struct ibv_pd *pd, const char *name, void *addr, size_t bytes,
+static pgas_status_t make_region(const pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                  uint32_t access, bool mapped, pgas_verbs_mem_t *mem_p)
 {
     region_t *region = malloc(sizeof *region);
     if (!region)
         return PGAS_ERR_NO_MEMORY;
-    *region =
-        (region_t){ .mr = pgasi_rdma_register(pd, name, addr, bytes, access), .mapped = mapped };
+    *region = (region_t){ .mr = pgasi_rdma_register(dev, addr, bytes, access), .mapped = mapped };
     if (!region->mr) {
         pgas_status_t status = pgasi_rdma_register_status(errno);
         free(region);
@@ -66,31 +66,31 @@ static pgas_status_t make_region(struct ibv_pd *pd, const char *name, void *addr
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_rdma_mem_register(struct ibv_pd *pd, const char *name, void *addr, size_t bytes,
+pgas_status_t pgasi_rdma_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                       uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    return make_region(pd, name, addr, bytes, access, false, mem_p);
+    return make_region(dev, addr, bytes, access, false, mem_p);
 }
 
-pgas_status_t pgasi_rdma_mem_alloc(struct ibv_pd *pd, const char *name, size_t bytes,
-                                   uint32_t access, pgas_verbs_mem_t *mem_p)
+pgas_status_t pgasi_rdma_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                   pgas_verbs_mem_t *mem_p)
 {
     void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (addr == MAP_FAILED)
         return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = make_region(pd, name, addr, bytes, access, true, mem_p);
+    pgas_status_t status = make_region(dev, addr, bytes, access, true, mem_p);
     if (status != PGAS_OK)
         munmap(addr, bytes);
     return status;
 }
 
-void pgasi_rdma_mem_release(const char *name, pgas_verbs_mem_t *mem)
+void pgasi_rdma_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
     region_t *region = mem->inside;
     int error = ibv_dereg_mr(region->mr);
     if (error != 0)
-        PGASI_WARN("verbs", "%s: cannot release %zu bytes of memory: %s", name, mem->bytes,
-                   strerror(error));
+        PGASI_WARN("verbs", "%s: cannot release %zu bytes of memory: %s", dev->info.name,
+                   mem->bytes, strerror(error));
     else if (region->mapped)
         munmap(mem->addr, mem->bytes);
     free(region);

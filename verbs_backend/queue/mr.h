@@ -4,22 +4,22 @@
 #define PGASI_VERBS_MR_H
 
 #include <infiniband/verbs.h>
-#include "pgas/verbs.h"
+#include "verbs_backend/queue/device.h"
 
 /** Converts PGAS_VERBS_ bits to those of libibverbs. */
 unsigned pgasi_rdma_access(uint32_t access);
 
 /** @return NULL: errno says why, see pgasi_rdma_register_status */
-struct ibv_mr *pgasi_rdma_register(struct ibv_pd *pd, const char *name, void *addr, size_t bytes,
+struct ibv_mr *pgasi_rdma_register(const pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                    uint32_t access);
 pgas_status_t pgasi_rdma_register_status(int error);
 void pgasi_rdma_describe(const struct ibv_mr *mr, void *inside, pgas_verbs_mem_t *mem_p);
 
 /* mem_register, mem_alloc and mem_release of the ops table */
-pgas_status_t pgasi_rdma_mem_register(struct ibv_pd *pd, const char *name, void *addr, size_t bytes,
+pgas_status_t pgasi_rdma_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                       uint32_t access, pgas_verbs_mem_t *mem_p);
-pgas_status_t pgasi_rdma_mem_alloc(struct ibv_pd *pd, const char *name, size_t bytes,
-                                   uint32_t access, pgas_verbs_mem_t *mem_p);
-void pgasi_rdma_mem_release(const char *name, pgas_verbs_mem_t *mem);
+pgas_status_t pgasi_rdma_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                   pgas_verbs_mem_t *mem_p);
+void pgasi_rdma_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
 
 #endif

@@ -211,3 +211,15 @@ pgas_status_t pgasi_verbs_port_find(struct ibv_context *context, int number, int
     }
     return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
 }
+
+void pgasi_verbs_look_for_events(struct ibv_context *context)
+{
+    struct ibv_async_event event;
+    while (ibv_get_async_event(context, &event) == 0) {
+        if (event.event_type == IBV_EVENT_CQ_ERR) {
+            pgas_verbs_cq_t *cq = event.element.cq->cq_context;
+            __atomic_store_n(&cq->overrun, true, __ATOMIC_RELEASE);
+        }
+        ibv_ack_async_event(&event);
+    }
+}

@@ -38,6 +38,11 @@ struct ibv_context *pgasi_verbs_device_open(const char *name);
 
 bool pgasi_verbs_set_nonblocking(int fd);
 
+/** Takes the events of a device, whose descriptor must not block, and sets `overrun` of completion
+ *  queues that have overrun: the device reports that by an event, not by a completion. The context
+ *  of a completion queue of libibverbs is ours. Any thread may find the event of any queue. */
+void pgasi_verbs_look_for_events(struct ibv_context *context);
+
 /** A channel of completion events that does not block; ibv_destroy_comp_channel frees it. @return
  *  NULL: it cannot be made */
 struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context);

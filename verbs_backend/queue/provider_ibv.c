@@ -130,7 +130,7 @@ static void take_limits(pgasi_ibv_dev_t *dev, const struct ibv_device_attr *attr
                                       : attr->max_qp_wr,
                  DEPTH_MAX);
     limits->spans_max = positive(attr->max_sge, 255);
-    limits->inline_max = probe_inline(dev->pd);
+    limits->inline_max = probe_inline(dev->super.pd);
     limits->reads_max =
         positive(PGASI_MIN(attr->max_qp_rd_atom, attr->max_qp_init_rd_atom), READS_MAX);
     limits->message_max = PGASI_MIN((uint64_t)port->message_max, MESSAGE_MAX);
@@ -149,8 +149,8 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
     if (pthread_mutex_init(&dev->lock, NULL) != 0)
         goto free_dev;
     dev->context = context;
-    dev->pd = ibv_alloc_pd(context);
-    if (!dev->pd) {
+    dev->super.pd = ibv_alloc_pd(context);
+    if (!dev->super.pd) {
         status = pgasi_ibv_status(errno);
         goto destroy_lock;
     }
@@ -196,33 +196,13 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
 static void close_device(pgas_verbs_dev_t *base)
 {
     pgasi_ibv_dev_t *dev = pgasi_ibv_dev(base);
-    if (ibv_dealloc_pd(dev->pd) != 0)
+    if (ibv_dealloc_pd(dev->super.pd) != 0)
         PGASI_WARN("verbs", "%s: the protection domain is still in use", base->info.name);
     ibv_close_device(dev->context);
     for (uint32_t i = 0; i < PGASI_IBV_PAGES; i++)
         free(dev->pages[i]);
     pthread_mutex_destroy(&dev->lock);
     free(dev);
-}
-
-/* ---- memory ---- */
-
-static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
-                                     uint32_t access, pgas_verbs_mem_t *mem_p)
-{
-    return pgasi_rdma_mem_register(pgasi_ibv_dev(dev)->pd, dev->info.name, addr, bytes, access,
-                                   mem_p);
-}
-
-static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
-                                  pgas_verbs_mem_t *mem_p)
-{
-    return pgasi_rdma_mem_alloc(pgasi_ibv_dev(dev)->pd, dev->info.name, bytes, access, mem_p);
-}
-
-static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
-{
-    pgasi_rdma_mem_release(dev->info.name, mem);
 }
 
 /* ---- completion queues ---- */
@@ -278,9 +258,9 @@ const pgasi_verbs_ops_t pgasi_verbs_ibv = {
     .list = list_devices,
     .open = open_device,
     .close = close_device,
-    .mem_register = register_memory,
-    .mem_alloc = alloc_memory,
-    .mem_release = release_memory,
+    .mem_register = pgasi_rdma_mem_register,
+    .mem_alloc = pgasi_rdma_mem_alloc,
+    .mem_release = pgasi_rdma_mem_release,
     .cq_open = open_cq,
     .cq_close = close_cq,
     .cq_poll = pgasi_ibv_poll,

@@ -138,11 +138,11 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
         goto free_dev;
     status = PGAS_ERR_IO;
     dev->context = context;
-    dev->pd = ibv_alloc_pd(context);
-    if (!dev->pd)
+    dev->raw.super.pd = ibv_alloc_pd(context);
+    if (!dev->raw.super.pd)
         goto fini_raw;
     struct mlx5dv_pd pd = { 0 };
-    struct mlx5dv_obj object = { .pd = { .in = dev->pd, .out = &pd } };
+    struct mlx5dv_obj object = { .pd = { .in = dev->raw.super.pd, .out = &pd } };
     if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD) != 0)
         goto free_pd;
     dev->pdn = pd.pdn;
@@ -157,7 +157,7 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
     return PGAS_OK;
 
 free_pd:
-    ibv_dealloc_pd(dev->pd);
+    ibv_dealloc_pd(dev->raw.super.pd);
 fini_raw:
     PGASI_WARN("verbs", "cannot use %s as mlx5: %s", port->info.name, strerror(errno));
     pgasi_raw_dev_fini(&dev->raw);
@@ -191,30 +191,10 @@ static void close_device(pgas_verbs_dev_t *base)
 {
     pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
     mlx5dv_devx_free_uar(dev->uar);
-    ibv_dealloc_pd(dev->pd);
+    ibv_dealloc_pd(dev->raw.super.pd);
     ibv_close_device(dev->context);
     pgasi_raw_dev_fini(&dev->raw);
     free(dev);
-}
-
-/* ---- memory ---- */
-
-static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
-                                     uint32_t access, pgas_verbs_mem_t *mem_p)
-{
-    return pgasi_rdma_mem_register(pgasi_mlx5_dev(dev)->pd, dev->info.name, addr, bytes, access,
-                                   mem_p);
-}
-
-static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
-                                  pgas_verbs_mem_t *mem_p)
-{
-    return pgasi_rdma_mem_alloc(pgasi_mlx5_dev(dev)->pd, dev->info.name, bytes, access, mem_p);
-}
-
-static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
-{
-    pgasi_rdma_mem_release(dev->info.name, mem);
 }
 
 /* ---- completion queues ---- */
@@ -279,19 +259,6 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     return PGAS_OK;
 }
 
-/* The device reports an overrun by an event, not by a completion. Any thread may find the event of
- * any queue. */
-static void look_for_events(struct ibv_context *context)
-{
-    struct ibv_async_event event;
-    while (ibv_get_async_event(context, &event) == 0) { /* does not block, see open_device */
-        if (event.event_type == IBV_EVENT_CQ_ERR)
-            __atomic_store_n(&((pgasi_mlx5_cq_t *)event.element.cq->cq_context)->raw.dead, true,
-                             __ATOMIC_RELEASE);
-        ibv_ack_async_event(&event);
-    }
-}
-
 static int poll_cq(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n)
 {
     pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
@@ -299,8 +266,8 @@ static int poll_cq(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     if (n_taken > 0)
         return n_taken;
     if (PGAS_UNLIKELY(++cq->n_empty % EVENTS_EVERY == 0))
-        look_for_events(pgasi_mlx5_dev(base->dev)->context);
-    return PGAS_UNLIKELY(__atomic_load_n(&cq->raw.dead, __ATOMIC_ACQUIRE)) ? -1 : 0;
+        pgasi_verbs_look_for_events(pgasi_mlx5_dev(base->dev)->context);
+    return PGAS_UNLIKELY(__atomic_load_n(&base->overrun, __ATOMIC_ACQUIRE)) ? -1 : 0;
 }
 
 static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
@@ -369,7 +336,7 @@ static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t s
         return PGAS_ERR_NO_MEMORY;
     srq->raw.super.dev = base;
     srq->raw.super.spans = spans;
-    srq->srq = ibv_create_srq(dev->pd, &attr);
+    srq->srq = ibv_create_srq(dev->raw.super.pd, &attr);
     if (!srq->srq) {
         pgas_status_t status = status_of(errno);
         free(srq);
@@ -388,9 +355,9 @@ const pgasi_verbs_ops_t pgasi_verbs_mlx5 = {
     .list = list_devices,
     .open = open_device,
     .close = close_device,
-    .mem_register = register_memory,
-    .mem_alloc = alloc_memory,
-    .mem_release = release_memory,
+    .mem_register = pgasi_rdma_mem_register,
+    .mem_alloc = pgasi_rdma_mem_alloc,
+    .mem_release = pgasi_rdma_mem_release,
     .cq_open = open_cq,
     .cq_close = close_cq,
     .cq_poll = poll_cq,

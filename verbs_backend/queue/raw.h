@@ -56,9 +56,8 @@ typedef struct pgasi_raw_cq {
     pgas_verbs_cq_t super;
     pgasi_cqe_t *ring;
     uint32_t mask, ci, number;
-    uint32_t start;   /* first value of ci */
-    uint32_t *record; /* two words: consumer index, arm word */
-    bool dead;
+    uint32_t start;            /* first value of ci */
+    uint32_t *record;          /* two words: consumer index, arm word */
     struct pgasi_raw_cq *next; /* next in the list of the device */
 } pgasi_raw_cq_t;
 
