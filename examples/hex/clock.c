@@ -38,7 +38,7 @@ double clock_share(const hexclock_t *clock, int turn, int n_empty)
         /* a game mostly ends when half of the cells that are empty now are taken, by two players */
         share = left / (n_empty / 4 + 2);
         if (clock->stones > 0 && share < clock->byo / clock->stones)
-            share = clock->byo / clock->stones; /* what goes beyond the main time is byo-yomi */
+            share = clock->byo / clock->stones; /* time beyond the main time is byo-yomi */
     }
     return share > SHORTEST ? share : SHORTEST;
 }

@@ -1,4 +1,4 @@
-/* hex: commands that tell about the program, set up and play. */
+/* hex: commands that describe the program, set up positions and play. */
 #include <string.h>
 #include "hexprog.h"
 

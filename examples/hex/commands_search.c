@@ -1,4 +1,4 @@
-/* hex: commands that search, and tell what was found. */
+/* hex: commands that search, and print results. */
 #include <time.h>
 #include "hexprog.h"
 

@@ -1,5 +1,5 @@
 /* hex: the search on all ranks. Rank 0 sends orders, structs of one size, by a broadcast in which
- * the others sleep; then all carry the order out together. */
+ * the others sleep; then all execute the order together. */
 #include <string.h>
 #include "hexprog.h"
 
@@ -84,7 +84,7 @@ pgas_status_t engine_follow(void)
     do {
         status = pgas_broadcast(NULL, &order, sizeof order, 0);
         if (status == PGAS_OK)
-            /* what goes wrong goes wrong on all ranks: rank 0 decides */
+            /* errors occur on all ranks alike: rank 0 decides */
             status = carry_out(&search, &order, NULL, NULL);
     } while (status != PGAS_ERR_PEER && !(status == PGAS_OK && order.what == END));
     return status;

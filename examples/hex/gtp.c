@@ -41,7 +41,7 @@ static bool is_id(const char *word)
     return n <= ID_DIGITS && strspn(word, "0123456789") == n;
 }
 
-/* Runs a command; false: what was printed says why not. */
+/* Runs a command. @return false: it has printed an error */
 static bool run(session_t *session, int n_words, char **words, bool too_long, FILE *out)
 {
     if (too_long)
@@ -67,7 +67,7 @@ static bool answer(bool good, const char *id, char *text, size_t length)
     return fflush(stdout) == 0;
 }
 
-/* True: the session goes on. */
+/* @return true: the session continues */
 static bool do_line(session_t *session, char *line)
 {
     char *words[WORDS_MAX + 1], *text = NULL;

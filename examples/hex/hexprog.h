@@ -1,5 +1,5 @@
-/* hex: what the files of the program share. Rank 0 has the game, talks and decides; the other ranks
- * follow its orders (engine.c) and know nothing else. */
+/* hex: declarations that the files of the program share. Rank 0 has the game, runs the protocol and
+ * decides. The other ranks only execute its orders (engine.c). */
 #ifndef HEXPROG_H
 #define HEXPROG_H
 
@@ -13,7 +13,7 @@
 #define DEFAULT_ROLLOUTS 100000
 #define MESSAGE_MAX      256
 
-/* ---- settings.c: a table of what the command line and the command param set ---- */
+/* ---- settings.c: a table of the settings of the command line and of the command param ---- */
 enum {
     SIZE,
     SWAP,
@@ -36,9 +36,9 @@ typedef struct {
     double of[N_SETTINGS]; /* words by their number */
 } settings_t;
 void settings_init(settings_t *settings);
-/* The number of a setting, -1 if there is none of that name. */
+/* The index of a setting; -1: there is none of that name. */
 int setting_find(const char *name);
-/* Sets one from text. False: *why says what it takes; nothing has changed. */
+/* Sets one from text. @return false: *why has the allowed values, and the setting is unchanged */
 bool setting_parse(settings_t *settings, int which, const char *text, char why[MESSAGE_MAX]);
 /* "name value" or, value NULL, all that the command param shows. */
 void setting_show(const settings_t *settings, int which, FILE *out);
@@ -57,8 +57,8 @@ typedef struct {
     uint8_t turns[MOVES_MAX];
 } game_t;
 bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
-/* Makes a move given as text; the color need not be on turn. False: *why has the reason, and
- * nothing has changed. */
+/* Makes a move given as text; it need not be the color's turn. @return false: *why has the reason,
+ * and the game is unchanged */
 bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_MAX]);
 bool game_play(game_t *game, int turn, pgas_mcts_move_t move);
 void game_set_turn(game_t *game, int turn);
@@ -69,8 +69,8 @@ int color_parse(const char *text); /* -1: none */
 extern const char *const color_name[2];
 
 /* ---- sgf_syntax.c, sgf_game.c, sgf_file.c (see sgf.h) ---- */
-/* Reads the main line of the one game of a file. False: *why says where it is wrong and how; *game
- * is as before. */
+/* Reads the main line of the only game of a file. @return false: *why has the place and the error,
+ * and *game is unchanged */
 bool sgf_read(const char *path, game_t *game, char why[MESSAGE_MAX]);
 bool sgf_parse(const char *name, const char *text, size_t bytes, game_t *game,
                char why[MESSAGE_MAX]);
@@ -90,7 +90,7 @@ typedef struct {
 typedef struct {
     pgas_mcts_t *search; /* NULL: none yet */
     bool broken;         /* a rank is dead: no more orders */
-    game_t root;         /* what its tree begins with; n_moves -1: nothing */
+    game_t root;         /* the position at its tree's root; n_moves -1: none */
     settings_t made;     /* the settings it was made with */
     report_t report;     /* of the last search, on rank 0 */
     void (*progress)(const pgas_mcts_info_t *info, void *arg);
@@ -101,7 +101,7 @@ typedef struct {
 pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings,
                            double seconds);
 
-/* ---- engine.c: what rank 0 has all ranks do together ---- */
+/* ---- engine.c: orders of rank 0 that all ranks execute together ---- */
 /* in the place of another */
 pgas_status_t engine_create(engine_t *engine, int size, const pgas_mcts_opts_t *opts);
 pgas_status_t engine_state(engine_t *engine, const pgas_hex_t *state);
@@ -110,7 +110,7 @@ pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget);
 pgas_status_t engine_end(engine_t *engine); /* the last */
 pgas_status_t engine_follow(void);          /* the other ranks, until then */
 
-/* ---- report.c: boards and what a search found, as text ---- */
+/* ---- report.c: boards and results of searches, as text ---- */
 void board_show(const game_t *game, FILE *out);
 void report_values(const report_t *report, size_t n_most, FILE *out);
 void report_line(const report_t *report, FILE *out);
@@ -135,11 +135,10 @@ void clock_spend(hexclock_t *clock, int turn, double seconds);
 /* ---- input.c: its thread reads standard input, so that a search can be stopped ---- */
 #define LINE_BYTES 4096 /* longer ones are cut off there, and refused */
 bool input_start(void);
-/* The next line that says something, without control characters; freed by the caller. NULL: the
- * end. */
+/* The next line with a command, without control characters; the caller frees it. NULL: the end. */
 char *input_take(void);
-/* From now on a line that has come since the last input_take, or comes, stops this search. NULL: no
- * more. */
+/* From now on a line that has arrived since the last input_take, or arrives, stops this search.
+ * NULL: none does. */
 void input_watch(pgas_mcts_t *search);
 
 /* ---- gtp.c, commands_*.c: the protocol ---- */
@@ -153,13 +152,13 @@ typedef struct {
     const char *name;
     int n_least, n_most; /* arguments */
     const char *args;
-    /* False: what was printed is an error. */
+    /* @return false: the output is an error */
     bool (*run)(session_t *session, int n_args, char **args, FILE *out);
 } command_t;
 /* each ended by a name NULL */
 extern const command_t commands_play[], commands_search[], commands_set[];
 extern const command_t *const command_lists[3];
-/* gives false, what a command that failed returns */
+/* prints an error; returns false, as a failed command does */
 bool refuse(FILE *out, const char *text, const char *more);
 const command_t *command_find(const char *name);
 int gtp_run(session_t *session); /* until quit or the end of input; the program's exit status */

@@ -1,6 +1,6 @@
-/* hex: standard input. A thread reads it as it comes, so that a command can stop a search; lines
- * wait in a list. What stood there already when the command before it was taken waits for its turn:
- * programs may send all they want at once. */
+/* hex: standard input. A thread reads it as it arrives, so that a command can stop a search; lines
+ * wait in a list. A line that was there before the last command was taken waits for its turn:
+ * programs may send many commands at once. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int n_lines;
 static bool ended, arrived;
 static pgas_mcts_t *watched;
 
-/* With the lock. What says nothing, blanks and comments, is dropped here, and disturbs nobody. */
+/* Called with the lock held. It drops blank lines and comments, so that they stop no search. */
 static void push(const char *text)
 {
     size_t blanks = strspn(text, " ");

@@ -1,8 +1,8 @@
-/* hex: what a search found, and boards, as text. */
+/* hex: results of searches, and boards, as text. */
 #include "hexprog.h"
 
-/* "a5 0.6123 1042" for each move that was tried, best first: its value for who moves, its visits;
- * "proven" if exact. */
+/* "a5 0.6123 1042" for each move that was tried, best first: its value for the player that moves,
+ * and its visits, or "proven" if the value is exact. */
 void report_values(const report_t *report, size_t n_most, FILE *out)
 {
     for (size_t i = 0; i < report->n_children && i < n_most; i++) {

@@ -1,6 +1,6 @@
-/* hex: SGF (FF[4], GM[11]) in two floors: sgf_syntax.c walks over the text, sgf_game.c knows what
- * the main line means. Strict: what is not understood in the game itself is an error with its line.
- * Other properties are passed over, variations are read and dropped. */
+/* hex: SGF (FF[4], GM[11]) in two layers: sgf_syntax.c walks over the text, sgf_game.c interprets
+ * the main line. It is strict: an unknown part of the game itself is an error with its line. Other
+ * properties are skipped, variations are read and dropped. */
 #ifndef SGF_H
 #define SGF_H
 
@@ -10,7 +10,7 @@ typedef struct {
     const char *name, *pos, *end; /* of the file; the text still to read */
     int line;
     char *why;
-    bool ended; /* behind the main line: what follows is variations */
+    bool ended; /* after the main line: the rest is variations */
     bool root;  /* in the first node */
     game_t game;
     char gm[8], sz[8], move[32]; /* of this node; empty: not there */

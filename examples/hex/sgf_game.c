@@ -1,4 +1,4 @@
-/* hex: what the main line of an SGF means. */
+/* hex: the meaning of the main line of an SGF. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

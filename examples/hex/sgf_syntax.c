@@ -1,5 +1,5 @@
-/* hex: walks over a text in SGF. ( opens a tree, which begins with a node; trees stand behind the
- * nodes of a tree; the main line is what stands before the first ). */
+/* hex: walks over a text in SGF. ( opens a tree, which begins with a node; further trees follow the
+ * nodes of a tree; the main line ends at the first ). */
 #include <ctype.h>
 #include <stdarg.h>
 #include "sgf.h"
@@ -16,7 +16,7 @@ bool sgf_wrong(sgf_t *sgf, const char *format, ...)
     return false;
 }
 
-/* The next character behind white space; -1: the end. */
+/* The next character after white space; -1: the end. */
 static int look(sgf_t *sgf)
 {
     for (; sgf->pos < sgf->end && isspace((unsigned char)*sgf->pos); sgf->pos++)
@@ -24,7 +24,7 @@ static int look(sgf_t *sgf)
     return sgf->pos < sgf->end ? (unsigned char)*sgf->pos : -1;
 }
 
-/* [text], \ escapes. What has no room is cut off: no value that matters is so long. */
+/* [text], \ escapes. A text that does not fit is cut off: no value that matters is that long. */
 static bool read_value(sgf_t *sgf, char *text, size_t room)
 {
     size_t n = 0;

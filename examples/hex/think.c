@@ -1,5 +1,5 @@
-/* hex: a search as rank 0 wants it. The search is made anew when settings change, the tree is kept
- * as long as the game goes on from where it begins. */
+/* hex: a search on behalf of rank 0. A change of settings creates a new search. The tree is kept
+ * while the game continues from the position at its root. */
 #include <string.h>
 #include "hexprog.h"
 
@@ -19,7 +19,7 @@ static pgas_status_t create(engine_t *engine, const game_t *game, const settings
     return engine_create(engine, game->at.size, &opts);
 }
 
-/* Leads the root of the tree to the position: by moves, if it lies on the way. */
+/* Moves the root of the tree to the position: by moves, if the position is below the root. */
 static pgas_status_t lead(engine_t *engine, const game_t *game)
 {
     game_t *root = &engine->root;

@@ -1,5 +1,5 @@
 /* The program that t/attack/attack kills, stops, cuts off and starves; no test by itself.
- *   worker SEED SECONDS finish     works so long; every operation must succeed
+ *   worker SEED SECONDS finish     works this long; every operation must succeed
  *   worker SEED SECONDS survive    works until a collective reports a lost rank, and then a little
  *                                  more with the others
  *   worker SEED SECONDS doomed     works until then, and waits for the library to end the job
@@ -24,7 +24,7 @@ typedef struct {
     uint64_t word[WORDS]; /* the last one is the target of atomics */
 } row_t;
 
-static row_t model[RANKS_MAX];      /* by target: what this rank has written there */
+static row_t model[RANKS_MAX];      /* by target: the words that this rank has written there */
 static uint64_t n_sent[RANKS_MAX];  /* counted calls by target */
 static uint64_t n_came[RANKS_MAX];  /* counted calls by source */
 static pgas_gptr_t rows[RANKS_MAX]; /* of this rank at each rank */
@@ -181,7 +181,7 @@ static void operate(void)
         ops[draw(sizeof ops / sizeof *ops)](target);
 }
 
-/* True while all ranks are there and at least one wants to go on. */
+/* True while all ranks are alive and at least one wants to continue. */
 static bool all_go_on(bool wanted)
 {
     uint64_t mine[2] = { wanted, (uint64_t)me + 1 }, sum[2] = { 0, 0 };

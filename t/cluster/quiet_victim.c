@@ -1,18 +1,20 @@
-/* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the
- * service ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test
- * by itself.
+/* One rank of this job dies, and no other rank has had a connection to it except MPI's and the
+ * service ring's; or hosts are cut off from each other. This is the program of t/cluster/deaths.t,
+ * no test by itself.
  *   quiet_victim RANK HOW WHERE
- * A rank that goes on also tries to begin again, which is refused.
+ * A rank that continues also tries to start the library again, which is refused.
  * HOW     kill, exit, crash; none: it lives; ask: it asks for reports by SIGUSR2, and lives
- * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the
- *         others enter the library after they have seen the file TAP_DEATHS.go team: after the
- *         death teams are made; split: the victim dies while MPI makes a team early: after the
- *         death all but rank 3 finalize; rank 3 uses the others' memory until the file
- *         TAP_DEATHS.stop is there put: ranks put to each other, check that and meet, until the
- *         file TAP_DEATHS.stop is there first: after the file TAP_DEATHS.go is there, each rank
- *         puts to the next one for the first time
- * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says
- * `started`, a rank that goes on after a death `survived RANK after SECONDS`, one that ends well
+ * WHERE   init, barrier, allreduce, finalize
+ *         agreement   in the last step of finalize
+ *         compute     the others enter the library when the file TAP_DEATHS.go exists
+ *         team        teams are created after the death
+ *         split       the victim dies while MPI creates a team
+ *         early       after the death all but rank 3 finalize; rank 3 uses the others' memory until
+ *                     the file TAP_DEATHS.stop exists
+ *         put         ranks put to each other, check that and meet, until TAP_DEATHS.stop exists
+ *         first       when TAP_DEATHS.go exists, each rank puts to the next one for the first time
+ * All output goes to the file TAP_DEATHS, because a launcher may be cut off. Rank 0 prints
+ * `started`, a rank that continues after a death `survived RANK after SECONDS`, one that ends well
  * `ended RANK`. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -83,7 +85,7 @@ static bool all_split(void)
     return all;
 }
 
-#pragma GCC visibility push(default) /* these stand in for functions of other libraries */
+#pragma GCC visibility push(default) /* these replace functions of other libraries */
 
 /* The first duplicate is made before the ranks of the host are known, the second when the first
  * team is made. */
@@ -324,6 +326,6 @@ int main(int argc, char **argv)
         printf("ended %d: %s, then finalize gave %s\n", me, pgas_status_name(status),
                pgas_status_name(end));
     if (status == PGAS_OK && end == PGAS_OK)
-        MPI_Finalize(); /* may hang on its own with MPICH over TCP: nobody waits for that */
+        MPI_Finalize(); /* may hang with MPICH over TCP: no rank waits for it */
     _exit(0);
 }

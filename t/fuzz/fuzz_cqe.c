@@ -31,7 +31,7 @@ static void ring_nothing(pgasi_raw_qp_t *qp)
     (void)qp;
 }
 
-/* Exact allocations, so that the sanitizer sees the byte behind. */
+/* Exact allocations, so that the sanitizer detects an access after their end. */
 static void build(world_t *w)
 {
     uint32_t stride = pgasi_raw_stride(2, false), linked = pgasi_raw_stride(2, true);
@@ -97,7 +97,7 @@ static void post(world_t *w, unsigned choices)
         pgasi_raw_ring(&qp->super);
 }
 
-/* Poll, and compare with what was there by a reader of its own. */
+/* Polls, and compares with an independent reader of the same bytes. */
 static void poll_some(world_t *w, unsigned choices)
 {
     pgas_verbs_completion_t got[BATCH];

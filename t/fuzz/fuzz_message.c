@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 static pgas_handler_t echo, nothing;
 static pgas_gptr_t attached;
 
-/* Reads all arguments, so that the sanitizer sees what is not there. */
+/* Reads all arguments, so that the sanitizer detects missing bytes. */
 static unsigned sum_of(const void *args, size_t bytes)
 {
     unsigned sum = 0;
@@ -66,7 +66,7 @@ static void start(void)
     require(pgas_mem_attach(malloc(SEGMENT), SEGMENT, &attached) == PGAS_OK, "attach");
 }
 
-/* A copy of exactly these bytes, `skew` behind an aligned address. */
+/* A copy of exactly these bytes, `skew` bytes after an aligned address. */
 static char *exact(const uint8_t *data, size_t n_bytes, size_t skew)
 {
     char *copy = malloc(n_bytes + skew + !(n_bytes + skew));

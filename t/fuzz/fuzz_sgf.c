@@ -20,7 +20,7 @@ static bool same_game(const game_t *a, const game_t *b)
     return same;
 }
 
-/* The text has no spare byte, so the sanitizer detects a read behind its end. */
+/* The text has no spare byte, so the sanitizer detects a read after its end. */
 static bool parse(const unsigned char *data, size_t n_bytes, bool mark, game_t *game, char *why)
 {
     size_t skip = mark ? 3 : 0;

@@ -4,8 +4,8 @@
  * source: verbs_backend/wqe.h, verbs_backend/snic/snic.h; libFuzzer
  *
  * Input: a byte that chooses. For the decoder a byte for the ring's length, two for the block, then
- * the ring. For the engine a byte of adversaries, then steps: each is a byte that chooses an action,
- * and its bytes. */
+ * the ring. For the engine a byte of adversaries, then steps: each is a byte that chooses an
+ * action, and its bytes. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void decode(const uint8_t *data, size_t n_bytes)
 {
     size_t ring_bytes = (size_t)PGASI_WQE_BB << data[0] % 6;
     uint32_t block = (uint32_t)data[1] | (uint32_t)data[2] << 28;
-    /* exact, so that the sanitizer sees the byte behind */
+    /* exact, so that the sanitizer detects an access after its end */
     unsigned char *ring = calloc(1, ring_bytes);
     pgasi_wqe_t wqe;
     n_bytes -= 3;
@@ -104,7 +104,7 @@ static void build(world_t *w, unsigned choices)
     w->keys[5] = PGASI_WQE_LKEY_END;
 }
 
-/* An address in or near what is registered, mostly. */
+/* Mostly an address in or near registered memory. */
 static uint64_t address_of(const world_t *w, unsigned kind, const uint8_t *bytes)
 {
     uint64_t offset = (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8;
@@ -224,7 +224,7 @@ static void execute(const uint8_t *data, size_t n_bytes)
             }
             at++;
             break;
-        case 4: /* a bell that tells of what is not there */
+        case 4: /* a doorbell for entries that do not exist */
             b->pi += data[at + 1];
             bare_ring(b);
             at += 2;

@@ -9,7 +9,7 @@
 #include "t/fuzz/require.h"
 
 typedef struct {
-    uint64_t sum; /* of what was found, in order */
+    uint64_t sum; /* of the edges or names found, in order */
     const pgasi_reader_t *reader;
 } sink_t;
 

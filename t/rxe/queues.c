@@ -13,7 +13,7 @@
 #include "pgas/verbs.h"
 #include "t/rxe/sides.h"
 
-/* what is sent lies in the lower half of the memory, what comes in the upper one */
+/* the lower half of the memory is sent, the upper half receives */
 #define HALF        (1u << 19)
 #define PATIENCE_NS UINT64_C(30000000000)
 
@@ -110,7 +110,7 @@ static pgas_verbs_qp_t *join(const pgas_verbs_qp_opts_t *opts)
     return qp;
 }
 
-/* Both are through with it; what nobody has polled goes, too. */
+/* Both sides are done with it. Completions that were not polled are dropped too. */
 static void part(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_completion_t c;
@@ -132,7 +132,7 @@ static void paint(uint32_t offset, uint32_t n_bytes, uint32_t salt)
         bytes_at(offset)[i] = pattern(side, i, salt);
 }
 
-/* Whether there is what the other side painted. */
+/* @return whether the memory has the pattern of the other side */
 static bool is_painted(uint32_t offset, uint32_t n_bytes, uint32_t salt)
 {
     for (uint32_t i = 0; i < n_bytes; i++) {
@@ -217,7 +217,7 @@ static void inlines(pgas_verbs_qp_t *qp)
     ask_t a;
     uint32_t taken = 0;
     bool good = true;
-    /* 60 bytes in one, two and three pieces, none of it registered */
+    /* 60 bytes in one, two and three pieces, none of them registered */
     for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t k = 0; k < 60; k++)
             buffer[i][k] = pattern(side, k, i);
@@ -330,7 +330,7 @@ static void fences(pgas_verbs_qp_t *qp)
 {
     ask_t a[2];
     bool good = true;
-    for (uint32_t i = 0; i < 20; i++) { /* what is read there is sent back, to another place */
+    for (uint32_t i = 0; i < 20; i++) { /* the bytes read there are sent back, to another address */
         memset(bytes_at(0), 0, 4096);
         paint(4096, 4096, i);
         both();
@@ -530,7 +530,7 @@ static void sleeps(void)
     ask(&a, PGAS_VERBS_SEND, 0, 8, 0, PGAS_VERBS_SIGNAL, 1);
     good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1);
     both();
-    good &= HOLDS(!readable(fd, 0)); /* not solicited, so nobody is woken */
+    good &= HOLDS(!readable(fd, 0)); /* not solicited, so no thread is woken */
     both();
     a.r.flags |= PGAS_VERBS_SOLICITED;
     good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1);
@@ -552,7 +552,7 @@ static void sleeps(void)
     must(pgas_verbs_cq_close(arrivals), "cq_close");
 }
 
-/* Side 0 asks for what it may not have; everything behind it is flushed. */
+/* Side 0 makes a request without the right to it. All later requests are flushed. */
 static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rkey,
                        uint64_t change_addr, uint32_t change_lkey, const pgas_verbs_mem_t *target)
 {
@@ -568,7 +568,7 @@ static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rke
         a[1].r.remote_addr = (uintptr_t)target->addr + change_addr;
         a[1].r.rkey = target->rkey + change_rkey;
         a[1].span.lkey += change_lkey;
-        /* first: rxe loses it with what is behind it */
+        /* first: rxe loses it together with later ones */
         good &= HOLDS(post(qp, &a[0]) == PGAS_OK) && done_with(10);
         const pgas_verbs_request_t two[2] = { a[1].r, a[2].r };
         good &= HOLDS(pgas_verbs_qp_post(qp, two, 2, &taken) == PGAS_OK) && HOLDS(taken == 2) &&
@@ -704,7 +704,7 @@ static void forgets(void)
     promise(good, "what nobody polled goes with its queue pair");
 }
 
-/* Nobody polls a small queue. */
+/* No thread polls a small queue. */
 static void overruns_a_queue(void)
 {
     pgas_verbs_cq_t *small = NULL;

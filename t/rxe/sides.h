@@ -87,7 +87,7 @@ static void sides_begin(void)
     sides_limit_();
 }
 
-/* Each side gets what the other gives; nobody goes on before both are here. */
+/* Each side gets the other's bytes. Neither continues before both have called. */
 static void swap(const void *mine, void *theirs, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

@@ -1,11 +1,11 @@
-/* The objects of the fake cards, and the thread that stands for their doorbells.
+/* The objects of the fake cards, and the thread that watches their doorbells.
  *
- * A card sees a doorbell when it is written; here a thread looks at what a doorbell changes: the
- * records of queues, which are written before it, and for managed queues, whose record alone means
- * nothing, the registers themselves. Two doorbells between two looks are one, which is right: each
- * says how far the queue is filled. The thread spins while there is work, then sleeps shortly. One
- * lock is around everything, so nothing is looked at after the command that destroyed it has
- * returned. */
+ * A real card sees a doorbell when it is written. Here a thread polls the memory that a doorbell
+ * changes: the records of queues, which are written before it, and the doorbell registers of
+ * managed queues, whose record alone has no meaning. Two doorbells between two polls count as one;
+ * this is right because each gives the fill level of the queue. The thread spins while there is
+ * work, then sleeps shortly. One lock guards everything, so no object is read after the command
+ * that has destroyed it has returned. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -219,7 +219,8 @@ pgasi_snic_t *shim_engine(void)
     return snic;
 }
 
-/* The library is unloaded when the program ends: nobody may look at what it unmaps. */
+/* The library is unloaded when the program ends: the thread must not read memory that is unmapped
+ * then. */
 __attribute__((destructor)) static void stop(void)
 {
     if (!snic)
@@ -328,8 +329,8 @@ void shim_destroy_all(const shim_context_t *context)
     }
 }
 
-/* The program and we read from the same pipe; what is another queue's is written back. All kinds of
- * events begin with whose they are. */
+/* The program and the shim read from the same pipe. Events of another queue are written back. All
+ * kinds of events begin with their owner. */
 uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq,
                              size_t event_bytes)
 {

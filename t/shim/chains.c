@@ -146,7 +146,7 @@ static void test_read_ahead(chain_t *chain)
     pgas_verbs_qp_close(qp);
 }
 
-/* The chain stands ready; a message makes it run, and no thread of ours. */
+/* The chain is posted; a message makes it run, without a thread of this program. */
 static void test_wait(chain_t *chain, uint32_t n_received)
 {
     pair_t *pair = &chain->pair;

@@ -148,7 +148,7 @@ static void set_bits(unsigned char *command, unsigned at, unsigned n, uint64_t v
                                          (value & 1 ? 0x80u >> k % 8 : 0));
 }
 
-/* A field of the queue pair's context, which stands at one place in all its commands. */
+/* A field of the queue pair's context, which has one offset in all its commands. */
 static uint32_t field(const unsigned char *command, unsigned at, unsigned n)
 {
     return (uint32_t)bits(command, IN_CONTEXT + at, n);
@@ -316,7 +316,7 @@ static int general(shim_context_t *context, hdr_t *hdr)
     attr_t *out_attr = attribute(hdr, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT);
     if (!in_attr || !out_attr || in_attr->len < 16 || out_attr->len < 16)
         return EINVAL;
-    /* Short input stands in the attribute itself. */
+    /* Short input is in the attribute itself. */
     const unsigned char *in =
         in_attr->len <= 8 ? (void *)&in_attr->data : (void *)(uintptr_t)in_attr->data;
     unsigned char *out = (void *)(uintptr_t)out_attr->data;

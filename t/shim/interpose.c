@@ -1,6 +1,6 @@
-/* The functions of libc by which libibverbs and libmlx5 reach a device, for fake ones; everything
- * else goes on to the next definition (libc's, or a sanitizer's). They are called early and by
- * everyone, so they take no lock unless a device is meant. */
+/* The functions of libc by which libibverbs and libmlx5 reach a device, for fake devices. All other
+ * calls are passed on to the next definition (libc's, or a sanitizer's). Every library calls them,
+ * also early, so they take no lock unless the call is for a fake device. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void find_all(void)
 static shim_context_t contexts[SHIM_CONTEXTS];
 static int n_contexts; /* that are open */
 
-/** Tells a program that it runs under the shim; see t/shim/under.h. */
+/** Shows a program that it runs under the shim; see t/shim/under.h. */
 SHOWN int pgasi_shim_is_here = 1;
 
 /* SYSFS_PATH: the tree that was made beside this library. */
@@ -214,8 +214,7 @@ SHOWN void *mmap(void *addr, size_t bytes, int protection, int flags, int fd, of
     return next.mmap(addr, bytes, protection, flags, page_fd, 0);
 }
 
-/* Were there cards here, the system would tell of them by netlink, and libibverbs would not look at
- * the tree. */
+/* With real cards the system would list them by netlink, and libibverbs would not read the tree. */
 SHOWN int socket(int domain, int type, int protocol)
 {
     find_all();

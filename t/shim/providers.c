@@ -213,7 +213,7 @@ static void test_selective(pair_t *pair)
     is_int(pgas_verbs_cq_poll(pair->cqs[0], &more, 1), 0, "%s: nor behind them", label);
 }
 
-/* The same by a transmitter, which decides by itself; every write is checked. */
+/* The same by a transmitter, which chooses the signaled requests. Every write is checked. */
 static void test_transmitter(pair_t *pair)
 {
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
@@ -273,7 +273,7 @@ static void test_events(pair_t *pair)
                wait_one(pair, 0).status == PGAS_OK;
     }
     ok(good, "%s: eight times armed, eight times woken", label);
-    /* One that nobody asked to be woken by, then one of the others. */
+    /* One completion for which no thread waits, then one of the others. */
     good = true;
     for (int k = 0; k < 2; k++)
         good = good && pgas_verbs_qp_recv(pair->qps[1], &recv, 1, NULL) == PGAS_OK;
@@ -300,7 +300,7 @@ static void test_errors(pair_t *pair)
     for (uint64_t k = 0; k < 3; k++)
         rs[k].id = k;
     rs[1].rkey ^= 0x5500;
-    rs[1].flags = 0; /* errors tell without being asked */
+    rs[1].flags = 0; /* errors are reported without a request */
     uint32_t n;
     is_int(pgas_verbs_qp_post(pair->qps[0], rs, 3, &n), PGAS_OK, "%s: requests are taken", label);
     is_int(wait_one(pair, 0).status, PGAS_OK, "%s: the good one completes", label);
@@ -409,7 +409,7 @@ static void test_device(const char *name, bool roce, bool mlx5)
     ok(close_pair(&pair), "%s: everything can be closed", label);
 }
 
-/* What addresses say is what is used. */
+/* Connections use the parameters in the addresses. */
 static void test_addresses(void)
 {
     pair_t pair, other;

@@ -1,11 +1,11 @@
 /** The shim: a preloaded object that shows fake mlx5 cards to the stock libibverbs and libmlx5 of
- *  the system, and has the engine of the software NIC execute what they post. One process; nothing
- *  needs rights.
+ *  the system, and has the engine of the software NIC execute their requests. It works within one
+ *  process and needs no privileges.
  *
- *  interpose.c  the few functions of libc that those libraries reach the kernel by
- *  uverbs.c     the kernel's commands, as they are written to the device
- *  devx.c       the kernel's ioctls for objects by DEVX: pages of doorbells, memory, queue pairs
- *  card.c       the objects, and the thread that looks at doorbells: libmlx5 rings by a plain store
+ *  interpose.c  the few functions of libc that those libraries reach the kernel by uverbs.c     the
+ *  kernel's commands, as they are written to the device devx.c       the kernel's ioctls for
+ *  objects by DEVX: pages of doorbells, memory, queue pairs card.c       the objects, and the
+ *  thread that looks at doorbells: libmlx5 rings by a plain store
  *               to a mapped page
  *
  *  All other ioctls are refused as an old kernel does, so libibverbs falls back to written
@@ -41,7 +41,7 @@ typedef struct shim_object shim_object_t;
 typedef struct {
     int fd; /* of /dev/null; -1: this entry is free */
     const shim_card_t *card;
-    shim_object_t *events; /* the channel of what nobody asked for: overruns */
+    shim_object_t *events; /* the channel of asynchronous events: overruns */
 } shim_context_t;
 
 typedef enum {
@@ -64,7 +64,7 @@ struct shim_object {
     int n_users;     /* that keep it from being destroyed */
     shim_object_t *uses[4];
     uint32_t *record; /* CQ, SRQ, QP */
-    uint32_t seen[2]; /* of the record, as it stands there */
+    uint32_t seen[2]; /* of the record, as stored there */
     /* CQ */
     uint64_t user_handle;
     /* CQ: from the engine to us; CHANNEL: from us to the program (its own copy is closed by it) */

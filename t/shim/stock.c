@@ -290,8 +290,8 @@ static void test_messages(const char *name, pair_t *pair)
        pair->srq ? ", through a shared receive queue" : "");
 }
 
-/* libmlx5 frees a whole run of entries with the completion behind it; the queue has room for two
- * runs of EACH only twice over. */
+/* libmlx5 frees a whole run of entries with the completion after it. The queue has room for two
+ * runs of EACH only twice. */
 static void test_selective(const char *name, pair_t *pair)
 {
     struct ibv_sge from = piece(pair, 0, 8);

@@ -1,5 +1,5 @@
-/* Runs a test under the shim (t/shim/shim.h): main calls under_shim(argv) first. The program begins
- * again with the shim preloaded, which lies beside it where libtool puts it. */
+/* Runs a test under the shim (t/shim/shim.h): main calls under_shim(argv) first. The program starts
+ * again with the shim preloaded; libtool builds the shim beside it. */
 #ifndef T_SHIM_UNDER_H
 #define T_SHIM_UNDER_H
 

@@ -17,14 +17,14 @@
 
 typedef struct {
     shim_context_t *context;
-    const unsigned char *in; /* behind the headers */
+    const unsigned char *in; /* after the headers */
     size_t in_bytes;
     unsigned char *out;
     size_t out_bytes;
     bool extended;
 } command_t;
 
-/* What was sent from an offset on; what is not there is zero, as from an older library. */
+/* The input from an offset on; missing bytes are zero, as from an older library. */
 static void take(const command_t *command, size_t at, void *into, size_t bytes)
 {
     memset(into, 0, bytes);
@@ -507,8 +507,7 @@ static int query_qp(command_t *command)
     return 0;
 }
 
-/* Those whose end is told with a handle, at an offset, and answered with counts of events, all
- * 0. */
+/* Objects that are destroyed by a handle at an offset; the answer has counts of events, all 0. */
 static int destroy(command_t *command, shim_kind_t kind, size_t at)
 {
     uint32_t handle, none[2] = { 0, 0 };
