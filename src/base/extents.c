@@ -379,9 +379,9 @@ pgasi_extent_state_t pgasi_extents_state(const pgasi_extents_t *x, uint64_t offs
         *start_p = e->offset;
     if (bytes_p)
         *bytes_p = e->bytes;
-    return !e->used              ? PGASI_EXTENT_FREE
-           : e->offset == offset ? PGASI_EXTENT_BLOCK
-                                 : PGASI_EXTENT_INSIDE;
+    if (!e->used)
+        return PGASI_EXTENT_FREE;
+    return e->offset == offset ? PGASI_EXTENT_BLOCK : PGASI_EXTENT_INSIDE;
 }
 
 uint64_t pgasi_extents_highest_used(const pgasi_extents_t *x)

@@ -309,6 +309,13 @@ static size_t append_number(char *line, size_t at, size_t room, uint64_t number,
     return append_text(line, at, room, digits + i);
 }
 
+static const char *signal_name(int number)
+{
+    if (number == SIGSEGV)
+        return "SIGSEGV";
+    return number == SIGBUS ? "SIGBUS" : "SIGABRT";
+}
+
 static void print_signal(int number, const siginfo_t *info)
 {
     char line[512];
@@ -325,10 +332,7 @@ static void print_signal(int number, const siginfo_t *info)
     }
     at = append_text(line, at, room, uname(&host) == 0 ? host.nodename : "?");
     at = append_text(line, at, room, " signal: error: ");
-    at = append_text(line, at, room,
-                     number == SIGSEGV  ? "SIGSEGV"
-                     : number == SIGBUS ? "SIGBUS"
-                                        : "SIGABRT");
+    at = append_text(line, at, room, signal_name(number));
     if (info->si_code > 0) { /* the kernel sent it, so there is an address */
         at = append_text(line, at, room, " at address 0x");
         at = append_number(line, at, room, (uint64_t)(uintptr_t)info->si_addr, 16);

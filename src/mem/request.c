@@ -207,7 +207,9 @@ pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number)
     if ((rank >= 0 ? ctx->peer[rank].flushed : ctx->flushed) >= number)
         return PGAS_OK;
     f->status = PGAS_OK;
-    return failed != PGAS_OK ? failed : f->running ? PGAS_INPROGRESS : flush_start(f);
+    if (failed != PGAS_OK)
+        return failed;
+    return f->running ? PGAS_INPROGRESS : flush_start(f);
 }
 
 pgas_status_t pgas_test_remote(pgas_req_t *req)

@@ -176,14 +176,19 @@ static bool has_earlier_message(const fault_ctx_t *ctx, int peer, const op_t *be
     return false;
 }
 
+/* The most progress calls for which an operation may be deferred. */
+static int deferral_max(const op_t *op)
+{
+    const pgasi_fault_plan_t *plan = plan_of(op->ctx);
+    if (op->kind == OP_FLUSH)
+        return 0;
+    return op->kind == OP_AM ? PGASI_MAX(plan->delay, plan->reorder) : plan->reorder;
+}
+
 static pgas_status_t submit(op_t *op)
 {
     fault_ctx_t *ctx = op->ctx;
-    const pgasi_fault_plan_t *plan = plan_of(ctx);
-    int most = op->kind == OP_FLUSH ? 0
-               : op->kind == OP_AM  ? PGASI_MAX(plan->delay, plan->reorder)
-                                    : plan->reorder;
-    uint64_t calls = draw(ctx, most);
+    uint64_t calls = draw(ctx, deferral_max(op));
     if (calls > 0 || (op->kind == OP_AM && has_earlier_message(ctx, op->peer, NULL))) {
         defer(op, calls);
         return PGAS_INPROGRESS;
@@ -199,9 +204,8 @@ static pgas_status_t submit(op_t *op)
     return status;
 }
 
-/* Makes a record for an operation. @return PGAS_ERR_AGAIN: the operation is refused */
-static pgas_status_t make_op(pgasi_tp_ctx_t *tp_ctx, kind_t kind, int peer, pgasi_tp_comp_t *comp,
-                             op_t **op_p)
+/* Makes a record of an operation and submits it. */
+static pgas_status_t submit_new(pgasi_tp_ctx_t *tp_ctx, const op_t *operation)
 {
     fault_ctx_t *ctx = ctx_of(tp_ctx);
     if (ctx->n_deferred >= DEFERRED_MAX || refuses(ctx))
@@ -209,13 +213,9 @@ static pgas_status_t make_op(pgasi_tp_ctx_t *tp_ctx, kind_t kind, int peer, pgas
     op_t *op = pgasi_pool_acquire(&ctx->ops);
     if (!op)
         return PGAS_ERR_AGAIN;
-    memset(op, 0, sizeof *op);
+    *op = *operation;
     op->ctx = ctx;
-    op->kind = kind;
-    op->peer = peer;
-    op->comp = comp;
-    *op_p = op;
-    return PGAS_OK;
+    return submit(op);
 }
 
 /* Issues the operation at *at and removes it from the deferred list. If the transport says AGAIN,
@@ -302,65 +302,61 @@ static pgas_status_t fault_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *ke
                                uint64_t remote_addr, const void *src, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
-    op_t *op;
-    pgas_status_t status = make_op(ctx, OP_PUT, peer, comp, &op);
-    if (status != PGAS_OK)
-        return status;
-    op->key = pgasi_wrap_key(key);
-    op->remote_addr = remote_addr;
-    op->src = src;
-    op->bytes = bytes;
-    return submit(op);
+    const op_t op = { .kind = OP_PUT,
+                      .peer = peer,
+                      .key = pgasi_wrap_key(key),
+                      .remote_addr = remote_addr,
+                      .src = src,
+                      .bytes = bytes,
+                      .comp = comp };
+    return submit_new(ctx, &op);
 }
 
 static pgas_status_t fault_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    op_t *op;
-    pgas_status_t status = make_op(ctx, OP_GET, peer, comp, &op);
-    if (status != PGAS_OK)
-        return status;
-    op->key = pgasi_wrap_key(key);
-    op->remote_addr = remote_addr;
-    op->dst = dst;
-    op->bytes = bytes;
-    return submit(op);
+    const op_t op = { .kind = OP_GET,
+                      .peer = peer,
+                      .key = pgasi_wrap_key(key),
+                      .remote_addr = remote_addr,
+                      .dst = dst,
+                      .bytes = bytes,
+                      .comp = comp };
+    return submit_new(ctx, &op);
 }
 
 static pgas_status_t fault_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, pgas_amo_t amo, size_t bytes, uint64_t operand,
                                uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    op_t *op;
-    pgas_status_t status = make_op(ctx, OP_AMO, peer, comp, &op);
-    if (status != PGAS_OK)
-        return status;
-    op->key = pgasi_wrap_key(key);
-    op->remote_addr = remote_addr;
-    op->amo = amo;
-    op->bytes = bytes;
-    op->operand = operand;
-    op->compare = compare;
-    op->dst = result;
-    return submit(op);
+    const op_t op = { .kind = OP_AMO,
+                      .peer = peer,
+                      .key = pgasi_wrap_key(key),
+                      .remote_addr = remote_addr,
+                      .amo = amo,
+                      .bytes = bytes,
+                      .operand = operand,
+                      .compare = compare,
+                      .dst = result,
+                      .comp = comp };
+    return submit_new(ctx, &op);
 }
 
 static pgas_status_t fault_am(pgasi_tp_ctx_t *ctx, int peer, const void *header,
                               size_t header_bytes, const void *data, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
-    op_t *op;
+    op_t op = { .kind = OP_AM,
+                .peer = peer,
+                .header_bytes = header_bytes,
+                .src = data,
+                .bytes = bytes,
+                .comp = comp };
     if (header_bytes > PGASI_TP_AM_HEADER_MAX)
         return PGAS_ERR_LIMIT;
-    pgas_status_t status = make_op(ctx, OP_AM, peer, comp, &op);
-    if (status != PGAS_OK)
-        return status;
-    op->header_bytes = header_bytes;
     if (header_bytes > 0)
-        memcpy(op->header, header, header_bytes);
-    op->src = data;
-    op->bytes = bytes;
-    return submit(op);
+        memcpy(op.header, header, header_bytes);
+    return submit_new(ctx, &op);
 }
 
 static pgas_status_t fault_fence(pgasi_tp_ctx_t *tp_ctx)
@@ -372,11 +368,9 @@ static pgas_status_t fault_fence(pgasi_tp_ctx_t *tp_ctx)
 
 static pgas_status_t fault_flush(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
 {
-    op_t *op;
+    const op_t op = { .kind = OP_FLUSH, .peer = peer, .comp = comp };
     pgas_status_t status = issue_all(ctx_of(tp_ctx), peer);
-    if (status == PGAS_OK)
-        status = make_op(tp_ctx, OP_FLUSH, peer, comp, &op);
-    return status == PGAS_OK ? submit(op) : status;
+    return status == PGAS_OK ? submit_new(tp_ctx, &op) : status;
 }
 
 static pgas_status_t fault_arm(pgasi_tp_ctx_t *tp_ctx)
