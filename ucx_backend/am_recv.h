@@ -63,8 +63,8 @@ void pgasi_ucx_drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source);
 /** The source of a message; NULL: there is no such rank or context. */
 pgasi_ucx_source_t *pgasi_ucx_find_source(pgasi_ucx_ctx_t *ctx, uint32_t packed);
 void pgasi_ucx_free_held(pgasi_ucx_ctx_t *ctx, pgasi_ucx_held_t *held, bool with_data);
-/** Inserts a message into the list; the caller adds the data. @return NULL: no memory, or the
- *  number is in the list already */
+/** Inserts a message into the list; the caller adds the data.
+ *  @return NULL: no memory, or the number is in the list already */
 pgasi_ucx_held_t *pgasi_ucx_hold(pgasi_ucx_source_t *source, uint32_t number, const void *header,
                                  size_t header_bytes);
 

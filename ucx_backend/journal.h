@@ -27,8 +27,8 @@ static inline bool pgasi_ucx_is_up(const pgasi_ucx_ep_t *ep)
     return PGAS_LIKELY(ep->journal.link == PGASI_UCX_LINK_UP);
 }
 
-/** Passes an entry to UCX. If UCX refuses it, the next connection repeats it. @return true: a get
- *  that has ended */
+/** Passes an entry to UCX. If UCX refuses it, the next connection repeats it.
+ *  @return true: a get that has ended */
 bool pgasi_ucx_journal_issue(pgasi_ucx_entry_t *entry);
 void pgasi_ucx_journal_want(pgasi_ucx_ep_t *ep, uint64_t number);
 /** Removes entries that have arrived, in order. UCX may still hold a large message until the peer

@@ -90,8 +90,8 @@ static pgas_status_t make_file(mem_t *mem, size_t bytes)
     return PGAS_ERR_NO_MEMORY;
 }
 
-/* Maps a peer's file. @return NULL: the peer is on another host or has ended, or this process has
- * no permission */
+/* Maps a peer's file.
+ * @return NULL: the peer is on another host or has ended, or this process has no permission */
 static void *map_file_of(const key_header_t *header)
 {
     char path[LINK_BYTES];

@@ -281,8 +281,9 @@ static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
 
 /* status.c */
 pgas_status_t pgasi_ucx_status(ucs_status_t status);
-/** Converts a failure of set-up to a status and logs it. @param doing  what has failed @param cure
- *  NULL: none is known */
+/** Converts a failure of set-up to a status and logs it.
+ *  @param doing  what has failed
+ *  @param cure NULL: none is known */
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure);
 /** As pgasi_ucx_failed, but only the first failure with this flag is logged, because the caller may
  *  try again. */
@@ -439,13 +440,14 @@ pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
                                     const void *src, size_t bytes, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,
                                     void *dst, size_t bytes, pgasi_tp_comp_t *comp);
-/** To be called before an atomic. @return PGAS_OK; PGAS_ERR_AGAIN: the journal is full, or the
- *  connection is down */
+/** To be called before an atomic.
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN  the journal is full, or the connection is down */
 pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep);
 /** A non-fetching atomic was issued. */
 void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep);
-/** Adds a part to the flush, which ends when all entries so far have arrived. @return false: they
- *  have arrived already */
+/** Adds a part to the flush, which ends when all entries so far have arrived.
+ *  @return false: they have arrived already */
 bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush);
 /** Keeps the packed form of a key, for another connection. */
 pgas_status_t pgasi_ucx_journal_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes);

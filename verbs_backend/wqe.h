@@ -183,8 +183,8 @@ static inline unsigned pgasi_wqe_blocks(unsigned segments)
     return (segments + 3) / 4;
 }
 
-/** Copies into or out of a ring of blocks, from a byte position on, around its end. @param
- *  ring_bytes  a power of two */
+/** Copies into or out of a ring of blocks, from a byte position on, around its end.
+ *  @param ring_bytes  a power of two */
 void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from,
                        size_t bytes);
 void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to,

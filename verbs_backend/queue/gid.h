@@ -41,8 +41,8 @@ typedef struct {
 
 void pgasi_rdma_address_pack(const pgasi_rdma_address_t *address, pgas_verbs_address_t *bytes_p);
 /** @return PGAS_OK
- *  PGAS_ERR_FORMAT: these bytes are no address
- *  PGAS_ERR_MISMATCH: the address is another provider's */
+ *          PGAS_ERR_FORMAT    these bytes are no address
+ *          PGAS_ERR_MISMATCH  the address is another provider's */
 pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes,
                                         pgasi_rdma_address_t *address_p);
 

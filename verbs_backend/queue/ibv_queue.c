@@ -59,7 +59,8 @@ static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
     return PGAS_OK;
 }
 
-/* @return PGAS_OK, with the number of bytes; PGAS_ERR_LIMIT */
+/* @return PGAS_OK  *bytes_p is the number of bytes
+ *         PGAS_ERR_LIMIT */
 static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
                                  const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
@@ -306,8 +307,8 @@ static pgasi_ibv_qp_t *find_qp(pgasi_ibv_dev_t *dev, uint32_t number)
 }
 
 /* Frees a slot of the shared receive queue with a serial. Mostly it is the queue of the queue pair,
- * which keeps it open; others may be closed at any moment. @return the queue, only for comparison;
- * NULL: it was closed meanwhile */
+ * which keeps it open; others may be closed at any moment.
+ * @return the queue, only for comparison; NULL: it was closed meanwhile */
 static const pgas_verbs_srq_t *give_back(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp,
                                          uint32_t serial, uint32_t slot, uint64_t *id_p)
 {

@@ -14,11 +14,11 @@ typedef struct {
 /** Reads the properties of a port of an open device.
  *  @param gid_index  that must be used, or -1
  *  @return PGAS_OK
- *  PGAS_ERR_INVALID: there is no such GID; the log says so
- *  PGAS_ERR_NOT_FOUND: there is no such port
- *  PGAS_ERR_UNSUPPORTED: it is neither InfiniBand nor RoCE
- *  PGAS_ERR_NO_MEMORY
- *  PGAS_ERR_IO */
+ *          PGAS_ERR_INVALID      there is no such GID; the log says so
+ *          PGAS_ERR_NOT_FOUND    there is no such port
+ *          PGAS_ERR_UNSUPPORTED  it is neither InfiniBand nor RoCE
+ *          PGAS_ERR_NO_MEMORY
+ *          PGAS_ERR_IO */
 pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int port, int gid_index,
                                      pgasi_verbs_port_t *port_p);
 
@@ -43,8 +43,8 @@ bool pgasi_verbs_set_nonblocking(int fd);
  *  of a completion queue of libibverbs is ours. Any thread may find the event of any queue. */
 void pgasi_verbs_look_for_events(struct ibv_context *context);
 
-/** A channel of completion events that does not block; ibv_destroy_comp_channel frees it. @return
- *  NULL: it cannot be made */
+/** A channel of completion events that does not block; ibv_destroy_comp_channel frees it.
+ *  @return NULL: it cannot be made */
 struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context);
 
 #endif

@@ -95,8 +95,8 @@ static inline unsigned wire_flags(uint32_t flags)
            (flags & PGAS_VERBS_FENCE) << 5;
 }
 
-/* Writes all other requests than sends and writes. @return segments behind the control segment; -1:
- * invalid */
+/* Writes all other requests than sends and writes.
+ * @return segments behind the control segment; -1: invalid */
 static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_request_t *r,
                       pgasi_wqe_op_t *op_p)
 {

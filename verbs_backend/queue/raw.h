@@ -92,8 +92,8 @@ pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_r
 void pgasi_raw_enter_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
 void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
 
-/** Blocks of a send ring, and bytes of a receive stride, for given options; powers of two. @param
- *  linked  a stride of a shared receive queue */
+/** Blocks of a send ring, and bytes of a receive stride, for given options; powers of two.
+ *  @param linked  a stride of a shared receive queue */
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
 uint32_t pgasi_raw_stride(uint32_t spans, bool linked);
 /** The most blocks that one request may take. */

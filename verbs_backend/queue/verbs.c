@@ -130,7 +130,8 @@ static void set_kept(pgas_verbs_cq_t *cq, bool there)
 }
 
 /* The lock is held: a completion is either in the queue, or a thread that closes its queue pair
- * sees it here. @return as poll */
+ * sees it here.
+ * @return as poll */
 static int keep_one(pgas_verbs_cq_t *cq)
 {
     pgasi_spin_lock(&cq->kept_lock, 0);

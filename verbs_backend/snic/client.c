@@ -161,10 +161,10 @@ static struct snic_wakeup *map_wakeup(int fd)
 
 /* Sends a question and waits for the answer.
  * @return PGAS_OK
- * PGAS_ERR_AGAIN: the process has ended instead
- * PGAS_ERR_TIMEOUT
- * PGAS_ERR_LIMIT: no descriptor is left for the passed one
- * PGAS_ERR_IO: the answer is invalid */
+ *         PGAS_ERR_AGAIN  the process has ended instead
+ *         PGAS_ERR_TIMEOUT
+ *         PGAS_ERR_LIMIT  no descriptor is left for the passed one
+ *         PGAS_ERR_IO     the answer is invalid */
 static pgas_status_t ask(int socket, const snic_question_t *question, int fd,
                          snic_answer_t *answer_p, int *fd_p)
 {
@@ -206,7 +206,8 @@ static pgas_status_t refused(const char *name, const snic_answer_t *answer)
     return PGAS_ERR_LIMIT;
 }
 
-/* @return PGAS_OK: the wakeup page is mapped; PGAS_ERR_AGAIN: the process has ended meanwhile */
+/* @return PGAS_OK         the wakeup page is mapped
+ *         PGAS_ERR_AGAIN  the process has ended meanwhile */
 static pgas_status_t join_process(pgasi_snic_t *snic, const char *name)
 {
     const snic_question_t question = { .magic = SNIC_MESSAGE_MAGIC,

@@ -240,8 +240,8 @@ static void begin_job(snic_job_t *job, snic_view_t *view, snic_qp_t *qp)
     job->sent_bytes = 0;
 }
 
-/* Completes all posted entries of both queues as flushed. @return false: the owner is stopped while
- * it holds the lock */
+/* Completes all posted entries of both queues as flushed.
+ * @return false: the owner is stopped while it holds the lock */
 static bool flush(snic_view_t *view, snic_qp_t *qp)
 {
     pgasi_snic_late_drain(view);

@@ -55,7 +55,8 @@ static inline bool snic_is_hostile(const snic_view_t *view, uint32_t how)
 }
 
 /* Locks a lock that a client may hold. In the software NIC's process it does not wait for a client
- * that is stopped while it holds the lock. @return false: not locked */
+ * that is stopped while it holds the lock.
+ * @return false: not locked */
 static inline bool snic_lock_client(const snic_view_t *view, uint64_t *lock)
 {
     if (view->id.engine == PGAS_VERBS_ENGINE_PROCESS)
@@ -77,14 +78,14 @@ static inline snic_outcome_t snic_fail(snic_job_t *job, uint32_t syndrome)
 }
 
 /* memory.c */
-/** Checks an access by key, rights and bounds. @return true: the access is allowed, and *piece_p is
- *  set */
+/** Checks an access by key, rights and bounds.
+ *  @return true: the access is allowed, and *piece_p is set */
 bool pgasi_snic_reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, uint64_t bytes,
                       uint32_t access, snic_piece_t *piece_p);
 /** Copies between two pieces of the same size. */
 bool pgasi_snic_copy_piece(const snic_piece_t *to, const snic_piece_t *from);
-/** Copies from one list of pieces to another. @return false: a piece is not mapped, or the target
- *  is too short */
+/** Copies from one list of pieces to another.
+ *  @return false: a piece is not mapped, or the target is too short */
 bool pgasi_snic_copy_lists(const snic_piece_t *to, unsigned n_to, const snic_piece_t *from,
                            unsigned n_from);
 

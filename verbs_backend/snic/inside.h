@@ -231,8 +231,8 @@ void pgasi_snic_view_put(snic_view_t *view);
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Writes to the event pipe of a completion queue. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
-/** The memory that a key of the owner names, mapped here if possible. @return NULL: it was
- *  released, or its entry is invalid */
+/** The memory that a key of the owner names, mapped here if possible.
+ *  @return NULL: it was released, or its entry is invalid */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key);
 /** Unmaps memory that was given up. No thread of this process may run a device meanwhile. */
 void pgasi_snic_unmap_old(void);
@@ -292,8 +292,8 @@ static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
  *  not be read) tells threads apart whose id is the same. */
 void pgasi_snic_lock(uint64_t *lock);
 bool pgasi_snic_try_lock(uint64_t *lock);
-/** As pgasi_snic_lock, but gives up after some yields if the holder lives. @return false: not
- *  locked */
+/** As pgasi_snic_lock, but gives up after some yields if the holder lives.
+ *  @return false: not locked */
 bool pgasi_snic_lock_soon(uint64_t *lock);
 static inline void snic_unlock(uint64_t *lock)
 {
@@ -358,8 +358,8 @@ bool pgasi_snic_late_one(snic_view_t *view);
 unsigned pgasi_snic_late_some(snic_view_t *view);
 /** Performs all events, in the order of entries. */
 void pgasi_snic_late_drain(snic_view_t *view);
-/** Removes the oldest event of a stream without performing it; the caller frees it. @return NULL:
- *  there is none */
+/** Removes the oldest event of a stream without performing it; the caller frees it.
+ *  @return NULL: there is none */
 snic_late_t *pgasi_snic_late_take(snic_view_t *view, uint32_t qpn, snic_stream_t stream);
 /** Drops the events of a queue pair that is closed or reset. */
 void pgasi_snic_forget(snic_view_t *view, uint32_t qpn);
@@ -372,8 +372,8 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 /** Tells that there is work in a device, possibly of another process: some thread will execute
  *  it. */
 void pgasi_snic_notify(snic_view_t *view);
-/** Executes what can be executed, unless another thread is running the device. @return entries
- *  executed */
+/** Executes what can be executed, unless another thread is running the device.
+ *  @return entries executed */
 unsigned pgasi_snic_run_once(snic_view_t *view);
 /** Unlocks a device that was locked for control, and executes what other threads have left
  *  meanwhile. */
@@ -388,9 +388,9 @@ void pgasi_snic_stop(pgasi_snic_t *snic);
 
 /** Finds or starts the process that executes for this node, and passes it this device.
  *  @return PGAS_OK
- *  PGAS_ERR_NOT_FOUND
- *  PGAS_ERR_LIMIT
- *  PGAS_ERR_IO */
+ *          PGAS_ERR_NOT_FOUND
+ *          PGAS_ERR_LIMIT
+ *          PGAS_ERR_IO */
 pgas_status_t pgasi_snic_join(pgasi_snic_t *snic);
 /** How long a client waits for the process's answer, in milliseconds. Tests shorten it. */
 extern int pgasi_snic_answer_ms;
@@ -401,8 +401,8 @@ void pgasi_snic_wake_process(struct snic_wakeup *wakeup);
 
 /** Makes this process reachable under a name for processes of this user.
  *  @return PGAS_OK
- *  PGAS_ERR_EXISTS: another process has the name
- *  PGAS_ERR_IO */
+ *          PGAS_ERR_EXISTS  another process has the name
+ *          PGAS_ERR_IO */
 pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
 void pgasi_snic_unlisten(const char *name, int fd);
 /** Connects to the process of this name, which must belong to this user.

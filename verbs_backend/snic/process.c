@@ -127,7 +127,8 @@ static bool answer(const server_t *server, int socket, pgas_status_t status, int
 }
 
 /* The kernel's pid of the client must be the one in its identity. The client passes its device
- * memory. @return false: the client is dropped */
+ * memory.
+ * @return false: the client is dropped */
 static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int devmem_fd)
 {
     int socket = server->clients[i].fd;

@@ -23,8 +23,8 @@ static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, 
     }
 }
 
-/* A receive ring with entries of `stride` bytes; the caller has loaded the words once. @return
- * NULL: they are invalid */
+/* A receive ring with entries of `stride` bytes; the caller has loaded the words once.
+ * @return NULL: they are invalid */
 static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref,
                                          uint32_t log, uint32_t stride)
 {

@@ -129,10 +129,10 @@ void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn);
 /** Maps memory of a device's key into this process until pgasi_snic_unmap. The memory must come
  *  from a memfd.
  *  @return PGAS_OK
- *  PGAS_ERR_PEER: the process has ended
- *  PGAS_ERR_NOT_FOUND: there is no such key
- *  PGAS_ERR_UNSUPPORTED: the memory is private
- *  PGAS_ERR_NO_MEMORY */
+ *          PGAS_ERR_PEER         the process has ended
+ *          PGAS_ERR_NOT_FOUND    there is no such key
+ *          PGAS_ERR_UNSUPPORTED  the memory is private
+ *          PGAS_ERR_NO_MEMORY */
 typedef struct pgasi_snic_id pgasi_snic_id_t;
 pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **addr_p);
 void pgasi_snic_unmap(const pgasi_snic_id_t *id);
@@ -163,10 +163,10 @@ typedef struct {
 /** Changes the state. Fields that the new state does not use are ignored. RESET and ERROR are
  *  always allowed.
  *  @return PGAS_OK
- *  PGAS_ERR_INVALID: the new state cannot follow the present one
- *  PGAS_ERR_MISMATCH: the peer is on another machine, or its engine has another mode
- *  PGAS_ERR_PEER: the peer's process has ended
- *  PGAS_ERR_NO_MEMORY */
+ *          PGAS_ERR_INVALID   the new state cannot follow the present one
+ *          PGAS_ERR_MISMATCH  the peer is on another machine, or its engine has another mode
+ *          PGAS_ERR_PEER      the peer's process has ended
+ *          PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn,
                                    const pgasi_snic_qp_state_t *state);
 pgasi_snic_state_t pgasi_snic_qp_query(pgasi_snic_t *snic, uint32_t qpn);
@@ -182,11 +182,11 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn);
 /** In mode PROCESS: whether the executing process has ended, so that nothing completes any more. It
  *  is checked every ten milliseconds at most. */
 bool pgasi_snic_process_gone(pgasi_snic_t *snic);
-/** In mode CALLER: executes what can be executed; cheap if nothing waits. @return whether anything
- *  was executed */
+/** In mode CALLER: executes what can be executed; cheap if nothing waits.
+ *  @return whether anything was executed */
 bool pgasi_snic_run(pgasi_snic_t *snic);
-/** In mode STEP: executes one step of one queue pair, in the order that the seed gives. @return
- *  false: nothing can be executed */
+/** In mode STEP: executes one step of one queue pair, in the order that the seed gives.
+ *  @return false: nothing can be executed */
 bool pgasi_snic_step(pgasi_snic_t *snic);
 
 /** Creates a memfd whose size is sealed. @return its descriptor; -1: errno says why */

@@ -269,8 +269,8 @@ bool pgasi_snic_send_message(int socket, const void *message, size_t bytes, int 
     return sendmsg(socket, &whole, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* Takes all descriptors that have arrived, and keeps the first if it is the only one. @return how
- * many have arrived */
+/* Takes all descriptors that have arrived, and keeps the first if it is the only one.
+ * @return how many have arrived */
 static int collect(struct msghdr *whole, int *fd_p)
 {
     int n = 0;

@@ -380,9 +380,9 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 
 /* Keeps a mapping because a user has its address.
  * @return PGAS_OK
- * PGAS_ERR_NOT_FOUND: the memory was released
- * PGAS_ERR_UNSUPPORTED: the memory is private
- * PGAS_ERR_NO_MEMORY: it cannot be mapped */
+ *         PGAS_ERR_NOT_FOUND    the memory was released
+ *         PGAS_ERR_UNSUPPORTED  the memory is private
+ *         PGAS_ERR_NO_MEMORY    it cannot be mapped */
 static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
 {
     if (!pgasi_snic_view_map(view, key))

@@ -42,7 +42,8 @@ static bool has_strangers(const pgasi_verbs_cm_t *cm)
 }
 
 /* No descriptor is left and none can be freed: a connecting process is accepted with the spare
- * descriptor and closed, so that it need not wait. @return whether there was one */
+ * descriptor and closed, so that it need not wait.
+ * @return whether there was one */
 static bool turn_away(pgasi_verbs_cm_t *cm, int listener)
 {
     if (cm->spare_fd < 0)

@@ -255,7 +255,8 @@ int pgasi_verbs_progress(pgasi_tp_ctx_t *ctx);
 /** A readable fd wakes a thread that sleeps on the context's descriptor. */
 pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd);
 /** Finds or opens a completion queue of the context with room for one more queue pair of this
- *  depth. @param index_p  its place */
+ *  depth.
+ *  @param index_p  its place */
 pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p);
 void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index);
 /** Opens a transmitter for a queue pair on a completion queue of the context. */
@@ -280,8 +281,8 @@ void pgasi_verbs_slot_give(pgasi_verbs_ctx_t *ctx, uint32_t slot);
 
 /* endpoint.c */
 pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_ep_t **ep_p);
-/** Checks whether the reply to the connect request has arrived, and connects. @return whether it
- *  has */
+/** Checks whether the reply to the connect request has arrived, and connects.
+ *  @return whether it has */
 bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep);
@@ -307,13 +308,13 @@ static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
 }
 
 /* pending.c */
-/** Begins a pending operation. *pending is copied if the operation does not end at once. @return
- *  the status of the operation */
+/** Begins a pending operation. *pending is copied if the operation does not end at once.
+ *  @return the status of the operation */
 pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending);
 /** Begins waiting operations and completes finished ones. @return how many */
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep);
-/** Posts a request; its buffer becomes free when the request is done. @return as
- *  pgas_verbs_tx_post */
+/** Posts a request; its buffer becomes free when the request is done.
+ *  @return as pgas_verbs_tx_post */
 pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
                                pgasi_verbs_buffer_t *buffer);
 /** The advance function of endpoints' transmitters: it stores numbers and calls no completion. */
@@ -405,7 +406,8 @@ pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
                                  uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
                                  uint32_t *inbound_p);
 /** A peer no longer uses a queue pair: this end is closed when all arrived messages have been
- *  delivered. @param inbound  PGASI_VERBS_ALL_INBOUND: all of the peer's */
+ *  delivered.
+ *  @param inbound  PGASI_VERBS_ALL_INBOUND: all of the peer's */
 void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t inbound);
 #define PGASI_VERBS_ALL_INBOUND UINT32_MAX
 size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
@@ -433,8 +435,8 @@ void pgasi_verbs_cm_dismiss(pgasi_verbs_tp_t *tp, int peer);
 /** Context 0 runs the connection manager again in a moment, even if it sleeps. Any thread may call
  *  it. */
 void pgasi_verbs_cm_run_later(pgasi_verbs_tp_t *tp);
-/** Reads and writes what is possible without waiting; context 0 also executes jobs. @return how
- *  many events and jobs */
+/** Reads and writes what is possible without waiting; context 0 also executes jobs.
+ *  @return how many events and jobs */
 int pgasi_verbs_cm_run(pgasi_verbs_ctx_t *ctx);
 
 #endif
