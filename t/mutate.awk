@@ -88,7 +88,7 @@ function condition(    at, end) {
     if (end) emit("branches", substr($0, 1, at) "!(" substr($0, at + 1, end - at) substr($0, end))
 }
 
-# A statement by itself: a call or an assignment, whole on this line, that begins here.
+# A whole statement on this line: a call or an assignment that begins here.
 function statement(    text, end) {
     text = code
     gsub(/^ +| +$/, "", text)

@@ -2,7 +2,7 @@
 # In:   -v label=TEXT     put before every description ("" for none)
 #       -v from=N         numbers already used
 #       -v verdict=WORD   how the run ended: an exit status, or hang:SECONDS
-#       -v errors=FILE    what the run wrote to stderr
+#       -v errors=FILE    the standard error of the run
 #       -v allowed=FILE   regular expressions of log lines that the test announced, one per line
 #       -v forgiving=1    the MPI itself is known to hang at its end here (t/launch says where)
 # Out:  TAP lines without a plan, then a last line "= N FAILED": numbers used now, points that failed.
@@ -67,7 +67,7 @@ function signal_of(status) {
     return status > 128 && status < 160 ? " (signal " status - 128 ")" : ""
 }
 
-# A hang behind `# ended: ..` (t/spmd/job.h) and behind the last point is none of ours: the library has ended on every rank.
+# A hang after `# ended: ..` (t/spmd/job.h) and after the last point is not the library's: it has ended on every rank.
 function forgive() {
     if (verdict !~ /^hang:/ || !forgiving || !ended || n_run != planned) return
     note("forgiven: MPI_Finalize or the launcher hung after the library had ended; killed after " substr(verdict, 6) " s")

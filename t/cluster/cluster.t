@@ -34,7 +34,7 @@ if cluster_begin 3; then ok 0 "three hosts"; else ok 1 "three hosts"; fi
 is "$(mpirun_n 3 hostname 2>"$scratch/err" | sort | paste -sd ' ')" "h0 h1 h2" "ranks start on all of them" ||
     diag "$(cat "$scratch/err")"
 for program in $SPMD; do spread "$program"; done
-# Programs that leave MPI to the library cannot tell a hang of MPI_Finalize from one of ours.
+# Programs that leave MPI to the library cannot distinguish a hang of MPI_Finalize from one of the library.
 if [ "$MPI_FLAVOR" = mpich ]; then spread t/spmd/graph_pagerank.t
 elif [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
     skip 1 "pagerank is not built"

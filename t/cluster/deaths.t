@@ -60,7 +60,7 @@ begin() {
     disown
 }
 
-# Launchers do not always end after a death, and are not what is tested.
+# Launchers do not always end after a death, and are not under test.
 stop_job() {
     local i pids
     port up 2>/dev/null
@@ -126,7 +126,7 @@ reports() {
     judge $? "one request makes all ranks on ${1:-one host} report${3:+, $3}"
 }
 
-# On this machine alone nobody but the watch of processes sees a death.
+# On this machine only the watch of processes detects a death.
 without_pidfd() {
     if [ "$MPI_FLAVOR" != openmpi ]; then
         skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
@@ -171,8 +171,8 @@ heals_first() {
     judge $? "no route to h1 when ranks connect: the result is right"
 }
 
-# Both hosts have an interface that leads nowhere, and the watch is told to use it: no rank is dead therefore. Later deaths are
-# found by the transport.
+# Both hosts have an interface without a network, and a setting makes the watch use it: this makes no rank dead. The transport
+# detects later deaths.
 has_no_ring() {
     local i pid
     for i in 0 1; do
@@ -190,7 +190,7 @@ has_no_ring() {
     judge $? "then h1 dies: the transport notices"
 }
 
-# A stopped rank answers nobody, but its kernel does.
+# A stopped rank does not answer, but its kernel does.
 stops() {
     local pid
     begin -1 none allreduce PGAS_PEER_TIMEOUT_S=1

@@ -63,7 +63,7 @@ cluster_end() {
     ip link del "pgb$id" 2>/dev/null || :
 }
 
-# Runs that were killed could not clean up; their process id tells.
+# Runs that were killed could not clean up; their process id shows it.
 cluster_sweep() {
     local id
     for id in $(ip netns list 2>/dev/null | sed -n 's/^pgas-\([0-9]*\)-h.*/\1/p' | sort -u); do

@@ -19,7 +19,7 @@ refuses() {
     fi
 }
 
-# openmp_wanted FILE..: those that call into an OpenMP run-time library, or whose pragmas nobody would heed.
+# openmp_wanted FILE..: those that call an OpenMP run-time library, or whose pragmas would otherwise be ignored.
 openmp_wanted() {
     local file
     for file; do

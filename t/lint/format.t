@@ -10,7 +10,7 @@ C_WIDTH=100 # of C, comments included
 EXAMPLE_LINES=200
 
 # texts FOLDER: all text files of ours under it, without what autogen.sh and builds make, also in place. Git knows; where
-# there is none, names tell.
+# there is none, names decide.
 texts() {
     if [ -e "$1/.git" ] && command -v git >/dev/null; then
         (cd "$1" && git -c safe.directory="$(pwd)" ls-files -co --exclude-standard | while read -r f; do
@@ -44,7 +44,7 @@ other_style() {
 unended() { (cd "$1" && texts . | while read -r f; do [ -z "$(tail -c 1 "$f")" ] || echo "$f"; done); }
 # The brackets keep this line from finding itself.
 machine_paths() { texts "$1" | lines "$1" '(^|[^A-Za-z0-9_.])/(wor[k]|hom[e]|far[m])/' | head; }
-# Hosts that packages come from, and folders for what is passing; tests make theirs below TMPDIR.
+# Hosts of packages, and folders for temporary files; tests make theirs below TMPDIR.
 foreign_places() {
     local place='(^|[^A-Za-z0-9_.{-])/(tm[p]|roo[t])(/|[^A-Za-z0-9_])'
     local host='(deb\.debia[n]|archive\.ubunt[u]|pypi|crates|npmjs|docker|ghcr)\.(org|com|io)'

@@ -163,7 +163,7 @@ fake lists <<EOT
 # env: A=1 | A=2
 echo 1..0 "# SKIP \$TAP_NP/\${PGAS_NODE_MAXSIZE:-none}/\$A"
 EOT
-# A launcher that starts the command once, so that nobody prints twice.
+# A launcher that starts the command once, so that nothing is printed twice.
 cat >"$scratch/once" <<'EOT'
 #!/bin/bash
 while [ "$1" != -n ]; do shift; done
@@ -190,7 +190,7 @@ case $out in
 *) ok 1 "a foreign launcher is recognised"; diag "$out" ;;
 esac
 
-# A script that git ignores is in nobody else's clone, though the makefiles name it.
+# A script that git ignores is in no other clone, though the makefiles name it.
 if command -v git >/dev/null && git -C "$TOP" rev-parse --git-dir >/dev/null 2>&1; then
     empty "$(cd "$TOP" && find t -name '*.t' -exec grep -lI '^#!' {} + | git check-ignore --stdin)" \
         "git ignores no script of the suite"

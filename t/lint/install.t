@@ -13,7 +13,7 @@ configured() { PKG_CONFIG_PATH=$BUILD pkg-config --variable="$1" pgas; }
 prefix=$root$(configured prefix)
 libdir=$root$(configured libdir)
 
-# The .pc files hold configure's prefix; here it lies below a folder. The library is in $libdir, or another one.
+# The .pc files have configure's prefix; here it is below a folder. The library is in $libdir, or another one.
 pc() {
     local name=${!#}
     PKG_CONFIG_PATH=$root$(configured libdir)/pkgconfig pkg-config --define-variable=prefix="$prefix" \
@@ -78,7 +78,7 @@ is "$(mpirun_n 2 "$scratch/user" | sort | paste -sd ' ')" "rank 0 of 2 rank 1 of
 fails "a program that uses internals does not link" build_program sneak
 succeeds "pgas_info runs without a launcher" "$prefix/bin/pgas_info"
 
-# Archives as --enable-static installs them: the same objects, without the filter of what is exported.
+# Archives as --enable-static installs them: the same objects, without the export filter.
 mkdir "$scratch/static"
 cp "$BUILD/.libs/libpgas_core.a" "$scratch/static/libpgas.a"
 cp "$BUILD/.libs/libpgas_core.a" "$scratch/static/libpgas-verbs.a"

@@ -10,7 +10,7 @@ info=$BUILD/tools/pgas_info
 shim=$BUILD/t/shim/.libs/libpgas-shim.so
 out=$scratch/out
 
-# row NAME PORT: what stands in a port's line behind these two, single-spaced.
+# row NAME PORT: the rest of a port's line after these two words, single-spaced.
 row() { sed -n "s/^$1  *$2  *//p" "$out" | tr -s ' '; }
 # gids NAME: the addresses below a port's line, single-spaced.
 gids() { sed -n "/^$1 /,/^[^ ]/{ s/^ *GID *//p; }" "$out" | tr -s ' '; }

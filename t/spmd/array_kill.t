@@ -42,7 +42,7 @@ if [ -n "$all" ]; then
     survive 1 pin 2
 fi
 
-# The checker can fail: a job in which nobody dies is stopped by the guard, however long it takes to start.
+# The checker can fail: a job in which no rank dies is stopped by the guard, however long it takes to start.
 for seconds in 2 8 32; do
     PGAS_HEAP_SIZE=4M timeout -k 5 $seconds "$TOP/t/mpirun" 2 "$BUILD/t/spmd/array_victim" 9 traffic >"$scratch/out" 2>&1 &&
         s=0 || s=$?

@@ -112,7 +112,7 @@ paper() {
 
 share() { grep -qE '^# Stats: [0-9]+ of [1-9][0-9]* channels took further chunks, [0-9.]+ %$' "$scratch/out"; }
 
-# What a search is told goes through: a rate above 0 and how it came about.
+# A search gets its options: it prints a rate above 0 and its settings.
 searches() {
     mpirun_n 2 benchmarks/pgas_mcts --size 4 -i 50 -r 5 --case trad-near-n,ovfl-random-n "$@" >"$scratch/out" 2>"$scratch/err" ||
         { cat "$scratch/err" "$scratch/out"; return 1; }

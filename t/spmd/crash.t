@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-# crashes HOW NODE_SIZE: rank 1 of 2 ends so; what was said is in $said.
+# crashes HOW NODE_SIZE: rank 1 of 2 ends in this way; its output is in $said.
 crashes() {
     env PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$2" PGAS_UCX_TLS=tcp,self timeout -k 5 60 "$TOP/t/mpirun" 2 \
         "$BUILD/t/spmd/crash" 1 "$1" >"$scratch/out" 2>&1 </dev/null

@@ -19,7 +19,7 @@ run() {
     "$@" >"$scratch/out" 2>"$scratch/err"
     status=$?
     out=$(cat "$scratch/out")
-    # What a launcher says of its own accord is not the program's.
+    # Lines of the launcher itself are not the program's.
     err=$(grep -vE '^(mpirun|mpiexec|prterun)[^ ]*: Forwarding signal ' "$scratch/err")
 }
 

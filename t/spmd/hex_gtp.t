@@ -20,13 +20,13 @@ hex_n() {
     look
 }
 
-# look: what a run has left; what a launcher says of its own accord is not the program's.
+# look: reads the results of a run, without lines of the launcher itself.
 look() {
     out=$(tr -d '\0' <out)
     err=$(grep -vE '^(mpirun|mpiexec|prterun|[(]null[)])[^ ]*: Forwarding signal ' err)
 }
 
-# answers N TEXT DESCRIPTION [OPTION..]: what the commands on standard input are answered, without the empty lines.
+# answers N TEXT DESCRIPTION [OPTION..]: TEXT is the answers to the commands on standard input, without empty lines.
 answers() {
     local n=$1 want=$2 text=$3
     shift 3
@@ -50,7 +50,7 @@ matches() {
     fi
 }
 
-# What each command says where no search is needed. A line "> ..." is a command, the lines behind it its answer.
+# The answers of commands that need no search. A line "> ..." is a command, the lines after it are its answer.
 cat >spoken <<'END'
 > name
 = libpgas hex
@@ -194,7 +194,7 @@ string/Statistics/stats
 =
 END
 
-# What is not possible. Black has a1 and it is the turn of white on 4x4; nothing changes that.
+# Impossible commands. Black has a1 and it is the turn of white on 4x4; nothing changes that.
 cat >errors <<'END'
 > boardsize 4
 =
@@ -391,7 +391,7 @@ END
 commands() { sed -n 's/^> //p' "$1"; }
 expected() { grep -v '^> ' "$1"; }
 
-# Broken SGF: what is said, and the file; \n is the end of a line.
+# Broken SGF: the message, and the file; \n is the end of a line.
 cat >broken <<'END'
 1: nothing in it|
 1: this is not SGF: it does not begin with (|hello

@@ -81,7 +81,7 @@ done
 dies reply 2 PGAS_UCX_TLS=tcp,self PGAS_SERVICE_THREADS=1 && s=0 || s=$?
 judge $s "two nodes, the others wait for a reply"
 
-# The checker can fail: a job in which nobody dies is stopped by the guard.
+# The checker can fail: a job in which no rank dies is stopped by the guard.
 victim=9
 env PGAS_HEAP_SIZE=4M timeout -k 5 3 "$TOP/t/mpirun" 1 "$BUILD/t/spmd/victim" $victim barrier >"$scratch/out" 2>&1 && s=0 || s=$?
 is $((s != 0)) 1 "a job without a victim does not end by itself"

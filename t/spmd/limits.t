@@ -32,7 +32,7 @@ large_heaps() {
     done
 }
 
-# What the transport had open stays behind neither as a file nor as a SysV segment.
+# The transport leaves neither files nor SysV segments behind.
 killed_jobs() {
     PGAS_NODE_MAXSIZE=1 PGAS_UCX_TLS=posix,sysv PGAS_HEAP_SIZE=1G MPIRUN_LEAVES_CLEANUP=1 confined sh -c "
         timeout -k 5 20 \"$TOP/t/mpirun\" 3 \"$BUILD/t/spmd/victim\" 1 barrier >\"$scratch/out\" 2>&1
@@ -60,7 +60,7 @@ in_cgroup() {
     return $status
 }
 
-# judge STATUS WORDS DESCRIPTION: what the last command in a cgroup has said.
+# judge STATUS WORDS DESCRIPTION: judges the output of the last command in a cgroup.
 judge() {
     if [ "$1" -eq 77 ]; then
         skip 1 "no cgroup can be made here"
@@ -80,7 +80,7 @@ cgroups() {
     judge $? "a cgroup's quota of 1.50 CPUs (oversubscribed" "two ranks with a quota of 1.5 CPUs yield at once"
 }
 
-# An answer that cannot be sent would leave who asked waiting for ever.
+# If an answer could not be sent, the asking rank would wait for ever.
 without_files() {
     local status=0
     PGAS_NODE_MAXSIZE=1 PGAS_UCX_TLS=tcp,self MPIRUN_LEAVES_CLEANUP=1 timeout -k 5 30 "$TOP/t/mpirun" 3 \

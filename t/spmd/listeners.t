@@ -7,7 +7,7 @@ set -u
 make_scratch
 info=$BUILD/tools/pgas_info
 
-# listed [NAME=VALUE ..]: what the library listens at in such a job, addresses without ports.
+# listed [NAME=VALUE ..]: the addresses at which the library listens in such a job, without ports.
 listed() {
     (
         [ $# -eq 0 ] || export "$@"

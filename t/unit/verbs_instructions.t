@@ -2,7 +2,7 @@
 # what: A transmitter costs at most 1.15 times the instructions per post of a loop that signals by hand.
 # needs: no-sanitizers command:valgrind
 # source: callgrind, while the loops of pgas_verbs_rate post, ring and poll for messages of 8 bytes: the difference between rounds
-#         of n and of 2 n by what was posted; what the software NIC executes is left out, and told besides
+#         of n and of 2 n by the number of posts, without the instructions of the software NIC, which are printed too
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -1,5 +1,5 @@
 # Makes the RDMA device rxe0, the kernel's soft RoCE; sourced in a machine of t/vm/run --rxe or --pair, before the command.
-# In a pair it stands on the wire to the other machine. A lone machine has no card, so one is made there.
+# In a pair it is connected to the other machine. A lone machine has no card, so one is made there.
 rxe_begin() {
     local card=d0 tries
     if [ -n "${VM_ADDRESS:-}" ]; then card=$(ls /sys/class/net | grep -v '^lo$' | head -n 1); else

@@ -22,7 +22,7 @@ failed=0
 # Under MPICH the ranks come to their end, but the launcher does not come to its own when it has started them on two machines.
 if [ "$MPI_FLAVOR" = mpich ]; then RXE_PAIR_TESTS=; fi
 
-# judge LABEL STATUS FILE TEST: counts the points of one test; what is not TAP was for stderr, and its log is looked at.
+# judge LABEL STATUS FILE TEST: counts the points of one test; other lines are its standard error, and its log is checked.
 # (t/launch gives the plan last.)
 judge() {
     local tap='^((not )?ok|#|Bail out!)' counts n
@@ -37,7 +37,7 @@ judge() {
     failed=$((failed + n))
 }
 
-# Where no machine can be had at all, that is no failure.
+# If no machine can run at all, this is no failure.
 refused() {
     if [ "$1" -eq 77 ]; then skip_all "$(sed -n 's,^t/vm/run: ,,p' "$scratch/why")"; fi
     sed 's/^/# /' "$scratch/why" >>"$scratch/result"
