@@ -1,13 +1,15 @@
 /* Best-fit allocation of offsets with out-of-band records: two treaps over one set of extents.
  *
- * Shaped for a symmetric heap of up to 8 TiB with ten to some 100,000 blocks, allocated
- * collectively and rarely compared to their use: an operation costs about 2 log2(n) steps in each
- * tree, a record 96 bytes. Invariants: the extents tile [0, size) without gaps, in one list by
- * address; two free extents never touch; all extents are in tree BY_ADDRESS, whose records also
- * know the largest free extent below them; the free ones are in tree BY_SIZE too, ordered by
- * (bytes, offset). Heap order of the treaps is by priority, which comes from a counter through a
- * mixer, so that shape and results depend on nothing but the sequence of calls. Recursion depth is
- * that of a treap: about 2.5 log2(n), some 50 for 100,000 extents. */
+ * Shaped for a symmetric heap of up to 8 TiB with ten to some 100,000 blocks. They are allocated
+ * collectively, and rarely compared to their use: an operation costs about 2 log2(n) steps in each
+ * tree, a record 96 bytes.
+ *
+ * Invariants: the extents tile [0, size) without gaps, in one list by address; two free extents
+ * never touch. All extents are in tree BY_ADDRESS, whose records also have the largest free extent
+ * below them. The free ones are in tree BY_SIZE too, ordered by (bytes, offset). Heap order of the
+ * treaps is by priority, which comes from a counter through a mixer. So shape and results depend
+ * only on the sequence of calls. Recursion depth is that of a treap: about 2.5 log2(n), some 50 for
+ * 100,000 extents. */
 #include "base/extents.h"
 
 #include <stdbool.h>

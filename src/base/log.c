@@ -1,10 +1,12 @@
 /* The log: levels per module, one write(2) per line, fatal errors and backtraces.
  *
  * Shaped for few lines: debug volume is proportional to objects, so formatting may cost
- * microseconds, while the test of a disabled level is one load and one branch in the caller
- * (pgasi_log_max_level). Invariants: levels change only in pgasi_log_setup, which runs while no
- * other thread logs; a line is built on the stack of the caller and never takes a lock or
- * allocates; the signal handler uses async-signal-safe calls only. */
+ * microseconds. The test of a disabled level is one load and one branch in the caller
+ * (pgasi_log_max_level).
+ *
+ * Invariants: levels change only in pgasi_log_setup, which runs while no other thread logs. A line
+ * is built on the stack of the caller and never takes a lock or allocates. The signal handler uses
+ * async-signal-safe calls only. */
 #include "base/log.h"
 
 #include <errno.h>

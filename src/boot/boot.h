@@ -37,9 +37,9 @@ extern pgasi_boot_t pgasi_boot;
 
 /** Starts the job. comm is a `const MPI_Comm *` or NULL. The function calls MPI_Init_thread if
  *  needed and loads parameters (init_params: the text of pgas_init_opts_t, see include/pgas/init.h;
- *  rank 0's values apply). It compares versions and sets up the log, the job key, nodes, the nodes'
- *  wakeup flags (wait.h) and the teams of all ranks and of the node. It returns the same status on
- *  all ranks, and undoes everything on error. */
+ *  rank 0's values apply). It compares versions and sets up the log, the job key and nodes. Then it
+ *  makes the nodes' wakeup flags (wait.h) and the teams of all ranks and of the node. It returns
+ *  the same status on all ranks, and undoes everything on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
 /** Ends the job, and MPI if start began it. Collective. After the death of a rank it does not wait
  *  for other ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */

@@ -151,10 +151,10 @@ static bool is_dead(int number)
                                       : number - pgasi_boot.node_size);
 }
 
-/* Opens the owner's pipe. It opens the pipe for reading too, because a write to a pipe without a
- * reader, after the owner's death, would end this process by SIGPIPE. The owner's process and
- * descriptor numbers may refer to something else if the owner has died or is in another PID
- * namespace. @return -1: it cannot be opened */
+/* Opens the owner's pipe, for reading too: otherwise, after the owner's death, a write to a pipe
+ * without a reader would end this process by SIGPIPE. The owner's process and descriptor numbers
+ * may refer to something else if the owner has died or is in another PID namespace. @return -1: it
+ * cannot be opened */
 static int open_pipe(const pgasi_wakeup_t *wakeup)
 {
     char path[64];

@@ -1,26 +1,25 @@
-/* Sleeps and wake-ups at one rank, for spin: wait.c, and progress.c after a ring has woken a
- * thread.
+/* Sleeps and wakeups at one rank, for spin: wait.c, and progress.c after the wakeup of a thread.
  *
- * One rank has a thread that waits for a notice and then computes for ever, and a service thread. Sender 0 posts the notice,
- * which wakes only the thread, and then calls at once or not at all. Sender 1 calls at any time.
- * Each sender has its channel. The thread polls only one channel unless a ring has woken it. It may
- * work for long while it is counted as asleep (a search's jobs, a consumer's handlers). Its nap
- * ends by itself at most once, the service's sleep never. A lost wake-up therefore shows as a state
- * in which no process can continue.
+ * One rank has a thread that waits for a completion record and then computes for ever, and a service
+ * thread. Sender 0 posts the record, which wakes only the thread, and then calls at once or not at
+ * all. Sender 1 calls at any time. Each sender has its channel. The thread polls only one channel
+ * unless a sender has woken it. It may work for long while it is counted as asleep (a search's jobs,
+ * a consumer's handlers). Its nap ends by itself at most once, the service's sleep never. So a lost
+ * wakeup appears as a state in which no process can continue.
  *
  * A sender's store becomes visible later, at the latest by its own fence or by a membarrier of
  * another thread.
  *
  * Properties: in every final state each call has run and the thread has left its wait. After a
- * failed kick this holds once some sender rings again.
+ * failed kick this holds once some sender wakes the rank again.
  *
  * t/model runs these configurations, each exhaustively:
  *   config: wait-short   CALLS=2
  *   config: wait-callers CALLS=3
  *   config: wait-visit   CALLS=2 VISIT=1
  *   config: wait-kicks   CALLS=3 FAILS=1
- * CALLS: the sum of 1 (sender 0 may call) and 2 (sender 1 calls). VISIT: a thread that does not wait runs one round of
- * progress. FAILS: one kick may fail. */
+ * CALLS: the sum of 1 (sender 0 may call) and 2 (sender 1 calls). VISIT: a thread that does not wait
+ * runs one round of progress. FAILS: one kick may fail. */
 #ifndef VISIT
 #define VISIT 0
 #endif
@@ -36,10 +35,10 @@ bool service;         /* the service thread has announced its sleep */
 byte word;            /* the futex */
 bool asleep;          /* on the futex */
 bool kicked;          /* the pipe holds a byte */
-bool locked;          /* the inbox */
+bool locked;          /* the receive lock */
 bool post_stored, posted;
 bool stored[2], arrived[2]; /* calls */
-bool failed, again;   /* a kick failed; a sender has begun to ring for a call since */
+bool failed, again;   /* a kick failed; a sender has begun a wakeup for a call since */
 
 /* ---- memory ---- */
 
@@ -88,7 +87,7 @@ inline serve_some()
     fi
 }
 
-/* ---- rings ---- */
+/* ---- wakeups ---- */
 
 inline wake_threads()
 {
@@ -108,7 +107,7 @@ inline kick()
     if
     :: kicked = true
     :: FAILS && !failed ->
-        atomic { service = true; failed = true } /* the next ringer tries again */
+        atomic { service = true; failed = true } /* the next waker tries again */
     fi
 }
 

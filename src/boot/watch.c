@@ -9,7 +9,7 @@
  * A new death is reported upward after the lock is released. The phase decides what follows:
  *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: init cannot succeed on some
  *                    ranks only.
- *   RUN              abort: the job ends. continue: the hook of the call layer runs. If MPI blocks
+ *   RUN              abort: the job ends. continue: hooks.rank_died runs. If MPI blocks
  *                    for the dead rank (pgasi_watch_block), the job ends in this mode, too. The
  *                    live ranks wait for each other before they leave (pgasi_watch_leave).
  *   ENDING           Ranks leave and say so on their links (BYE). A process that ended without it

@@ -33,9 +33,9 @@ typedef struct {
 /** Fills in all fields but the leader, with the addresses of interfaces that are up, IPv4 first.
  *  @param wanted the name of one interface, or "" for all */
 void pgasi_address_collect(const char *wanted, pgasi_card_t *card_p);
-/** Chooses the address of `me` on the network that most ranks of other hosts share, or the loopback
- *  if all ranks are in one network namespace. It skips an address that another host has as well (a
- *  bridge of containers). Pure. @return false: there is none */
+/** Chooses the address of `me` on the network that most ranks of other hosts share. If all ranks
+ *  are in one network namespace, it chooses the loopback. It skips an address that another host has
+ *  as well (a bridge of containers). Pure. @return false: there is none */
 bool pgasi_address_choose(const pgasi_card_t *cards, int n, int me, pgasi_address_t *address_p);
 
 /* ---- links.c ---- */

@@ -1,6 +1,6 @@
-/* Memory of this rank's heap near one of its threads. On machines with several NUMA zones it comes
- * from the allocator of the thread's zone (zone.c), so that small blocks, too, are in the right
- * zone. With one zone it comes from the heap. */
+/* Memory of this rank's heap near one of its threads. On machines with several NUMA zones the
+ * allocator of the thread's zone gives it (zone.c). So small blocks, too, are in the right zone.
+ * With one zone it comes from the heap. */
 #include "mem/alloc_zone.h"
 
 #include "base/checks.h"

@@ -24,7 +24,7 @@ typedef struct unit {
     size_t n_blocks;            /* since it was empty */
     uint64_t number;            /* the greatest number of a retired block */
     bool waits;                 /* it is on the list `waiting' */
-    uint32_t index, lap;        /* lap: a number that changes when the unit becomes empty */
+    uint32_t index, phase;      /* phase: a number that changes when the unit becomes empty */
 } unit_t;
 
 typedef struct {
@@ -36,7 +36,7 @@ struct pgas_linear {
     unit_t *current;
     list_t free, waiting; /* waiting: no block is out, but the number is not complete */
     unit_t **units;       /* by index; NULL: index is free */
-    uint32_t n_units, n_laps;
+    uint32_t n_units, n_phases;
     uint64_t completed;
     size_t unit_bytes, alignment, used_bytes, n_blocks;
 };
@@ -135,7 +135,7 @@ static pgas_status_t add_unit(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
     }
     u->bytes = PGASI_ALIGN_UP(bytes, l->alignment);
     u->index = index;
-    u->lap = ++l->n_laps;
+    u->phase = ++l->n_phases;
     l->units[index] = u;
     *unit_p = u;
     return PGAS_OK;
@@ -155,7 +155,7 @@ static void empty(pgas_linear_t *l, unit_t *u)
     l->n_blocks -= u->n_blocks;
     u->head = u->n_blocks = 0;
     u->number = 0;
-    u->lap = ++l->n_laps;
+    u->phase = ++l->n_phases;
     if (u == l->current)
         return;
     if (u->bytes > l->unit_bytes)
@@ -183,7 +183,7 @@ static void give(pgas_linear_t *l, unit_t *u, size_t room, size_t bytes, pgas_bl
     *block_p = (pgas_block_t){ .address = (char *)u->block.address + u->head,
                                .ptr = u->block.ptr + u->head,
                                .bytes = bytes,
-                               .ticket = (uint64_t)u->lap << 32 | u->index,
+                               .ticket = (uint64_t)u->phase << 32 | u->index,
                                .peer = -1 };
     if (PGAS_UNLIKELY(u->waits))
         end_wait(l, u);
@@ -243,7 +243,7 @@ pgas_status_t pgas_linear_retire(pgas_linear_t *l, const pgas_block_t *block, ui
         return PGAS_ERR_INVALID;
     uint32_t index = (uint32_t)block->ticket;
     unit_t *u = index < l->n_units ? l->units[index] : NULL;
-    if (!u || u->lap != (uint32_t)(block->ticket >> 32) || !u->n_out)
+    if (!u || u->phase != (uint32_t)(block->ticket >> 32) || !u->n_out)
         return PGAS_ERR_INVALID;
     u->number = PGASI_MAX(u->number, number);
     if (--u->n_out)

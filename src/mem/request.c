@@ -83,9 +83,9 @@ static pgas_status_t flush_ctx(pgasi_ctx_t *ctx, int rank)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK)
         set_flushed(ctx, flushed, number);
-    /* Operations that are visible there are complete here, too, also for a thread that tests its
-     * request, because a transport may report the one before the other. (A shared context may never
-     * be idle: there the requests themselves are waited for.) */
+    /* Operations that are visible there are complete here, too. A thread that tests its request
+     * needs this, because a transport may report the one before the other. (A shared context may
+     * never be idle: there the requests themselves are waited for.) */
     return status == PGAS_OK && !ctx->shared ? pgasi_ctx_wait_idle(ctx) : status;
 }
 

@@ -6,8 +6,8 @@
  * flushes first issue all deferred records that they concern. Sizes are those of tests: lists are
  * walked, records come from a pool, both are bounded.
  *
- * The file has more than 500 lines because a transport is a table of some thirty functions, and all
- * of these work on the same two lists. */
+ * The file has more than 500 lines: a transport is a table of some thirty functions, and all of
+ * these work on the same two lists. */
 #include "transport/fault.h"
 
 #include <stdlib.h>
