@@ -1,4 +1,5 @@
-/* Aggregators: a thread's (or the handlers') cursors, published late. */
+/* Aggregators: write positions (cursors) of a thread, or of the handlers, in batches that are
+ * published late. */
 #include "pgas/agg.h"
 
 #include <stdlib.h>
@@ -18,18 +19,18 @@
 #include "mem/thread.h"
 
 typedef struct {
-    pgas_agg_t visible; /* first: what the inline path sees */
+    pgas_agg_t visible; /* the first field, because the inline path sees it */
     pgasi_sendq_t *sendq;
     pgasi_ctx_t *ctx;
     bool for_handlers;
-    size_t overflow_bytes; /* of style OVERFLOW: what may wait */
-    int hops;              /* 1: direct */
-    uint64_t *called;      /* bits of the ranks that were, if routed */
+    size_t overflow_bytes; /* for style OVERFLOW: the limit of bytes that may wait */
+    int hops;              /* 1: calls go directly to their targets */
+    uint64_t *called;      /* for routed aggregators: one bit for each rank that was called */
     uint32_t n_far;        /* calls that the inline path did not take */
     pgasi_sendq_stats_t before;
 } agg_t;
 
-#define LOOK_EVERY 64 /* such calls, then a look at the time */
+#define LOOK_EVERY 64 /* calls outside of the inline path, for each look at the clock */
 
 static agg_t *agg_of(pgas_agg_t *agg)
 {
@@ -66,7 +67,7 @@ static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
         pgasi_sendq_set_publish_bytes(a->sendq, o->publish_bytes);
     if (o->memory_bytes && o->style == PGAS_AGG_TRAD)
         pgasi_sendq_set_memory(a->sendq, o->memory_bytes);
-    if (!a->for_handlers) /* what these gather waits for nobody */
+    if (!a->for_handlers) /* Calls that handlers gather are published when the handlers end. */
         pgasi_sendq_set_latency(a->sendq, latency_ns(o->latency_us));
 }
 
@@ -93,8 +94,8 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
     a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
     a->ctx = o.for_handlers ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.ctx;
-    /* The service's context belongs to whoever holds the receive queue, the shared one to whoever
-     * locks it. */
+    /* The thread that holds the receive lock owns the service's context. The shared context belongs
+     * to the thread that locks it. */
     bool lock_recv = o.for_handlers && !pgasi_self.in_handler;
     if (lock_recv)
         pgasi_recv_lock();
@@ -114,14 +115,15 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     }
     pgasi_call_path_open();
     a->visible.cursor = pgasi_sendq_cursors(a->sendq);
-    /* A shared context is locked for every call, so nothing goes through the inline path there. */
+    /* A shared context is locked for every call, so its calls cannot take the inline path. */
     a->visible.n_ranks =
         a->ctx->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
     *agg_p = &a->visible;
     return PGAS_OK;
 }
 
-/* Who may use it now: its thread outside of handlers, or any handler. */
+/* An aggregator may be used by its thread outside of handlers, or, if it is for handlers, by any
+ * handler. */
 static pgas_status_t check_user(const agg_t *a)
 {
     pgas_status_t status = pgasi_thread_check();
@@ -200,7 +202,8 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
     return pgasi_sendq_publish_all(a->sendq, PGASI_PUBLISH_EXPLICIT);
 }
 
-/* The counter falls when the peer has run what was gathered for it; context locked. */
+/* The peer answers when it has run the calls gathered for it, and the answer decrements the
+ * counter. The context is locked. */
 static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
@@ -211,7 +214,7 @@ static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
                                               : pgasi_route_mark(a->sendq, a->hops, rank, c.wire));
 }
 
-/* Of a routed aggregator: how many ranks it called, and which is the next. */
+/* The number of ranks that a routed aggregator has called, and the next such rank. */
 static int n_called(const agg_t *a)
 {
     return (int)pgasi_bitmap_count(a->called, (size_t)pgasi_boot.n_ranks);
@@ -222,7 +225,7 @@ static int next_called(const agg_t *a, int rank)
     return (int)pgasi_bitmap_find_set(a->called, (size_t)pgasi_boot.n_ranks, (size_t)(rank + 1));
 }
 
-/* Of another: how many ranks its thread knows. */
+/* The number of ranks among the known destinations of an aggregator that is not routed. */
 static int n_known(const int *known, int n)
 {
     int n_ranks = 0;
@@ -231,8 +234,9 @@ static int n_known(const int *known, int n)
     return n_ranks;
 }
 
-/* One answer from each peer, and one from this rank; the counter is raised by all but one before
- * any can come. Where none will come from is replaced by this rank, so that the sum is right. */
+/* Each peer sends one answer, and this rank sends one. The counter is raised by all but one of them
+ * before any answer can come. If a peer is dead, an answer of this rank replaces its answer, so
+ * that the sum is right. */
 static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
 {
     const int *known;
@@ -241,7 +245,7 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
     pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
-    /* it was only asked whether the counter lives */
+    /* The two steps above only checked that the counter is live. */
     status = pgasi_sync_issued(&c, PGAS_ERR_AGAIN);
     if (status != PGAS_ERR_AGAIN)
         return status;
@@ -251,7 +255,7 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
         n = n_called(a);
     for (int i = 0, rank = -1; i < n && status == PGAS_OK; i++) {
         rank = a->hops > 1 ? next_called(a, rank) : known[i];
-        /* for threads and services, which nothing is gathered for */
+        /* Destinations from n_ranks on are threads and services; no calls are gathered for them. */
         if (rank >= pgasi_boot.n_ranks)
             continue;
         status = mark(a, rank, sync);
@@ -297,7 +301,8 @@ pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)
         return PGAS_OK;
     agg_t *a = agg_of(agg);
     pgas_status_t status = pgasi_thread_check();
-    if (status == PGAS_OK && !a->for_handlers) /* what handlers gather is published behind them */
+    /* Calls that handlers gather are published after the handlers. */
+    if (status == PGAS_OK && !a->for_handlers)
         status = pgas_agg_flush_all(agg);
     if (status == PGAS_OK || status == PGAS_ERR_NOT_INIT) {
         free(a->called);

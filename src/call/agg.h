@@ -1,4 +1,4 @@
-/** The library's own handlers behind aggregators. */
+/** The library's own handlers for aggregators. */
 #ifndef PGASI_AGG_H
 #define PGASI_AGG_H
 

@@ -1,4 +1,5 @@
-/* Answers: completions and replies that the token of a call asks for, and asking for a reply. */
+/* Answers: completions and replies that the token of a call asks for. A rank also asks for a reply
+ * here. */
 #include "call/sync.h"
 
 #include "base/param.h"
@@ -80,11 +81,11 @@ pgas_status_t pgasi_reply(const void *data, size_t bytes)
     if (!c || !pgasi_wire_wants_reply(c->wire) || c->replied)
         return PGAS_OK;
     c->replied = true;
-    pgasi_call_t copy = *c; /* waiting for room may run others */
+    pgasi_call_t copy = *c; /* Waiting for room may run other calls. */
     return answer(&copy, PGAS_OK, data, bytes);
 }
 
-/* ---- asking ---- */
+/* ---- calls with a reply ---- */
 
 pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                            size_t reply_bytes, pgas_sync_t *sync)
@@ -96,7 +97,7 @@ pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t 
     uint64_t wire = pgasi_wire_of_reply(token, reply_bytes);
     status = pgasi_sendq_call(rank, handler, args, bytes, &wire, PGAS_FULL_WAIT);
     if (status != PGAS_OK && !pgasi_token_give(token))
-        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
+        return PGAS_OK; /* The rank's death has decremented the counter meanwhile. */
     return status;
 }
 

@@ -1,11 +1,13 @@
-/* Calls built in place: pgas_call_begin gives a place for the arguments, pgas_call_commit sends
- * what stands there.
+/* Calls built in place: pgas_call_begin returns memory for the arguments, pgas_call_commit sends
+ * the call.
  *
- * On the node the place is in the receiver's chunk, behind the tail, which does not move before the
- * commit; elsewhere it is in the buffer that becomes the message. Where neither is possible now, in
- * handlers, and for what goes through the shared context, it is a block of its own that is copied;
- * threads that are not attached send such blocks. A thread builds one call at a time, and nothing
- * else goes from its context to that destination meanwhile. */
+ * To a rank of the node the memory is in the receiver's chunk, behind the tail, which does not move
+ * before the commit. To another node it is in the buffer that becomes the message. The memory is a
+ * separate block, which is copied later, in four cases: there is no room now; the caller is a
+ * handler; the call goes through the shared context; the thread is not attached.
+ *
+ * A thread builds one call at a time. Meanwhile its context sends nothing else to that
+ * destination. */
 #include "msg/send.h"
 
 #include <stdlib.h>
@@ -16,20 +18,22 @@
 #include "call/sync.h"
 #include "mem/thread.h"
 
-/* What a thread has begun: a descriptor at the tail of a channel, or in a buffer of its own. */
+/* The call that a thread has begun: a descriptor at the tail of a channel, or in a buffer of its
+ * own. */
 typedef struct {
     bool begun;
-    uint64_t epoch; /* after another init nothing of it is left */
+    /* The call belongs to this run of the library: after another pgas_init it is void. */
+    uint64_t epoch;
     int rank, ep;
     bool shared;
     pgas_full_t full;
     uint64_t header, wire;
     pgasi_sync_call_t sync;
     bool has_sync;
-    pgasi_sendq_t *sq; /* in place there */
-    buffer_t *buffer;  /* or a message there */
-    bool own_buffer;   /* which is of malloc's */
-    char *block;       /* or arguments, which are copied then */
+    pgasi_sendq_t *sq; /* the send queue, if the call is built in place */
+    buffer_t *buffer;  /* the message, if the call goes to another node */
+    bool own_buffer;   /* malloc allocated the buffer */
+    char *block;       /* or a block with the arguments, which are copied later */
     char *args;
 } begun_t;
 static __thread begun_t begun;
@@ -39,8 +43,8 @@ static size_t desc_head(const begun_t *b)
     return 8 + (b->header & PGASI_DESC_TOKEN ? 8 : 0);
 }
 
-/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Context
- * locked. */
+/* Reserves memory in the channel, or in a buffer that is sent without a copy. False: there is none
+ * now. The context is locked. */
 static bool reserve(begun_t *b, pgasi_sendq_t *sq, int dest)
 {
     out_t *out = out_of(sq, dest);
@@ -71,7 +75,8 @@ static void fill_token(const begun_t *b, char *desc)
         memcpy(desc + 8, &b->wire, 8);
 }
 
-/* What was built stays behind the tail, and could pass for marks there. */
+/* The bytes that were built remain behind the tail. There they could pass for valid bits, so the
+ * channel must clear them before use. */
 static void leave_dirty(out_t *out, size_t room)
 {
     uint32_t end =
@@ -81,7 +86,7 @@ static void leave_dirty(out_t *out, size_t room)
     c->written = PGASI_MAX(c->written, end);
 }
 
-/* Shows or sends what was built. */
+/* Makes the call visible to the receiver, or sends it, or drops it. */
 static pgas_status_t finish(begun_t *b, bool send_it)
 {
     pgasi_sendq_t *sq = b->sq;

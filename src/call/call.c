@@ -1,4 +1,4 @@
-/* Handing over what a thread has gathered, and quiescence. */
+/* Handing over the calls that a thread has gathered, and quiescence. */
 #include "pgas/call.h"
 
 #include <string.h>
@@ -19,15 +19,17 @@
 
 pgasi_quiesce_t pgasi_quiesce;
 
-/* then quiescence tells for whom it waits, if that may be for ever */
+/* If quiescence takes longer than this, it reports the threads for which calls wait and which may
+ * never come. */
 #define PATIENCE_NS PGASI_NS_PER_S
 
-/* Publishes the caller's gathered calls and waits until nothing of its own is held up.
- * PGAS_ERR_PEER: some were for a rank that died. */
+/* Publishes the caller's gathered calls and waits until its send queue holds none back.
+ * @return PGAS_OK.
+ * @return PGAS_ERR_PEER: some calls were for a rank that has died. */
 static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    /* others may make it, on a shared context */
+    /* Another thread may create the send queue of a shared context. */
     pgasi_sendq_t *sq = __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE);
     if (!sq)
         return PGAS_OK;
@@ -60,14 +62,15 @@ static uint64_t counted(const uint64_t *count)
     return count ? __atomic_load_n(count, __ATOMIC_ACQUIRE) : 0;
 }
 
-/* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What
- * was consumed is read before what was sent, and compared with what was sent one wave later: equal
- * sums then mean that nothing was under way in between. */
+/* The counts are bytes, not calls: positions in rings and sizes of messages, which exist anyway.
+ * Each wave reads the consumed bytes before the sent ones. The bytes
+ * consumed in one wave are compared with the bytes sent in the next. If these sums are equal, no
+ * call was under way in between. */
 static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
 {
-    static uint64_t mine[2], sums[2]; /* MPI may write there after a collective that was given up */
+    static uint64_t mine[2], sums[2]; /* MPI may write here even after a collective was given up. */
     mine[0] = counted(work ? &work->ended : NULL);
-    /* before tasks: what ended may have become one */
+    /* This is read before the tasks, because an operation that ended may have become a task. */
     mine[0] += __atomic_load_n(&pgasi_quiesce.ended, __ATOMIC_ACQUIRE);
     mine[0] += pgasi_recvq_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
     mine[1] = pgasi_tasks_pending();
@@ -79,14 +82,15 @@ static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
     return status;
 }
 
-/* Works until there is nothing to do here; in the allreduce the waits go on with it. */
+/* Works until this rank has nothing to do. During the allreduce the waits continue this work. */
 static pgas_status_t waves(const pgas_work_t *work)
 {
     uint64_t all[2], consumed_before = UINT64_MAX, patient_until_ns = pgasi_now_ns() + PATIENCE_NS;
     for (;;) {
         while (work && pgasi_wait_do_work() > 0)
             pgas_progress();
-        hand_over(PGASI_PUBLISH_QUIESCE); /* whether somebody died, the sum will tell */
+        /* Its status is not needed: the allreduce reports a death. */
+        hand_over(PGASI_PUBLISH_QUIESCE);
         pgas_status_t status = wave(work, all);
         if (status != PGAS_OK || consumed_before == all[1])
             return status;

@@ -1,6 +1,6 @@
-/* Consumer threads: they run the calls for one slot, whoever owns it or nobody. One at a time has
- * the endpoint, so calls of one thread keep their order; several let the next go on where the first
- * serves the rank meanwhile. */
+/* Consumer threads run the calls for one slot, with or without a thread that owns the slot. Only
+ * one of them has the endpoint at a time, so calls of one thread keep their order. If there are
+ * several, the next one takes the endpoint while the first serves the rank. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "mem/thread.h"
 #include "pgas/call.h"
 
-#define CONSUMERS_MAX 64 /* of a slot */
+#define CONSUMERS_MAX 64 /* consumer threads of one slot */
 
 typedef struct consumers {
     struct consumers *next;
@@ -48,7 +48,8 @@ static void stop(consumers_t *c)
     pgasi_wake(pgasi_boot.node_rank);
     for (int i = 0; i < c->n; i++)
         pthread_join(c->thread[i], NULL);
-    if (!c->reserved && !pgasi_slot_reserve(c->slot)) /* its thread goes on with them */
+    /* A thread owns the slot and runs its calls from now on. */
+    if (!c->reserved && !pgasi_slot_reserve(c->slot))
         return;
     pgasi_ep_drain_out(c->ep);
     pgasi_ep_set_left(c->ep, true);
@@ -104,7 +105,7 @@ static pgas_status_t start(int slot, int ep, int n_threads)
     return PGAS_OK;
 }
 
-/* Where a slot's calls arrive; errors as the public functions give them. */
+/* Returns the endpoint of a slot. Statuses: those of the public functions of this file. */
 static pgas_status_t endpoint_of(int slot, int *ep_p)
 {
     pgas_status_t status = pgasi_thread_check_wait();
@@ -138,7 +139,7 @@ pgas_status_t pgas_consumers_stop(int slot)
         return status;
     pthread_mutex_lock(&lock);
     consumers_t *c = *find(slot);
-    if (c && __atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE)) /* another thread does */
+    if (c && __atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE)) /* another thread stops them */
         c = NULL;
     if (c)
         __atomic_store_n(&c->stopping, true, __ATOMIC_RELEASE);
@@ -146,7 +147,7 @@ pgas_status_t pgas_consumers_stop(int slot)
     if (!c)
         return PGAS_ERR_NOT_FOUND;
     stop(c);
-    remove_of(slot); /* not before: the slot is taken until then */
+    remove_of(slot); /* The slot stays taken until here. */
     return PGAS_OK;
 }
 

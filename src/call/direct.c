@@ -1,8 +1,10 @@
-/* The public calls and their short ways. A call of a thread with a context of its own, outside of
- * handlers, that nobody waits for, is written straight into the channel, or into a message of its
- * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
- * (pgas/detail/call.h) and streams of equal ones rarely even store the tail. Whatever is not
- * plain, errors too, takes the long way through send_queue.c. */
+/* The public calls and their short paths.
+ *
+ * A call takes a short path if its thread has a context of its own and is outside of handlers, if
+ * no counter waits for the call, and if it can be sent at once. It is written straight into the
+ * channel, or into a message of its own. On the node this takes no lock. Calls of 8 bytes
+ * (pgas/detail/call.h) and streams of calls of one size rarely even store the tail. All other calls
+ * and all errors take the long path through send_queue.c. */
 #include "msg/send.h"
 
 #include <stdlib.h>
@@ -13,13 +15,13 @@
 #include "call/sync.h"
 #include "mem/thread.h"
 
-#define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
+#define DIRECT_MAX 1024 /* the greatest size of a call that takes the short path on the node */
 
-/* ---- the long way ---- */
+/* ---- the long path ---- */
 
 typedef struct {
     int ep;
-    bool shared; /* through the context of threads without one */
+    bool shared; /* through the context of threads that have none of their own */
     pgas_full_t full;
 } how_t;
 
@@ -50,7 +52,7 @@ static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_han
                              : status;
 }
 
-/* ---- the short ways ---- */
+/* ---- the short paths ---- */
 
 static __attribute__((noinline, cold)) void shut_windows(pgasi_sendq_t *sq, uint64_t epoch)
 {
@@ -62,8 +64,8 @@ static __attribute__((noinline, cold)) void shut_windows(pgasi_sendq_t *sq, uint
     pgasi_ctx_unlock(sq->ctx);
 }
 
-/* Opens the inline parts to the calling thread, whose send queue this is; not towards ranks that
- * died. */
+/* Opens the inline parts to the calling thread, which owns this send queue. Ranks that have died
+ * stay closed. */
 static inline void set_path(pgasi_sendq_t *sq)
 {
     uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
@@ -78,7 +80,8 @@ void pgasi_call_path_open(void)
         set_path(pgasi_self.sendq);
 }
 
-/* The next but one without progress in between is part of a stream (see pgas_call_stream). */
+/* If no progress is made meanwhile, the second call after this one is part of a stream (see
+ * pgas_call_stream). */
 static inline void note_sized(pgas_call_window_t *w)
 {
     if (w->recent > 1 && w->sized)
@@ -88,8 +91,8 @@ static inline void note_sized(pgas_call_window_t *w)
     pgas_call_path.used = w;
 }
 
-/* The usual case without a stop: own context, same node, room in the chunk, nobody waits for it;
- * and the inline part may do it from now on if it has 8 bytes. */
+/* The usual case, without a wait: own context, same node, room in the chunk, no counter. From then
+ * on the inline part may send calls of 8 bytes. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
@@ -114,7 +117,8 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     clear_valid(out, desc + room);
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(desc + room - out->chunk);
-    __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED); /* first, as in make_valid() */
+    /* This comes first, as in make_valid(). */
+    __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED);
     uint64_t header = (sq->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
                       (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
@@ -122,7 +126,7 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     return true;
 }
 
-/* The same towards other nodes; whatever is not plain, errors too, takes the long way. */
+/* The short path to other nodes. */
 static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                             const pgas_sync_t *executed)
 {
@@ -151,8 +155,9 @@ bool pgasi_sendq_call_short(const pgasi_sendq_t *sq, int rank, pgas_handler_t ha
                                       call_far(rank, handler, args, bytes, NULL));
 }
 
-/* By a store to each line, of what is no mark. A store that waits for a line holds up those behind
- * it, but for lines of waiting stores that follow each other the processor asks at once. */
+/* A store to each line fetches it; the value is no valid bit. A store that waits for a line delays
+ * the stores behind it. For waiting stores to consecutive lines, however, the processor requests
+ * all lines at once. */
 static inline void fetch_lines(char *line, int n)
 {
     for (int i = 0; i < n; i++)
@@ -164,11 +169,13 @@ void pgas_call_fetch(char *pos)
     fetch_lines(pos + 64, PGAS_CALL_BLOCK / 64 - 1);
 }
 
-/* A call in a stream, by stores to the chunk and next to no others, for the reason that
- * pgas_call_inline gives: the tail is stored when a block is left, or where it would pass for
- * exact; in between it is where the marks end. The line of the header, at which the receiver looks,
- * comes last, or it would be taken away in the middle. Small ones fetch some lines behind them when
- * a block is left. */
+/* A call in a stream stores to the chunk and to almost nothing else, for the reason that
+ * pgas_call_inline gives. The tail is stored when the call leaves a block, or where the stored tail
+ * would otherwise seem exact. In between, the true tail is where the valid headers end.
+ *
+ * The cache line with the header is stored last. The receiver polls this line and would otherwise
+ * take it away in the middle of the call. When a small call leaves a block, it fetches some lines
+ * behind it. */
 bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
@@ -186,7 +193,7 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
     bool leaves = ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK;
     if ((uintptr_t)w->pos % 64 == 0 || leaves)
-        /* before the descriptor shows, as in make_valid() */
+        /* This comes before the descriptor is valid, as in make_valid(). */
         __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE);
     for (size_t i = bytes; i > 0; i -= 8) {
         uint64_t word;
@@ -208,7 +215,7 @@ void pgas_call_wake(int rank)
     pgasi_wake_slow(node_rank >= 0 ? node_rank : pgasi_boot.node_size + rank);
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                             pgas_sync_t *executed)

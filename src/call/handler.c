@@ -1,9 +1,10 @@
-/* Handlers: registration by name, agreement on numbers, running.
+/* Handlers: registration by name, agreement on numbers, execution.
  *
- * Ranks exchange the names of what was registered since the last agreement (count and checksum
- * first, so that the usual case costs one small allreduce and one comparison; the names themselves
- * only to find the culprit), sort them and give numbers behind those already given. So numbers do
- * not depend on addresses, link order or the order of registration. */
+ * Ranks agree on the names that were registered since the last agreement. They compare count and
+ * checksum first, so the usual case costs one small allreduce and one comparison. They exchange the
+ * names themselves only to find the one that is missing. Each rank sorts its names and numbers them
+ * behind those that have numbers. So numbers do not depend on addresses, link order or the order of
+ * registration. */
 
 #include "call/handler.h"
 
@@ -28,9 +29,9 @@ typedef struct {
 } registration_t;
 
 static struct {
-    registration_t *list; /* the agreed ones first, by number */
+    registration_t *list; /* handlers with a number come first, by number */
     uint32_t n, room;
-    /* by number, as registered: also the functions of handlers that may wait */
+    /* by number; a handler that may wait has its own function here, too */
     pgasi_handler_entry_t entry[PGAS_HANDLERS_MAX + 1];
 } registry;
 
@@ -99,9 +100,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const registration_t *)a)->name, ((const registration_t *)b)->name);
 }
 
-/* One rank after another shows its names to find one that is missing somewhere. All ranks call
- * it. */
-static void name_culprit(const registration_t *mine, uint32_t n_mine)
+/* One rank after another broadcasts its names, until a name is found that another rank lacks.
+ * Collective. */
+static void report_missing(const registration_t *mine, uint32_t n_mine)
 {
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
         uint32_t n = n_mine;
@@ -130,8 +131,7 @@ static void name_culprit(const registration_t *mine, uint32_t n_mine)
                 if (pgasi_boot.rank == 0)
                     PGASI_ERROR("call",
                                 "handler '%s' is registered on rank %d but missing on rank %d: "
-                                "register the same "
-                                "handlers on all ranks",
+                                "register the same handlers on all ranks",
                                 name, r, first);
                 return;
             }
@@ -139,7 +139,7 @@ static void name_culprit(const registration_t *mine, uint32_t n_mine)
     }
 }
 
-/* The same on all ranks? Compares count and checksum with rank 0's. */
+/* Compares count and checksum with those of rank 0. All ranks return the same status. */
 static pgas_status_t compare(const registration_t *mine, uint32_t n_mine)
 {
     struct {
@@ -164,7 +164,7 @@ pgas_status_t pgasi_handlers_agree(void)
     pgas_status_t status = compare(fresh, n_fresh);
     if (status != PGAS_OK) {
         if (status == PGAS_ERR_MISMATCH)
-            name_culprit(fresh, n_fresh);
+            report_missing(fresh, n_fresh);
         registry.n = pgasi_n_handlers;
         return status;
     }
@@ -176,7 +176,7 @@ pgas_status_t pgasi_handlers_agree(void)
     }
     __atomic_store_n(&pgasi_n_handlers, pgasi_n_handlers + n_fresh, __ATOMIC_RELEASE);
     __atomic_store_n(&pgas_call_run.n_handlers, pgasi_n_handlers, __ATOMIC_RELEASE);
-    /* Nobody calls a new handler before it is known everywhere. */
+    /* No rank calls a new handler before all ranks know it. */
     return pgasi_boot_barrier();
 }
 
@@ -203,9 +203,10 @@ void pgasi_handlers_stop(void)
 
 /* ---- running ---- */
 
-/* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as
- * context. */
-static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, void *context)
+/* Handlers that may wait run on handler threads. Their entry in the table of plain handlers has
+ * this function, with the real entry as its context. */
+static void run_on_handler_thread(const void *args, size_t bytes, pgas_thread_t source,
+                                  void *context)
 {
     pgasi_task_call(&(pgasi_task_call_t){ .entry = context, .source = source }, args, bytes);
 }
@@ -214,7 +215,8 @@ static pgasi_handler_entry_t entry_of(const registration_t *r)
 {
     pgasi_handler_entry_t *real = &registry.entry[r->number];
     *real = (pgasi_handler_entry_t){ r->fn, r->context, r->opts.batch, r->opts.blocks };
-    return r->opts.blocks ? (pgasi_handler_entry_t){ run_elsewhere, real, NULL, true } : *real;
+    return r->opts.blocks ? (pgasi_handler_entry_t){ run_on_handler_thread, real, NULL, true }
+                          : *real;
 }
 
 typedef struct {
@@ -228,7 +230,9 @@ static void spawn(const void *args, size_t bytes, pgas_thread_t source, uint64_t
         memcpy(&s, args, sizeof s);
     if (s.handler - 1 >= pgasi_n_handlers) {
         if (pgasi_first_dropped())
-            PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped",
+            PGASI_ERROR("call",
+                        "rank %d spawned handler %llu, which does not exist here: the call "
+                        "is dropped",
                         pgas_thread_rank(source), (unsigned long long)s.handler);
         pgasi_call_end(pgasi_call_begin(source, (uint32_t)s.handler, wire), PGAS_ERR_NOT_FOUND);
         return;
@@ -245,7 +249,8 @@ static void on_spawn(const void *args, size_t bytes, pgas_thread_t source, void 
     spawn(args, bytes, source, 0);
 }
 
-/* Answers when it has run, on another thread. */
+/* Passes the call on to a handler thread if its handler may wait. The answer is sent when the
+ * handler has run there. */
 static bool run_later(uint32_t number, const void *args, size_t bytes, pgas_thread_t source,
                       uint64_t wire)
 {
@@ -278,7 +283,7 @@ pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t by
                                               : PGAS_ERR_NOT_FOUND;
 }
 
-/* ---- calls whose end somebody waits for ---- */
+/* ---- calls with a token ---- */
 
 static void run_with_token(uint64_t header, const void *args, pgas_thread_t source, uint64_t wire)
 {

@@ -12,20 +12,22 @@ static inline bool pgasi_handler_blocks(uint32_t number)
     return number - 1u < pgasi_n_handlers && pgasi_handlers[number].blocks;
 }
 
-/** Registers what happens to records with a token, and the handler of spawned calls. */
+/** Registers the functions that run calls with a token, and the handler of spawned calls. */
 void pgasi_handlers_start(void);
-/** Forgets numbers (finalize). Registrations stay for the next init. */
+/** Forgets the numbers at finalize. The registrations stay for the next init. */
 void pgasi_handlers_stop(void);
 
-/** Agrees on the handlers registered since the last time. Collective. */
+/** Agrees on the handlers that were registered since the last agreement. Collective. */
 pgas_status_t pgasi_handlers_agree(void);
 
-/** Runs one handler, the library's own too, in the context that the caller has made; also one that
- *  may wait. @return PGAS_OK; PGAS_ERR_NOT_FOUND: there is none, which is logged once. */
+/** Runs one handler in the context that the caller has made. The handler may be one of the
+ *  library's own, and it may be one that waits.
+ *  @return PGAS_OK.
+ *  @return PGAS_ERR_NOT_FOUND: there is no such handler, which is logged once. */
 pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes,
                                      pgas_thread_t source);
 
-/** The same for the program's handlers alone. */
+/** Does the same for handlers of the program only. */
 pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes,
                                     pgas_thread_t source);
 

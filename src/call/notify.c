@@ -1,8 +1,9 @@
-/* Completions that are written into registered memory: see notify.h.
+/* Written completions: see notify.h.
  *
- * Per completion an atomic addition on the completion record, one on the counter and one on the
- * completion record again, two lines of the owner, instead of a descriptor in its ring and the
- * running of it. The records are sparse memory: those of counters never used cost nothing. */
+ * A completion takes an atomic addition on the completion record, one on the counter, and a second
+ * one on the record: two cache lines of the owner. By message it would take a descriptor in the
+ * owner's ring and its execution. The table of records is sparse memory: the records of counters
+ * that were never used take no memory. */
 #include "call/notify.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ pgasi_completion_t *pgasi_completion_of(uint32_t token)
     return records.shm.base ? completion_at(pgasi_boot.node_rank, token) : NULL;
 }
 
-/* ---- the owner ---- */
+/* ---- the owner of the counter ---- */
 
 static bool is_in_heap(const pgas_sync_t *sync)
 {
@@ -79,7 +80,7 @@ void pgasi_notify_close(uint32_t token)
     pgasi_wait_end(&w);
 }
 
-/* ---- who completes ---- */
+/* ---- the rank that ran the call ---- */
 
 static bool enter(pgasi_completion_t *completion, uint32_t token)
 {
@@ -98,7 +99,7 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
         return false;
     pgasi_completion_t *completion = completion_at(owner, token);
     if (!enter(completion, token))
-        return true; /* the counter has ended */
+        return true; /* The counter has ended. */
     pgasi_where_t where = PGASI_WHERE_FAR;
     void *address = NULL;
     pgas_gptr_t at = __atomic_load_n(&completion->counter, __ATOMIC_RELAXED);

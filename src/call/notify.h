@@ -1,19 +1,22 @@
-/** Completions that are written: a counter in registered memory falls by the hand of the rank that
- *  ran the call, with no message back.
+/** Written completions: the rank that ran a call decrements the counter in registered memory
+ *  itself, without a message back.
  *
- *  Every rank has a table of completion records in memory that its node maps, one per entry of its
- *  table of counters (sync.c). A completion record tells where the counter lies and which token
- *  names it. Who completes a call enters the completion record (an atomic addition that checks the
- *  token), writes the counter through its own mapping of the owner's heap, and leaves; the owner
- *  closes the completion record and waits for those inside, a few instructions, before the
- *  counter's memory is anybody else's. So a completion that comes too late finds another token and
- *  writes nothing.
+ *  Every rank has a table of completion records in memory that its node maps: one record for each
+ *  entry of its token table (token.h). A record says where the counter is and which token names it.
  *
- *  Not so, but by message: counters outside of the heap, with a function, and all in jobs that
- *  outlive their ranks (PGAS_ON_PEER_DEATH=continue): a rank that dies between the counter and the
- *  note of what it owed could not be told from one that had done neither. Between nodes too: a
- *  message has to carry the token's check to a CPU of the owner in any case, since UCX's atomics
- *  are carried out there. */
+ *  The rank that completes a call enters the record: an atomic addition that checks the token. It
+ *  writes the counter through its own mapping of the owner's heap, and leaves. The owner closes the
+ *  record and waits until no rank is inside, which takes a few instructions. Only then may the
+ *  counter's memory be reused. So a completion that comes too late finds another token and writes
+ *  nothing.
+ *
+ *  Other completions are messages:
+ *  - Counters outside of the heap, and counters with a function.
+ *  - All counters in jobs that outlive their ranks (PGAS_ON_PEER_DEATH=continue). A rank may die
+ *    between the decrement of the counter and that of the outstanding count. The owner cannot
+ *    distinguish such a rank from one that did neither.
+ *  - Counters of other nodes. UCX's atomics are carried out by a CPU of the owner, so a message
+ *    must carry the token to that CPU in any case. */
 #ifndef PGASI_NOTIFY_H
 #define PGASI_NOTIFY_H
 
@@ -24,29 +27,31 @@
 #include "pgas/sync.h"
 
 typedef struct {
-    PGASI_ALIGNED(64) uint64_t state; /* token << 32 | ranks that are inside; token 0: closed */
+    /* token << 32 | number of ranks that are inside; token 0: closed */
+    PGASI_ALIGNED(64) uint64_t state;
     pgas_gptr_t counter;
-    uint64_t error; /* of the counter, the first: pgasi_error_pack; 0: none */
+    uint64_t error; /* the counter's first error as pgasi_error_pack makes it; 0: none */
 } pgasi_completion_t;
 
-/** Maps the tables of the node, n completion records each. Collective over the node, same status
- *  everywhere. */
+/** Maps the tables of the node, with n completion records each. Collective over the node. The
+ *  status is the same on all ranks. */
 pgas_status_t pgasi_notify_start(uint32_t n);
 void pgasi_notify_stop(void);
 
-/** The own completion record of a token's entry; NULL before start. */
+/** Returns this rank's completion record of the token's entry; NULL before start. */
 pgasi_completion_t *pgasi_completion_of(uint32_t token);
 
-/** True if completions of the counter may be written; then they are until it is closed. */
+/** Opens the counter's record, if completions of the counter may be written. They are written until
+ *  the record is closed. False: completions are messages. */
 bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync);
-/** No more: on return nobody writes the counter any longer. Any token. */
+/** Closes the record of any token. On return no rank writes the counter any longer. */
 void pgasi_notify_close(uint32_t token);
 
-/** A call of a rank of this node completed: its counter falls by one. False if it must be told by
- *  message. */
+/** A call of a rank of this node has completed. This function decrements the rank's counter by one.
+ *  False: the completion must be reported by message. */
 bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t handler);
 
-/** The first error of a counter in one word: the peer, the handler, the status. */
+/** Packs the first error of a counter into one word: rank, handler, status. */
 static inline uint64_t pgasi_error_pack(pgas_status_t status, int rank, uint32_t handler)
 {
     return (uint64_t)(uint32_t)rank << 32 | (uint64_t)(handler & 0xFFFF) << 16 |
@@ -59,8 +64,8 @@ static inline pgas_sync_error_t pgasi_error_unpack(uint64_t error)
     return e;
 }
 
-/** Keeps the first error; before the counter falls for it, so that it is whole when the counter has
- *  reached zero. completion record may be NULL: then only the status is kept. */
+/** Keeps the first error. The caller decrements the counter afterwards, so the error is complete
+ *  when the counter has reached zero. If the completion record is NULL, only the status is kept. */
 static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_completion_t *completion,
                                    pgas_status_t status, int rank, uint32_t handler)
 {

@@ -1,14 +1,11 @@
-/* Progress and service threads.
+/* Progress: one round of a thread that is inside the library.
  *
- * One round: go on with the thread's own held-up calls and its context, then, if the receive lock
- * is free, run what arrived in rings and messages and publish what the handlers gathered. Rounds of
- * idle ranks cost some loads.
+ * A round first continues the thread's own context and the calls that its send queue holds back.
+ * Then, if the receive lock is free, it runs the calls that arrived and publishes the calls that
+ * their handlers gathered. A round of an idle rank costs some loads.
  *
- * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
- * While application threads poll it only naps (their rounds serve peers); it announces its sleep in
- * the wakeup flag when none has polled for a nap's length, and the next sender kicks it awake. It
- * also makes progress on contexts that no thread polls. Without service threads a waiting thread
- * does that. */
+ * Without service threads the rounds also run the calls to the service endpoint and help contexts
+ * that no thread polls. Service threads (service.c) use parts of a round. */
 #include "call/progress.h"
 
 #include <sched.h>
@@ -23,31 +20,35 @@
 #include "mem/ctx.h"
 #include "mem/thread.h"
 
-/* idle contexts are looked at in every so many rounds that look at the transport */
+/* rounds with a due poll, for each poll of a context without operations in flight */
 #define CTX_EVERY 16
-#define EAGER     64 /* looks in vain at the transport until it counts as quiet */
-/* then it is left alone for this part of the time that it has been quiet, */
+/* polls without an event until the transport counts as quiet */
+#define EAGER 64
+/* While the transport is quiet, its quiet time divided by this is the interval between polls ... */
 #define QUIET_SHARE 64
-#define QUIET_COSTS 8 /* at most for as long as so many looks take */
-/* ... and asked for in every so many rounds while calls come from the node */
+/* ... but at most so many times the cost of a poll. */
+#define QUIET_COSTS 8
+/* rounds with calls from the node, for each look whether a poll of the quiet transport is due */
 #define BUSY_EVERY 8
-/* the time is looked at in every so many rounds while calls are gathered that have a limit */
+/* rounds with gathered calls that have a time limit, for each look at the clock */
 #define TIME_EVERY 8
-/* rounds after which threads that are not in the library are helped, if no service thread does */
+/* Without service threads: rounds under the receive lock, for each time that contexts of threads
+ * outside of the library are helped. */
 #define HELP_EVERY 256
-/* rounds in which nothing happened, before a look that costs a system call */
-#define LOOK_EVERY  1024
-#define YIELD_EVERY 512 /* rounds in a row in which nothing happened, before others may run, */
-#define YIELD_SOON  16  /* and rounds that found the receive lock held */
+/* calls of pgas_progress without an event, for each look that costs a system call */
+#define LOOK_EVERY 1024
+/* calls of pgas_progress without an event, in a row, for each time that the thread yields */
+#define YIELD_EVERY 512
+/* rounds that found the receive lock held, for each time that the thread yields */
+#define YIELD_SOON 16
 
 bool pgasi_leaving;
 
 static struct {
-    bool
-        deaths_unsettled; /* pgasi_peer_died has noted a death that settle_deaths has not handled */
-    uint32_t
-        polled; /* an application thread has made progress since the service thread last looked */
-    uint32_t n_rounds; /* with the receive lock, counted if there are no service threads */
+    bool deaths_unsettled; /* pgasi_peer_died has noted a death that no round has reported yet */
+    uint32_t polled; /* an application thread has made progress since a service thread last asked */
+    /* rounds under the receive lock; they are counted if there are no service threads */
+    uint32_t n_rounds;
 } board;
 
 /* ---- peers that die ---- */
@@ -69,8 +70,8 @@ void pgasi_peer_lost(int rank)
         pgasi_watch_lost(rank);
 }
 
-/* Not where a death is noticed, which may be inside the transport, with the receive queue
- * locked. */
+/* This does not run where a death is noticed. That may be inside the transport, while the receive
+ * lock is held. */
 __attribute__((noinline)) void pgasi_progress_settle_deaths(void)
 {
     if (!__atomic_load_n(&board.deaths_unsettled, __ATOMIC_RELAXED) ||
@@ -83,18 +84,21 @@ __attribute__((noinline)) void pgasi_progress_settle_deaths(void)
     }
 }
 
-/* ---- how often to look at the transport ---- */
+/* ---- how often the transport is polled ---- */
 
-/* A look costs more than all else that a waiting thread does in a round. So who waits for ranks of
- * the node looks the less often the longer nothing has come from elsewhere; what then comes is late
- * by at most 1/64 of that time. By time, not by rounds: between two rounds a program may compute.
- * Written by who holds the receive lock, read by anybody, in cycles. (Those of another processor
- * may differ: what seems to lie ahead is long ago.) */
+/* A poll of the transport costs more than all else that a waiting thread does in a round. The
+ * longer nothing has come from other nodes, the less often a thread that waits for ranks of its
+ * node polls. A message is then late by at most 1/64 of that time. The measure is time, not rounds,
+ * because a program may compute between two rounds.
+ *
+ * The thread that holds the receive lock writes these values; any thread reads them. Times are in
+ * cycles. The counter of another processor may differ: a time that seems to be ahead then counts as
+ * long ago. */
 static struct {
-    uint32_t eager;  /* so many looks yet until it counts as quiet */
-    uint64_t since;  /* when it began to */
-    uint64_t looked; /* end of the last look since then */
-    uint64_t cost;   /* of a look, smoothed: one that was interrupted hardly counts */
+    uint32_t eager;  /* polls until the transport counts as quiet */
+    uint64_t since;  /* when it became quiet */
+    uint64_t looked; /* end of the last poll since then */
+    uint64_t cost;   /* of a poll, smoothed: a poll that was interrupted hardly counts */
 } transport = { .eager = EAGER };
 
 static inline uint64_t get(const uint64_t *cycles)
@@ -126,7 +130,7 @@ static inline bool look_is_due(void)
            PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, most);
 }
 
-/* Lock held. */
+/* The caller holds the receive lock. */
 static int look_at_quiet(pgasi_tp_ctx_t *tp)
 {
     uint64_t begin = pgasi_cycles(), cost = get(&transport.cost);
@@ -139,7 +143,7 @@ static int look_at_quiet(pgasi_tp_ctx_t *tp)
     return n;
 }
 
-/* Lock held. */
+/* The caller holds the receive lock. */
 static int look_at_transport(pgasi_tp_ctx_t *tp)
 {
     if (!is_eager())
@@ -155,11 +159,13 @@ static int look_at_transport(pgasi_tp_ctx_t *tp)
 
 /* ---- one round ---- */
 
-/* What the calling thread has counted; the constants at the head say what for. */
+/* Counters of the calling thread. Each serves one of the constants at the head of this file. */
 static __thread struct {
-    uint32_t due, timed, busy; /* rounds */
-    uint32_t locked;           /* rounds that found the receive lock held */
-    uint32_t idle, in_a_row;   /* calls of pgas_progress in which nothing happened */
+    /* rounds in which a poll is due, with a time limit, and with arrivals from the node */
+    uint32_t due, timed, busy;
+    uint32_t locked; /* rounds that found the receive lock held */
+    /* calls of pgas_progress without an event: all, and those in a row */
+    uint32_t idle, in_a_row;
 } seen __attribute__((tls_model("initial-exec")));
 
 static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool look, bool timed)
@@ -176,7 +182,8 @@ static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool
     return n;
 }
 
-/* What service handlers and threads without a context have sent: whoever passes goes on with it. */
+/* Service handlers and threads without a context send through the shared context. Any thread that
+ * makes a round continues it. */
 __attribute__((noinline)) int pgasi_progress_shared(void)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SHARED];
@@ -194,7 +201,7 @@ static bool held_back(const pgasi_sendq_t *sq)
     return sq && pgasi_sendq_held(sq);
 }
 
-/* Lock held; n: what has run already. */
+/* The caller holds the receive lock. n is the number of events so far. */
 static int serve(uint64_t n, bool look)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
@@ -207,13 +214,12 @@ static int serve(uint64_t n, bool look)
     if (ctx->sendq) {
         if (pgasi_sendq_held(ctx->sendq))
             n += (uint64_t)pgasi_sendq_progress(ctx->sendq);
-        /* leaves nothing open that quiescence counts */
+        /* Then no open batch is left that quiescence counts. */
         pgasi_sendq_publish_all(ctx->sendq, PGASI_PUBLISH_DRAINED);
     }
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-/* Polls everything. */
 int pgasi_progress_serve(void)
 {
     if (!pgasi_recv_try_lock())
@@ -223,7 +229,7 @@ int pgasi_progress_serve(void)
     return n;
 }
 
-/* Whether context 0 has work that needs progress; a ring may announce it. */
+/* True if context 0 has work that needs progress. A set wakeup flag may announce such work. */
 static bool service_has_work(void)
 {
     const pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
@@ -237,14 +243,14 @@ static bool service_waits(void)
            service_has_work();
 }
 
-/* Whoever has the lock may wait for the processor that this thread has. */
+/* The thread that holds the lock may wait for the processor of the calling thread. */
 static __attribute__((noinline)) void find_locked(void)
 {
     if (++seen.locked % YIELD_SOON == 0)
         sched_yield();
 }
 
-/* Of other threads. What has come from the node comes first: somebody may wait for its answer. */
+/* Serves the rank. Calls from the node run first, because a rank may wait for their answers. */
 static inline int serve_round(bool arrived, bool look)
 {
     if (!(arrived || look || service_waits()))
@@ -258,7 +264,7 @@ static inline int serve_round(bool arrived, bool look)
     return n;
 }
 
-/* The service's own calls: by service threads alone, if there are any. */
+/* If there are service threads, only they run the service's own calls. */
 int pgasi_progress_service(void)
 {
     if (PGAS_LIKELY(!pgasi_ep_used(PGASI_EP_SERVICE)))
@@ -316,7 +322,8 @@ bool pgasi_progress_take_polled(void)
 void pgasi_progress_before_sleep(void)
 {
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    set(&transport.looked, 0); /* a look is due, whatever comes before the sleep */
+    /* A poll of the transport is then due, whatever happens before the sleep. */
+    set(&transport.looked, 0);
     const pgasi_sendq_t *sq = ctx ? __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE) : NULL;
     bool timed = sq && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&
                  pgasi_thread_attached() && pgasi_sendq_timed(sq);
@@ -326,7 +333,8 @@ void pgasi_progress_before_sleep(void)
     pgasi_ctx_unlock(ctx);
 }
 
-/* Handles everything that a ring may announce, except calls for threads that poll by themselves. */
+/* Covers everything that a wakeup flag may announce, except calls for threads that poll by
+ * themselves. */
 static bool something_is_left(void)
 {
     bool left = pgasi_recvq_pending() || service_has_work() || pgasi_sendq_shared_waits();
@@ -336,8 +344,8 @@ static bool something_is_left(void)
     return left;
 }
 
-/* A round may have polled only one channel. Or it found a lock taken whose holder had polled before
- * the arrival. */
+/* One round may be too little. It may have polled only one channel, or it found a lock whose holder
+ * had polled before the arrival. */
 void pgasi_progress_when_woken(void)
 {
     progress_round();
@@ -349,8 +357,8 @@ void pgasi_progress_when_woken(void)
 
 /* ---- loops of the program ---- */
 
-/* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets
- * others run: threads of its rank, or ranks, on the same processor, for which it waits perhaps. */
+/* A loop of the program that calls pgas_progress never sleeps here. From time to time it looks for
+ * dead ranks and yields. The thread or rank for which it waits may need the same processor. */
 static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_row)
 {
     if (pgasi_self.in_handler)

@@ -1,4 +1,4 @@
-/** Progress: serving peers and moving on what was issued. */
+/** Progress: a round serves peers and continues what the calling thread has issued. */
 #ifndef PGASI_PROGRESS_H
 #define PGASI_PROGRESS_H
 
@@ -8,30 +8,33 @@
 #include "msg/send_queue.h"
 #include "pgas/status.h"
 
-/** What every wait calls: one round for the calling thread. */
+/** Every step of a wait calls this. It makes one round for the calling thread.
+ *  @return the number of handled events. */
 int pgasi_progress(void);
-/** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under
- *  a limit leaves. */
+/** Every wait calls this before it sleeps. A sleeping thread does not look at the time, so this
+ *  function publishes the calls that are gathered under a time limit. */
 void pgasi_progress_before_sleep(void);
-/** Every wait that a ring has woken calls this. It runs everything that has arrived, and rings
- *  again for the rest. */
+/** Every wait that a wakeup flag has ended calls this. It runs all calls that have arrived, and
+ *  sets the flag again if some are left. */
 void pgasi_progress_when_woken(void);
 
-/** Parts of a round that service threads run by themselves. Each returns how much it has done. */
-int pgasi_progress_serve(
-    void); /* everything that has arrived for the rank, if no other thread serves */
-int pgasi_progress_service(void); /* the calls to the service endpoint */
-int pgasi_progress_shared(void);  /* the send queue of the shared context */
-/** Reports each death to the layers above, once. */
+/** These are the parts of a round that service threads run by themselves.
+ *  @return the number of handled events. */
+/* runs all calls that have arrived for the rank; 0 if another thread holds the receive lock */
+int pgasi_progress_serve(void);
+int pgasi_progress_service(void); /* runs the calls to the service endpoint */
+int pgasi_progress_shared(void);  /* continues the send queue of the shared context */
+/** Reports each death once to the layers above. */
 void pgasi_progress_settle_deaths(void);
-/** Whether an application thread has made progress since the last call. */
+/** True if an application thread has made progress since the last call of this function. */
 bool pgasi_progress_take_polled(void);
 
-/** The hook of the watch (boot.h): a rank is dead, and the job goes on. Runs once for each dead
- *  rank, on any thread. */
+/** The watch (boot.h) calls this hook once for each dead rank, on any thread, if the job
+ *  continues. */
 void pgasi_peer_died(int rank);
-/** The transport has given up a rank: reports it to the watch, unless all ranks are leaving. */
+/** The transport has given up a rank. This function reports the rank to the watch, unless all ranks
+ *  are leaving. */
 void pgasi_peer_lost(int rank);
-extern bool pgasi_leaving; /* finalize is under way: peers may leave */
+extern bool pgasi_leaving; /* pgas_finalize has begun: peers may leave */
 
 #endif

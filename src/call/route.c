@@ -1,11 +1,13 @@
 /* Routes: see route.h.
  *
- * Shaped for jobs of hundreds of nodes, where a batch for every rank would take too much memory and
- * never fill. What is not for a neighbour travels as calls of the library's own handlers, each with
- * a word in front of its arguments that says source, target and handler; calls of one size share a
- * header whatever these are. Who receives such a run passes on what is for others through the
- * handlers' send queue, without a limit, as answers are: a handler cannot wait. At the target,
- * calls that follow each other with the same word are one run for the handler. */
+ * This file is shaped for jobs of hundreds of nodes, where a batch for every rank would take too
+ * much memory and never become full. A call for a rank that is no neighbour travels as a call of
+ * one of the library's own handlers. A word in front of its arguments names source, target and
+ * handler. Calls of one size share a header, whatever their words are.
+ *
+ * A rank that receives such a run forwards the calls for other ranks through the handlers' send
+ * queue. They have no memory limit, like answers, because a handler cannot wait. At the target,
+ * consecutive calls with the same word are one run for the handler. */
 #include "call/route.h"
 
 #include <stdlib.h>
@@ -40,10 +42,10 @@ pgasi_grid_t pgasi_route_grid(int n_nodes, int hops)
     return g;
 }
 
-/* The first coordinate in which they differ becomes that of the target, if there is such a node.
- * One of them always leads to one: only the highest numbers are missing, and where the target's
- * last coordinate is lower than here, lowering that leads to a lower number; where it is higher,
- * all nodes with the lower one exist. */
+/* The first coordinate in which both nodes differ becomes that of the target, if such a node
+ * exists. One coordinate always leads to a node, because only the highest numbers are missing. If
+ * the target's last coordinate is lower than this node's, lowering it leads to a lower number. If
+ * it is higher, all nodes with the lower one exist. */
 int pgasi_route_next_node(const pgasi_grid_t *g, int here, int there)
 {
     for (int d = 0, unit = 1; d < g->hops; d++, unit *= g->side) {
@@ -55,8 +57,8 @@ int pgasi_route_next_node(const pgasi_grid_t *g, int here, int there)
     return there;
 }
 
-/* To the neighbours in each dimension; which of their ranks, the targets' indices say. Within the
- * node to all. */
+/* A rank sends to the neighbours in each dimension. On a neighbour node the target's index selects
+ * the rank, so all its ranks are peers. Within its own node a rank sends to all ranks. */
 int64_t pgasi_route_peers(int n_nodes, int node_ranks, int hops)
 {
     pgasi_grid_t g = pgasi_route_grid(n_nodes, hops);
@@ -77,13 +79,13 @@ int pgasi_route_choose(int n_nodes, int node_ranks, int64_t peers_max)
     return best;
 }
 
-/* ---- the ranks on it ---- */
+/* ---- the ranks of the grid ---- */
 
-/* Ranks by node, ascending, and the index of each in its node. */
+/* The ranks of each node, ascending, and the index of each rank in its node. */
 typedef struct {
-    pgasi_grid_t grid[4]; /* by hops */
+    pgasi_grid_t grid[4]; /* by number of hops */
     int node_ranks_max;
-    int *first;  /* [n_nodes + 1] in member */
+    int *first;  /* [n_nodes + 1]: where each node's ranks begin in member */
     int *member; /* [n_ranks] */
     int *index;  /* [n_ranks] */
 } map_t;
@@ -126,7 +128,7 @@ static map_t *map_make(void)
     return m;
 }
 
-/* Made by whoever needs it first, a thread or a handler. */
+/* The thread or handler that needs the map first creates it. */
 static const map_t *map(void)
 {
     map_t *m = __atomic_load_n(&the_map, __ATOMIC_ACQUIRE), *none = NULL;
@@ -165,8 +167,8 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p)
 
 /* ---- calls on their way ---- */
 
-/* The word in front of the arguments: bits 0..31 the calling thread, 32..51 the target's rank,
- * 52..63 the handler less 1. */
+/* The word in front of the arguments. Bits 0..31: the calling thread; 32..51: the target's rank;
+ * 52..63: the handler less 1. */
 static uint64_t word_of(int rank, uint32_t handler)
 {
     pgas_thread_t source = pgas_thread_make(pgasi_boot.rank, pgasi_self.slot);
@@ -215,11 +217,12 @@ pgas_status_t pgasi_route_mark(pgasi_sendq_t *sq, int hops, int rank, uint64_t w
 static __attribute__((noinline, cold)) void drop(pgas_thread_t from)
 {
     if (pgasi_first_dropped())
-        PGASI_ERROR("call", "malformed routed call from rank %d: dropped", pgas_thread_rank(from));
+        PGASI_ERROR("call", "dropped a malformed routed call of rank %d", pgas_thread_rank(from));
 }
 
-/* What is for a rank that died is lost, as all that is under way to it. At the target's node calls
- * are plain again, but not marks: their answers go to who asked. */
+/* Calls for a rank that died are dropped, like all messages that are under way to it. On the
+ * target's node calls become plain calls again. Marks do not, because their answers go to the rank
+ * that asked. */
 static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
 {
     uint64_t word;
@@ -259,9 +262,11 @@ static void on_route(uint32_t id, int hops, const char *args, size_t bytes, size
         } else if (target_of(word) != pgasi_boot.rank) {
             pass_on(id, hops, args, bytes);
         } else {
-            for (; i + same < n &&
-                   (memcpy(&other, args + same * stride, sizeof other), other == word);
-                 same++) {
+            while (i + same < n) {
+                memcpy(&other, args + same * stride, sizeof other);
+                if (other != word)
+                    break;
+                same++;
             }
             pgasi_handler_run((uint32_t)(word >> 52) + 1, args + sizeof word, bytes - sizeof word,
                               stride, same, (pgas_thread_t)word);
@@ -285,8 +290,10 @@ static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, 
 
 static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_thread_t from)
 {
-    uint64_t part[2];
-    if (bytes != sizeof part || (memcpy(part, args, sizeof part), !is_sane(part[0])))
+    uint64_t part[2] = { 0 };
+    if (bytes == sizeof part)
+        memcpy(part, args, sizeof part);
+    if (bytes != sizeof part || !is_sane(part[0]))
         drop(from);
     else if (target_of(part[0]) != pgasi_boot.rank)
         pass_on(id, hops, args, bytes);

@@ -1,5 +1,10 @@
 /* Service threads: see service.h.
- */
+ *
+ * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
+ * While application threads poll, their rounds serve peers, and the service thread only naps. When
+ * no application thread has polled for the length of a nap, it announces its sleep in the wakeup
+ * flag. The next sender then wakes it through the pipe. A service thread also makes progress on
+ * contexts that no thread polls. */
 #include "call/service.h"
 
 #include <errno.h>
@@ -20,9 +25,10 @@
 #include "mem/thread.h"
 #include "msg/recv_queue.h"
 
-#define NAP_MS        1    /* how soon a service thread notices that nobody polls any more */
-#define HELP_MS       1    /* and how often a service thread does */
-#define SLEEP_MAX_MS  1000 /* a safety net, not a poll */
+/* length of a nap: then the service thread notices that no application thread polls any more */
+#define NAP_MS        1
+#define HELP_MS       1    /* interval in which contexts that no thread polls are helped */
+#define SLEEP_MAX_MS  1000 /* a safety net, not an interval of polls */
 #define STOP_EVERY_NS 200000
 
 pgasi_service_stats_t pgasi_service_stats;
@@ -46,7 +52,8 @@ static void sleep_in_epoll(int limit_ms)
     epoll_wait(service.epoll_fd, events, 2, limit_ms);
 }
 
-/* The transport's descriptor must be armed before a sleep; false if events wait there. */
+/* The transport's descriptor must be armed before a sleep. False: events are pending, or another
+ * thread holds the receive lock. */
 static bool arm_transport(void)
 {
     if (service.transport_fd < 0)
@@ -62,7 +69,8 @@ static bool arm_transport(void)
 static void service_sleep(void)
 {
     __atomic_store_n(&pgasi_ctxs_unwatched, 1, __ATOMIC_RELAXED);
-    /* with a barrier: who leaves something in a context sees this, or is seen */
+    /* This includes a barrier. A thread that leaves work in a context either sees the flag, or this
+     * thread sees the work. */
     pgasi_wait_service_announce();
     bool ctxs_wait = pgasi_ctxs_need_help();
     if (ctxs_wait)
@@ -75,7 +83,7 @@ static void service_sleep(void)
                  !__atomic_load_n(&service.stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
-        /* which wakes nobody */
+        /* A put into memory wakes no thread. */
         bool by_put = __atomic_load_n(&pgasi_recvq_by_put, __ATOMIC_RELAXED);
         bool by_itself = by_put || pgasi_wait_is_unreached();
         sleep_in_epoll(ctxs_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
@@ -85,8 +93,8 @@ static void service_sleep(void)
     pgasi_wait_service_revoke();
 }
 
-/* Application threads poll; only what is for the service alone wakes it. (The transport's events do
- * not: they are theirs.) */
+/* Application threads poll. Only a call to the service endpoint ends a nap early. Events of the
+ * transport do not end it, because the application threads handle them. */
 static void nap(void)
 {
     struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
@@ -118,7 +126,7 @@ static void *service_main(void *arg)
         } else if (pgasi_progress_serve() == 0) {
             service_sleep();
         } else {
-            /* what ran may be what a sleeping thread waits for */
+            /* A sleeping thread may wait for the call that ran. */
             pgasi_wake(pgasi_boot.node_rank);
         }
     }
@@ -153,8 +161,8 @@ pgas_status_t pgasi_service_start(void)
     return status;
 }
 
-/* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for
- * another. */
+/* The flag and the bytes in the pipe are shared by all threads of the rank. One thread may take a
+ * byte that was written for another, so this loop repeats the kick. */
 static void join_awake(pthread_t thread)
 {
     static const struct timespec pause = { 0, STOP_EVERY_NS };

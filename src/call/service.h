@@ -1,4 +1,4 @@
-/** Service threads: they serve peers while the threads of the program compute. */
+/** Service threads serve peers while the threads of the program compute. */
 #ifndef PGASI_SERVICE_H
 #define PGASI_SERVICE_H
 
@@ -7,9 +7,10 @@
 
 /** Starts PGAS_SERVICE_THREADS threads.
  *  @return PGAS_OK.
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_IO: none runs, and the reason has been logged. */
+ *  @return PGAS_ERR_NO_MEMORY or PGAS_ERR_IO: no service thread runs, and the reason has been
+ *           logged. */
 pgas_status_t pgasi_service_start(void);
-/** Ends and joins all service threads; also right after a failed start. */
+/** Ends and joins all service threads. It may also be called after a failed start. */
 void pgasi_service_stop(void);
 
 typedef struct {

@@ -1,13 +1,8 @@
-/* Synchronizers and replies.
+/* Completion counters and replies: see sync.h.
  *
- * A call that wants an answer carries a token: the index of an entry in this rank's table and the
- * entry's generation, so that an answer that comes late, twice or from nowhere is recognised and
- * ignored. Entries are taken from a lock-free stack. Answers run under the receive lock, one at a
- * time. Who takes the token out of an entry owns its end: a reply, the death of the rank that owes
- * it and a call that could not be sent may come together, and one of them wins.
- *
- * A counter may be gone as soon as it has reached zero, for somebody waits for that: whoever lowers
- * it reads what he needs of it before. */
+ * Answers run under the receive lock, one at a time. A counter may be gone as soon as it has
+ * reached zero, because a thread waits for that. So the thread that decrements a counter first
+ * reads everything that it needs of it. */
 #include "call/sync.h"
 
 #include <stdlib.h>
@@ -55,7 +50,7 @@ void pgasi_sync_stop(void)
 
 /* ---- counters decrement ---- */
 
-/* The entry of a live counter. */
+/* Returns the entry of a live counter, otherwise NULL. */
 static pgasi_token_entry_t *entry_of(const pgas_sync_t *sync)
 {
     pgasi_token_entry_t *e = pgasi_token_find(sync->token);
@@ -67,7 +62,8 @@ bool pgasi_sync_is_live(const pgas_sync_t *sync)
     return entry_of(sync);
 }
 
-/* Runs the function if the counter has come from above zero, and wakes who waits. */
+/* Runs the counter's function if the counter reaches zero from above, and wakes the threads that
+ * wait. */
 static inline void lower(pgas_sync_t *sync, const pgasi_token_entry_t *e, int64_t n)
 {
     pgas_sync_fn_t fn = e ? e->fn : NULL;
@@ -113,7 +109,7 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
     if (!e || e->once)
         return;
     if (!pgasi_outstanding_take(e, rank) &&
-        pgasi_boot_is_dead(rank)) /* fallen already, with the rank's death */
+        pgasi_boot_is_dead(rank)) /* The rank's death has already decremented the counter. */
         return;
     lower_one(e->sync, (pgas_status_t)ack.status, rank, ack.handler);
 }
@@ -138,7 +134,7 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
         lower_one(sync, status, pgas_thread_rank(source), ack.handler);
 }
 
-/* What the entry's calls to the rank still owe. */
+/* Ends all calls of the entry that the dead rank has not answered. */
 static void end_calls_to(pgasi_token_entry_t *e, int rank)
 {
     uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE), handler;
@@ -152,13 +148,13 @@ static void end_calls_to(pgasi_token_entry_t *e, int rank)
            pgasi_outstanding_take(e, rank)) {
         handler =
             __atomic_load_n(&pgasi_outstanding_handlers(e->outstanding)[rank], __ATOMIC_RELAXED);
-        /* whose it is now, if the entry changed hands before it owed */
+        /* If the entry changed hands meanwhile, e->sync is the counter that made the call. */
         lower_one(e->sync, PGAS_ERR_PEER, rank, handler);
     }
 }
 
-/* Replies in pieces come in order, the last ends where the reply does; without data if the target
- * wrote it by itself. */
+/* The pieces of a reply come in order, and the last one ends where the reply ends. It carries no
+ * data if the target has written the reply itself. */
 static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
@@ -176,11 +172,11 @@ static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source,
         lower_one(sync, PGAS_OK, pgas_thread_rank(source), 0);
 }
 
-/* Replies and completions that a dead rank was to send end with PGAS_ERR_PEER. */
+/* Ends the replies and completions that a dead rank was to send, with PGAS_ERR_PEER. */
 static void end_for_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin(); /* answers run one at a time */
-    /* whose token is not seen here sees that the rank is dead */
+    pgasi_path_state_t before = pgasi_serve_begin(); /* Answers run one at a time. */
+    /* If this loop does not see the token of a call, its caller sees that the rank is dead. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     uint32_t n = __atomic_load_n(&pgasi_tokens.n_ever, __ATOMIC_RELAXED);
     for (uint32_t index = 0; pgasi_tokens.entries && index < n; index++)
@@ -193,7 +189,7 @@ void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_
     bool served = pgasi_is_serving();
     pgasi_path_state_t before;
     if (!served)
-        before = pgasi_serve_begin(); /* answers run one at a time */
+        before = pgasi_serve_begin(); /* Answers run one at a time. */
     pgasi_token_entry_t *e = pgasi_token_find(token);
     if (e && !e->once) {
         pgasi_outstanding_take(e, pgasi_boot.rank);
@@ -213,7 +209,7 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
     if (PGAS_UNLIKELY(!e))
         return PGAS_ERR_INVALID;
     *c = (pgasi_sync_call_t){ sync, 0, rank, false };
-    /* accepted is shown in the ring */
+    /* In these cases a call that the channel has accepted is complete. */
     if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !queued))
         return PGAS_OK;
     c->wire = sync->token | (when == PGAS_REMOTE ? PGASI_WIRE_ARRIVED : 0);
@@ -245,11 +241,11 @@ pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status
     if (status == PGAS_OK || !c->outstanding)
         return status;
     pgasi_token_entry_t *e = pgasi_token_find(pgasi_wire_token(c->wire));
-    /* the counter has fallen meanwhile, with the rank's death */
+    /* The rank's death has decremented the counter meanwhile. */
     return e && pgasi_outstanding_take(e, c->rank) ? status : PGAS_OK;
 }
 
-/* ---- public ---- */
+/* ---- public functions ---- */
 
 static pgas_status_t begin(pgas_sync_t *sync, int64_t n, pgas_sync_fn_t fn, void *arg)
 {
@@ -331,7 +327,7 @@ pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
     return (pgas_status_t)__atomic_load_n(&sync->status, __ATOMIC_RELAXED);
 }
 
-/* When a job ends in which somebody has died, handlers may wait for what never comes. */
+/* When a job ends in which a rank has died, a handler may wait for an answer that never comes. */
 static inline bool must_end(void)
 {
     return PGAS_UNLIKELY(pgasi_self.in_task) && __atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE) &&
@@ -348,9 +344,10 @@ pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool ends = false;
-    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit) &&
-           /* without a token: a reply, which is written to its place */
-           !(ends = sync->token && must_end()))
+    while (
+        (status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit) &&
+        /* A counter without a token awaits a reply, which may still be written to its address. */
+        !(ends = sync->token && must_end()))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     if (status != PGAS_INPROGRESS)
@@ -362,9 +359,9 @@ void pgas_sync_fini(pgas_sync_t *sync)
 {
     if (!sync || !pgasi_running)
         return;
-    /* Answers may still come: not while one of them is being run. */
+    /* Answers may still come. The receive lock keeps them from running while the entry is freed. */
     pgasi_token_entry_t *e = entry_of(sync);
-    if (!e) /* ended before, or never begun */
+    if (!e) /* the counter has ended before, or was never begun */
         return;
     pgasi_notify_close(sync->token);
     bool locked = pgasi_is_serving();

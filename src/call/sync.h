@@ -1,4 +1,4 @@
-/** Completion of calls: tokens that name a waiting counter or reply, and the answers to them. */
+/** Completion of calls: counters, and the answers that decrement them. Tokens: see token.h. */
 #ifndef PGASI_SYNC_H
 #define PGASI_SYNC_H
 
@@ -9,19 +9,32 @@
 
 pgas_status_t pgasi_sync_start(void);
 void pgasi_sync_stop(void);
-/** The most that counters and replies take: entries, and what ranks owe to each. */
+/** The most memory that counters and awaited replies take: the entries, and the outstanding calls
+ *  that each counts by rank. */
 uint64_t pgasi_sync_table_bytes(uint64_t n_ranks);
 
-/** Sets the internal handlers for answers. */
+/** Registers the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
 
-/** A call that completes a counter: issue before it is sent, with c->wire as its token unless that
- *  is 0, then issued with how that went, which may make the counter fall. queued: the call may be
- *  accepted and not shown to the target yet. Each call of issue that gave PGAS_OK needs its issued.
- *  @return issue: PGAS_OK; PGAS_ERR_INVALID (no live counter); PGAS_ERR_NO_MEMORY. Costs two atomic
- *          additions if the rank owes an answer, and 6 bytes per rank for each counter that was
- *          ever used so. issued: what the caller is told, PGAS_OK also if the call could not be
- *          sent and the counter has fallen for it, with the rank's death. */
+/** A call that completes a counter takes two steps. pgasi_sync_issue runs before the call is sent.
+ *  Unless c->wire is 0 then, the call carries c->wire as its token. pgasi_sync_issued runs after
+ *  the attempt to send, with its status, and may decrement the counter. Each pgasi_sync_issue that
+ *  returned PGAS_OK needs its pgasi_sync_issued.
+ *
+ *  queued: the call may be accepted before it is visible to the target.
+ *
+ *  Cost: two atomic additions if the rank has to answer. Each counter that was ever used so keeps 6
+ *  bytes per rank.
+ *
+ *  pgasi_sync_issue:
+ *  @return PGAS_OK.
+ *  @return PGAS_ERR_INVALID: the counter is not live.
+ *  @return PGAS_ERR_NO_MEMORY: there is no memory to count by rank.
+ *
+ *  pgasi_sync_issued returns what the caller of the public function gets:
+ *  @return PGAS_OK: the call was sent, or the rank's death has already decremented the counter for
+ *           it.
+ *  @return status: the call was not sent, and the counter is unchanged. */
 typedef struct {
     pgas_sync_t *sync;
     uint64_t wire;
@@ -32,62 +45,71 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
                                pgas_when_t when, bool queued);
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
 
-/** The same for what this rank brings about together with others, as one completion that it owes
- *  itself. If c->wire is not 0, answered with its token makes the counter fall: any thread that may
- *  make calls, also in handlers, without a context's lock. rank and handler are those that status
- *  is about. */
+/** These two serve an operation that this rank performs together with others. The operation is one
+ *  completion that the rank reports to itself. If c->wire is not 0, pgasi_sync_answered with its
+ *  token decrements the counter.
+ *
+ *  Any thread that may make calls may call pgasi_sync_answered, also in handlers, but without a
+ *  context's lock. status, rank and handler describe the outcome. Statuses of pgasi_sync_issue_own:
+ *  as pgasi_sync_issue. */
 pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
                                    pgas_when_t when);
 void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
 
-/** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if
- *  anything: with fall it was something of this rank. Any thread that may make calls, without a
- *  context's lock, for the counter's function may run here. */
+/** Decrements a live counter by n > 0. The counter keeps its first error status, with the rank and
+ *  the handler that caused it. pgasi_sync_lower names this rank and no handler.
+ *
+ *  Any thread that may make calls may call these, but without a context's lock, because the
+ *  counter's function may run here. */
 void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
                          uint32_t handler);
 void pgasi_sync_lower(pgas_sync_t *sync, int64_t n, pgas_status_t status);
-/** Whether the counter is live, for calls that are about to name it. */
+/** True if the counter is live. Calls that are about to name it check this. */
 bool pgasi_sync_is_live(const pgas_sync_t *sync);
 
 /** The call that a thread is running. */
 typedef struct {
-    uint64_t wire; /* its token; 0: nobody asks */
+    uint64_t wire; /* its token; 0: no thread waits for an answer */
     pgas_thread_t source;
     uint32_t handler;
-    int depth; /* pgasi_self.in_handler where it runs */
+    int depth; /* pgasi_self.in_handler where the call runs */
     bool running, replied;
 } pgasi_call_t;
 
-/** Around a handler whose caller wants an answer (descriptor.h, PGASI_WIRE_*), and around every
- *  handler that runs outside of the receive lock, on a thread of its own with in_handler 0: then
- *  also with wire 0, so that pgas_reply knows that it is in a handler. They nest: begin returns the
- *  call that the thread was running, end takes it back. end sends the answer; where handlers run
- *  under the receive lock through context 0, on a thread of its own through its context, which may
- *  wait. */
+/** These two enclose a handler whose caller wants an answer (descriptor.h, PGASI_WIRE_*). They also
+ *  enclose every handler that runs outside of the receive lock, on a thread of its own with
+ *  in_handler 0. There they are needed even with wire 0, so that pgas_reply knows that it is in a
+ *  handler.
+ *
+ *  They nest: begin returns the call that the thread was running, and end restores it. end sends
+ *  the answer. Under the receive lock the answer goes through context 0. On a thread of its own it
+ *  goes through that thread's context, and sending may wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
-/** A call has arrived that runs later: tells who asked for that. The token with which it begins
- *  then. */
+/** A call has arrived that runs later. If its caller waits for the arrival, this function reports
+ *  it.
+ *  @return the token with which the call begins later. */
 uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire);
 
-/** Completions and replies that this rank told, by message and by writing the counter. */
+/** Completions and replies that this rank reported: by message, and by writing the counter. */
 typedef struct {
     uint64_t n_answers, n_written;
 } pgasi_sync_stats_t;
 extern pgasi_sync_stats_t pgasi_sync_stats;
 
-/** The call that the thread is running right now, if somebody waits for it; else NULL. Calls that
- *  run while it waits have their own. */
+/** Returns the call that the thread is running, if there is one; otherwise NULL. Calls that run
+ *  while the thread waits have their own. */
 pgasi_call_t *pgasi_call_at_hand(void);
 
-/** pgas_reply for the library's own handlers, whose answers PGAS_CALL_MAX does not bound. */
+/** Does what pgas_reply does, for the library's own handlers: PGAS_CALL_MAX does not limit their
+ *  replies. */
 pgas_status_t pgasi_reply(const void *data, size_t bytes);
 
-/** pgas_call_return for replies of at most PGAS_CALL_MAX bytes, of any handler. sync, which the
- *  caller keeps alive, is lowered by one when the reply is there. */
+/** Calls any handler with a reply of at most PGAS_CALL_MAX bytes. sync is decremented by one when
+ *  the reply is stored. The caller keeps sync alive until then. */
 pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                            size_t reply_bytes, pgas_sync_t *sync);
-/** The same, and waits for the reply. */
+/** Does the same and waits for the reply. */
 pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                         size_t reply_bytes);
 

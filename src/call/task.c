@@ -1,10 +1,12 @@
 /* Handler threads: see task.h.
  *
- * Shaped for handlers that wait now and then, some hundred at a time: threads of the operating
- * system rather than stacks of our own, so that a handler is ordinary code for debuggers,
- * sanitizers and thread-local memory. Two queues under one lock: calls that need the run token, and the
- * rest. Whoever takes up waiting passes the run token to one who waits no longer, else to the next
- * call. */
+ * The pool is shaped for handlers that wait now and then, some hundred at a time. It uses threads
+ * of the operating system rather than stacks of its own. So a handler is ordinary code for
+ * debuggers, sanitizers and thread-local memory.
+ *
+ * One lock protects two queues: calls that need the run token, and other tasks. A thread whose
+ * handler begins to wait gives the run token away. A thread whose wait has ended gets it first,
+ * otherwise the next call gets it. */
 #include "call/task.h"
 
 #include <pthread.h>
@@ -36,16 +38,16 @@ typedef struct {
 } queue_t;
 
 static struct {
-    pthread_mutex_t lock; /* of all but n_ever and n_pending */
+    pthread_mutex_t lock; /* protects all fields but n_ever and n_pending */
     pthread_cond_t work, back;
-    queue_t calls, others; /* tasks that need the run token, and the rest */
-    bool token_held;       /* the run token */
+    queue_t calls, others; /* tasks that need the run token, and the others */
+    bool token_held;       /* a thread holds the run token */
     bool stopping;         /* idle threads end */
-    bool stopped;          /* nobody takes up anything any more */
+    bool stopped;          /* no thread takes a task any more */
     int n_threads;
-    int n_idle; /* threads that wait for work, */
-    int n_away; /* in a wait of a handler, without the run token, */
-    int n_back; /* and after such a wait, for the run token */
+    int n_idle; /* threads that wait for work */
+    int n_away; /* threads whose handler waits, without the run token */
+    int n_back; /* threads whose handler has waited, and which now wait for the run token */
     int n_ever; /* threads that were started */
     uint64_t n_pending;
     pthread_t *threads;
@@ -55,7 +57,7 @@ static struct {
 
 static void *thread_main(void *unused);
 
-/* ---- lock held ---- */
+/* ---- with the lock ---- */
 
 static bool has_work(void)
 {
@@ -78,8 +80,8 @@ static task_t *take(queue_t *q)
     return t;
 }
 
-/* Sees to it that somebody takes up what may be taken up. */
-static void call_somebody(void)
+/* Wakes or starts a thread for the next task that may run. */
+static void wake_or_start(void)
 {
     if (!pool.token_held && pool.n_back > 0)
         pthread_cond_signal(&pool.back);
@@ -96,14 +98,14 @@ static void call_somebody(void)
             pgasi_warn_once(
                 &warned, "task",
                 "cannot start handler thread %d of PGAS_HANDLER_THREADS=%d (%s): calls wait for "
-                "the others; raise the limit of processes (ulimit -u)",
+                "the other threads; raise the limit of processes (ulimit -u)",
                 pool.n_threads + 1, pgasi_param.handler_threads, strerror(error));
     } else if (pool.n_away == pool.n_threads) {
         static int warned;
         pgasi_warn_once(
             &warned, "task",
-            "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "
-            "wait for such calls, that is for ever; raise it",
+            "all PGAS_HANDLER_THREADS=%d handler threads wait, and further calls need one of them: "
+            "if a handler waits for such a call, neither ever ends; raise the variable",
             pool.n_threads);
     }
 }
@@ -116,7 +118,7 @@ static void pass_token(bool away)
     if (away) {
         pool.token_held = false;
         pool.n_away++;
-        call_somebody();
+        wake_or_start();
     } else {
         pool.n_away--;
         pool.n_back++;
@@ -140,7 +142,7 @@ static void run(task_t *t, bool with_token)
         pgasi_call_end(before, PGAS_OK);
     }
     pgasi_call_forget();
-    pgasi_self.n_attached = 1; /* whatever the handler has attached and not undone */
+    pgasi_self.n_attached = 1; /* The handler may have attached the thread without detaching it. */
     pgasi_self.in_task = false;
     pgasi_thread_hooks.on_block = NULL;
     free(t);
@@ -163,7 +165,7 @@ static void *thread_main(void *unused)
         bool with_token = !pool.others.first;
         task_t *t = take(with_token ? &pool.calls : &pool.others);
         pool.token_held |= with_token;
-        call_somebody();
+        wake_or_start();
         pthread_mutex_unlock(&pool.lock);
         run(t, with_token);
         __atomic_fetch_sub(&pool.n_pending, 1, __ATOMIC_RELEASE);
@@ -171,22 +173,22 @@ static void *thread_main(void *unused)
         pthread_mutex_lock(&pool.lock);
         if (with_token)
             pool.token_held = false;
-        call_somebody();
+        wake_or_start();
     }
     pthread_mutex_unlock(&pool.lock);
     pgasi_thread_detach();
     return NULL;
 }
 
-/* It came when the job was over, from somebody who did not wait for the end. */
+/* The task arrived after the end of the job: its sender did not wait for the end. */
 static void drop(task_t *t)
 {
     __atomic_fetch_sub(&pool.n_pending, 1, __ATOMIC_RELEASE);
     if (pgasi_first_dropped())
-        PGASI_ERROR(
-            "task",
-            "a call of rank %d for a handler that may wait came after the end of the job: dropped",
-            pgas_thread_rank(t->call.source));
+        PGASI_ERROR("task",
+                    "a call of rank %d for a handler that may wait arrived after the end of the "
+                    "job and is dropped",
+                    pgas_thread_rank(t->call.source));
     free(t);
 }
 
@@ -197,7 +199,7 @@ static void submit(task_t *t, queue_t *q)
     bool late = pool.stopped;
     if (!late) {
         put(q, t);
-        call_somebody();
+        wake_or_start();
     }
     pthread_mutex_unlock(&pool.lock);
     if (late)

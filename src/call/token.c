@@ -1,5 +1,8 @@
 /* The table of tokens: see token.h.
- */
+ *
+ * Entries come from a lock-free stack; a tag in its head prevents the ABA problem. The thread that
+ * takes the token out of an entry owns its end. A reply, the death of the rank that sends it, and a
+ * failed send may coincide, and exactly one of them wins. */
 #include "call/token.h"
 
 #include <stdlib.h>
@@ -63,7 +66,7 @@ pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler
     e->written = false;
     e->generation = e->generation == UINT16_MAX ? 1 : (uint16_t)(e->generation + 1);
     uint32_t token = index << 16 | e->generation;
-    /* before the caller looks whether the rank is dead */
+    /* The caller looks afterwards whether the rank is dead, so this store comes first. */
     __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST);
     *token_p = token;
     return PGAS_OK;
@@ -98,7 +101,7 @@ void *pgasi_token_reply(uint32_t token, size_t bytes)
     return e && e->once && e->reply_bytes == bytes ? e->reply : NULL;
 }
 
-/* ---- what ranks owe ---- */
+/* ---- outstanding calls by rank ---- */
 
 static uint32_t *outstanding_of(pgasi_token_entry_t *e)
 {
@@ -122,12 +125,11 @@ pgas_status_t pgasi_outstanding_add(pgasi_token_entry_t *e, int rank, uint32_t h
     __atomic_store_n(&pgasi_outstanding_handlers(outstanding)[rank], (uint16_t)handler,
                      __ATOMIC_RELAXED);
     __atomic_add_fetch(&e->n_outstanding, 1, __ATOMIC_RELAXED);
-    /* before the caller looks whether the rank is dead */
+    /* The caller looks afterwards whether the rank is dead, so this addition comes first. */
     __atomic_add_fetch(&outstanding[rank], 1, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }
 
-/* One call less; false if the rank owes none. */
 bool pgasi_outstanding_take(pgasi_token_entry_t *e, int rank)
 {
     uint32_t *outstanding = __atomic_load_n(&e->outstanding, __ATOMIC_ACQUIRE);
@@ -142,7 +144,6 @@ bool pgasi_outstanding_take(pgasi_token_entry_t *e, int rank)
     return false;
 }
 
-/* The counter ends before its calls; answers do not run meanwhile. */
 void pgasi_outstanding_drop(pgasi_token_entry_t *e)
 {
     if (!__atomic_load_n(&e->n_outstanding, __ATOMIC_ACQUIRE))

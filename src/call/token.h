@@ -1,5 +1,8 @@
-/** Tokens.
- */
+/** The table of tokens. A token names a completion counter or an awaited reply of this rank; calls
+ *  carry it, and answers bring it back.
+ *
+ *  A token is the index of an entry and the entry's generation. So an answer that comes late,
+ *  twice, or without a call is recognised and ignored. */
 #ifndef PGASI_TOKEN_H
 #define PGASI_TOKEN_H
 
@@ -13,28 +16,31 @@
 
 typedef struct {
     uint32_t next;
-    uint32_t token; /* that names the entry; 0: it is free */
-    /* of the last token, in its lower half; never 0, so that a zeroed counter names nothing */
+    uint32_t token; /* the token that names the entry; 0: the entry is free */
+    /* the lower half of the last token; never 0, so that a zeroed counter names no entry */
     uint16_t generation;
-    bool once;        /* a reply, which frees the entry */
-    bool written;     /* a counter that peers of the node write: they owe nothing */
-    uint32_t handler; /* of a reply: that was called */
+    /* the entry awaits one reply, which frees it; otherwise it belongs to a counter */
+    bool once;
+    /* peers of the node write the counter themselves, so their calls are not counted in
+     * outstanding */
+    bool written;
+    uint32_t handler; /* of an awaited reply: the handler that was called */
     pgas_sync_t *sync;
     union {
         struct {
             void *reply;
             size_t reply_bytes;
         };
-        struct { /* of a counter */
+        struct { /* fields of a counter */
             pgas_sync_fn_t fn;
             void *arg;
         };
     };
-    int rank; /* that owes the reply */
-    uint32_t
-        n_outstanding; /* calls that name the counter and have not been answered; by rank in owed */
-    /* [n_ranks], from the entry's first call on, and as many numbers of handlers of 16 bits: the
-     * latest that the rank was asked for; stays with it */
+    int rank; /* of an awaited reply: the rank that sends it */
+    /* calls that name the counter and have no answer yet; outstanding counts them by rank */
+    uint32_t n_outstanding;
+    /* [n_ranks], allocated by the entry's first call and kept. Behind it are n_ranks handler
+     * numbers of 16 bits: the latest handler that each rank was asked to run. */
     uint32_t *outstanding;
 } pgasi_token_entry_t;
 #define PGASI_OUTSTANDING_BYTES (sizeof(uint32_t) + sizeof(uint16_t)) /* per rank */
@@ -42,26 +48,33 @@ typedef struct {
 typedef struct {
     pgasi_token_entry_t *entries; /* [PGASI_TOKENS_MAX] */
     uint64_t free_head;           /* tag << 32 | index */
-    uint32_t n_ever;              /* entries that were ever taken: those behind are fresh */
+    /* entries that were ever taken; entries from this index on are unused */
+    uint32_t n_ever;
 } pgasi_tokens_t;
 extern pgasi_tokens_t pgasi_tokens;
 
 bool pgasi_tokens_start(void);
 void pgasi_tokens_stop(void);
 
-/** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a
- *  rank, which is stored at reply before. */
+/** Takes a token. Without reply (NULL) it is the token of a counter, and any number of answers may
+ *  decrement sync. With reply, one answer of reply_bytes from rank is stored at reply; then sync is
+ *  decremented.
+ *  @return PGAS_OK.
+ *  @return PGAS_ERR_LIMIT: all PGASI_TOKENS_MAX entries are in use. */
 pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes,
                                uint32_t *token_p);
-/** The same for the reply of a handler, which an error will name. */
+/** Takes the token of a reply of a handler. An error will name this handler. Statuses: as
+ *  pgasi_token_take. */
 pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply,
                                    size_t reply_bytes, uint32_t *token_p);
-/** Ends the token; false if somebody else has, by an answer or a death. */
+/** Frees the token's entry. False: an answer or a death has freed it before. */
 bool pgasi_token_give(uint32_t token);
 
-/** Where a reply of so many bytes to this rank goes; NULL if nobody waits for it. */
+/** Returns the address for a reply of so many bytes to this rank; NULL if no thread waits for this
+ *  reply. */
 void *pgasi_token_reply(uint32_t token, size_t bytes);
 
+/** Returns the entry of a token that is in use, otherwise NULL. */
 static inline pgasi_token_entry_t *pgasi_token_find(uint32_t token)
 {
     uint32_t index = token >> 16;
@@ -71,14 +84,16 @@ static inline pgasi_token_entry_t *pgasi_token_find(uint32_t token)
     return __atomic_load_n(&e->token, __ATOMIC_ACQUIRE) == token ? e : NULL;
 }
 
-/** outstanding */
+/** One call more that rank has to answer.
+ *  @return PGAS_OK.
+ *  @return PGAS_ERR_NO_MEMORY: the first call of this entry, and nothing is counted. */
 pgas_status_t pgasi_outstanding_add(pgasi_token_entry_t *e, int rank, uint32_t handler);
-/** One call less; false if the rank owes none. */
+/** One call less that rank has to answer. False: the rank has none to answer. */
 bool pgasi_outstanding_take(pgasi_token_entry_t *e, int rank);
-/** The counter ends before its calls; answers do not run meanwhile. */
+/** Forgets all calls that have no answer yet. No answer may run meanwhile. */
 void pgasi_outstanding_drop(pgasi_token_entry_t *e);
 
-/* The latest handler that each rank was asked for. */
+/** Returns the table of the latest handler that each rank was asked to run. */
 static inline uint16_t *pgasi_outstanding_handlers(uint32_t *outstanding)
 {
     return (uint16_t *)(void *)(outstanding + pgasi_boot.n_ranks);

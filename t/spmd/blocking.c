@@ -7,7 +7,7 @@
  *   nodes:  0 1
  *   tls:    posix sysv,cma
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3
- *   log:    handlers wait, and calls wait for them to end
+ *   log:    handler threads wait, and further calls need one of them
  *   source: pgas/call.h, pgas/handler.h */
 #include <time.h>
 #include "t/handlers.h"
