@@ -204,14 +204,15 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
 
 /* The peer answers when it has run the calls gathered for it, and the answer decrements the
  * counter. The context is locked. */
-static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
+static pgas_status_t send_marker(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARK, PGAS_EXECUTED, true);
+    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARKER, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
-    return pgasi_sync_issued(&c, a->hops == 1 ? pgasi_sendq_mark(a->sendq, rank, c.wire)
-                                              : pgasi_route_mark(a->sendq, a->hops, rank, c.wire));
+    return pgasi_sync_issued(&c, a->hops == 1
+                                     ? pgasi_sendq_marker(a->sendq, rank, c.wire)
+                                     : pgasi_route_marker(a->sendq, a->hops, rank, c.wire));
 }
 
 /* The number of ranks that a routed aggregator has called, and the next such rank. */
@@ -237,12 +238,12 @@ static int n_known(const int *known, int n)
 /* Each peer sends one answer, and this rank sends one. The counter is raised by all but one of them
  * before any answer can come. If a peer is dead, an answer of this rank replaces its answer, so
  * that the sum is right. */
-static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
+static pgas_status_t send_markers(const agg_t *a, pgas_sync_t *sync)
 {
     const int *known;
     int n = pgasi_sendq_known(a->sendq, &known), me = pgasi_boot.rank;
     pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARK, PGAS_EXECUTED, true);
+    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARKER, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
     /* The two steps above only checked that the counter is live. */
@@ -250,7 +251,7 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
     if (status != PGAS_ERR_AGAIN)
         return status;
     pgas_sync_add(sync, a->hops > 1 ? n_called(a) : n_known(known, n));
-    status = mark(a, me, sync);
+    status = send_marker(a, me, sync);
     if (a->hops > 1)
         n = n_called(a);
     for (int i = 0, rank = -1; i < n && status == PGAS_OK; i++) {
@@ -258,9 +259,9 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
         /* Destinations from n_ranks on are threads and services; no calls are gathered for them. */
         if (rank >= pgasi_boot.n_ranks)
             continue;
-        status = mark(a, rank, sync);
+        status = send_marker(a, rank, sync);
         if (status == PGAS_ERR_PEER)
-            status = mark(a, me, sync);
+            status = send_marker(a, me, sync);
     }
     return status;
 }
@@ -276,7 +277,7 @@ pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync)
     if (rank != PGAS_AGG_ALL && (uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     pgasi_ctx_lock(a->ctx);
-    status = rank == PGAS_AGG_ALL ? mark_all(a, sync) : mark(a, rank, sync);
+    status = rank == PGAS_AGG_ALL ? send_markers(a, sync) : send_marker(a, rank, sync);
     pgasi_ctx_unlock(a->ctx);
     return status;
 }
@@ -292,7 +293,7 @@ static void do_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
 void pgasi_agg_start(void)
 {
     pgasi_route_start();
-    pgasi_handler_set_internal(PGASI_DESC_MARK, do_nothing);
+    pgasi_handler_set_internal(PGASI_DESC_MARKER, do_nothing);
 }
 
 pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)

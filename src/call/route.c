@@ -196,19 +196,20 @@ pgas_status_t pgasi_route_append(pgasi_sendq_t *sq, int hops, int rank, uint32_t
                                   &word, sizeof word, args, bytes, PGAS_FULL_WAIT);
 }
 
-pgas_status_t pgasi_route_mark(pgasi_sendq_t *sq, int hops, int rank, uint64_t wire_token)
+pgas_status_t pgasi_route_marker(pgasi_sendq_t *sq, int hops, int rank, uint64_t wire_token)
 {
     int next;
     pgas_status_t status = pgasi_route_next(hops, rank, &next);
     if (status != PGAS_OK)
         return status;
     if (next == rank)
-        return pgasi_sendq_mark(sq, rank, wire_token);
+        return pgasi_sendq_marker(sq, rank, wire_token);
     uint64_t word = word_of(rank, 1);
     status =
         pgasi_sendq_append_two(sq, next,
-                               hops == 2 ? PGASI_DESC_ROUTE_MARK_2 : PGASI_DESC_ROUTE_MARK_3, &word,
-                               sizeof word, &wire_token, sizeof wire_token, PGASI_FULL_ANSWER);
+                               hops == 2 ? PGASI_DESC_ROUTE_MARKER_2 : PGASI_DESC_ROUTE_MARKER_3,
+                               &word, sizeof word, &wire_token, sizeof wire_token,
+                               PGASI_FULL_ANSWER);
     if (status == PGAS_OK)
         pgasi_sendq_publish(sq, next, PGASI_PUBLISH_EXPLICIT);
     return status;
@@ -221,8 +222,8 @@ static __attribute__((noinline, cold)) void drop(pgas_thread_t from)
 }
 
 /* Calls for a rank that died are dropped, like all messages that are under way to it. On the
- * target's node calls become plain calls again. Marks do not, because their answers go to the rank
- * that asked. */
+ * target's node calls become plain calls again. Markers do not, because their answers go to the
+ * rank that asked. */
 static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
 {
     uint64_t word;
@@ -288,7 +289,7 @@ static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, 
     on_route(PGASI_DESC_ROUTE_3, 3, args, bytes, stride, n, from);
 }
 
-static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_thread_t from)
+static void on_marker(uint32_t id, int hops, const char *args, size_t bytes, pgas_thread_t from)
 {
     uint64_t part[2] = { 0 };
     if (bytes == sizeof part)
@@ -298,27 +299,28 @@ static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_
     else if (target_of(part[0]) != pgasi_boot.rank)
         pass_on(id, hops, args, bytes);
     else
-        pgasi_call_end(pgasi_call_begin((pgas_thread_t)part[0], PGASI_DESC_MARK, part[1]), PGAS_OK);
+        pgasi_call_end(pgasi_call_begin((pgas_thread_t)part[0], PGASI_DESC_MARKER, part[1]),
+                       PGAS_OK);
 }
 
-static void on_mark_2(const void *args, size_t bytes, pgas_thread_t from, void *context)
+static void on_marker_2(const void *args, size_t bytes, pgas_thread_t from, void *context)
 {
     (void)context;
-    on_mark(PGASI_DESC_ROUTE_MARK_2, 2, args, bytes, from);
+    on_marker(PGASI_DESC_ROUTE_MARKER_2, 2, args, bytes, from);
 }
 
-static void on_mark_3(const void *args, size_t bytes, pgas_thread_t from, void *context)
+static void on_marker_3(const void *args, size_t bytes, pgas_thread_t from, void *context)
 {
     (void)context;
-    on_mark(PGASI_DESC_ROUTE_MARK_3, 3, args, bytes, from);
+    on_marker(PGASI_DESC_ROUTE_MARKER_3, 3, args, bytes, from);
 }
 
 void pgasi_route_start(void)
 {
     pgasi_handler_set_internal_batch(PGASI_DESC_ROUTE_2, on_route_2);
     pgasi_handler_set_internal_batch(PGASI_DESC_ROUTE_3, on_route_3);
-    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARK_2, on_mark_2);
-    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARK_3, on_mark_3);
+    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARKER_2, on_marker_2);
+    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARKER_3, on_marker_3);
 }
 
 void pgasi_route_stop(void)

@@ -40,10 +40,10 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p);
 /** The number of ranks of the largest node of this job. */
 int pgasi_route_node_ranks(void);
 
-/** Appends a call for a rank, or a mark, to the batch for the next rank on its route. The context
- *  is locked. */
+/** Appends a call for a rank, or a marker, to the batch for the next rank on its route. The
+ *  context is locked. */
 pgas_status_t pgasi_route_append(pgasi_sendq_t *sendq, int hops, int rank, uint32_t handler,
                                  const void *args, size_t bytes);
-pgas_status_t pgasi_route_mark(pgasi_sendq_t *sendq, int hops, int rank, uint64_t wire_token);
+pgas_status_t pgasi_route_marker(pgasi_sendq_t *sendq, int hops, int rank, uint64_t wire_token);
 
 #endif

@@ -5,7 +5,6 @@
  * reads everything that it needs of it. */
 #include "call/sync.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -344,11 +343,13 @@ pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool ends = false;
-    while (
-        (status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit) &&
+    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit)) {
         /* A counter without a token awaits a reply, which may still be written to its address. */
-        !(ends = sync->token && must_end()))
+        ends = sync->token && must_end();
+        if (ends)
+            break;
         pgasi_wait_step(&w);
+    }
     pgasi_wait_end(&w);
     if (status != PGAS_INPROGRESS)
         return status;

@@ -442,9 +442,9 @@ pgas_status_t pgasi_sendq_overflow(pgasi_sendq_t *sq, int rank, uint32_t handler
     return status;
 }
 
-pgas_status_t pgasi_sendq_mark(pgasi_sendq_t *sq, int rank, uint64_t wire_token)
+pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sq, int rank, uint64_t wire_token)
 {
-    message_t m = { pgasi_desc_header(PGASI_DESC_MARK, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
+    message_t m = { pgasi_desc_header(PGASI_DESC_MARKER, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
                     &wire_token,
                     NULL,
                     NULL,

@@ -42,11 +42,11 @@ enum {
     /* runs on a thread of its own: number of the handler, arguments */
     PGASI_DESC_SPAWN,
     /* does nothing; its token reports that everything before it has run */
-    PGASI_DESC_MARK,
+    PGASI_DESC_MARKER,
     PGASI_DESC_ROUTE_2, /* calls that travel over other ranks: route.c */
     PGASI_DESC_ROUTE_3,
-    PGASI_DESC_ROUTE_MARK_2, /* the marks of such calls */
-    PGASI_DESC_ROUTE_MARK_3,
+    PGASI_DESC_ROUTE_MARKER_2, /* markers behind such calls */
+    PGASI_DESC_ROUTE_MARKER_3,
     PGASI_DESC_BULK, /* a piece of a call with buffers: bulk.h */
     /* from a rank to itself: the buffers of a call for an endpoint have been read */
     PGASI_DESC_BULK_READY,
