@@ -46,7 +46,7 @@ unended() { (cd "$1" && texts . | while read -r f; do [ -z "$(tail -c 1 "$f")" ]
 machine_paths() { texts "$1" | lines "$1" '(^|[^A-Za-z0-9_.])/(wor[k]|hom[e]|far[m])/' | head; }
 # Hosts of packages, and folders for temporary files; tests make theirs below TMPDIR.
 foreign_places() {
-    local place='(^|[^A-Za-z0-9_.{-])/(tm[p]|roo[t])(/|[^A-Za-z0-9_])'
+    local place='(^|[^A-Za-z0-9_.{%-])/(tm[p]|roo[t])(/|[^A-Za-z0-9_])'
     local host='(deb\.debia[n]|archive\.ubunt[u]|pypi|crates|npmjs|docker|ghcr)\.(org|com|io)'
     texts "$1" | grep -E '^\./(include|src|ucx_backend|verbs_backend|examples|benchmarks|tools)/' |
         lines "$1" "$place|$host" | head
