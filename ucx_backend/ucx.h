@@ -283,7 +283,7 @@ static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
 pgas_status_t pgasi_ucx_status(ucs_status_t status);
 /** Converts a failure of set-up to a status and logs it.
  *  @param doing  what has failed
- *  @param cure NULL: none is known */
+ *  @param cure  NULL: none is known */
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure);
 /** As pgasi_ucx_failed, but only the first failure with this flag is logged, because the caller may
  *  try again. */

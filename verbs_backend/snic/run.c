@@ -93,7 +93,7 @@ static void *sleeper(void *arg)
         bool blocked = __atomic_load_n(&devmem->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         __atomic_store_n(&devmem->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
-        /* peers that made entries wait have seen this thread awake */
+        /* entries that began to wait before that store found this thread awake */
         bool more = !blocked && __atomic_load_n(&devmem->blocked, __ATOMIC_SEQ_CST) != 0;
         if (!has_work(devmem) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
             syscall(SYS_futex, &devmem->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
@@ -198,7 +198,7 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
         snic_unlock(&devmem->lock);
     }
     if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
-        /* stored first, so that no thread is woken for work that this one does */
+        /* not a notification: this thread does the work itself, so none is woken */
         __atomic_store_n(&devmem->work, 1, __ATOMIC_SEQ_CST);
         pgasi_snic_run(snic);
     } else {
