@@ -14,45 +14,6 @@
 #define OVERFLOWS_PER_TRY 4
 #define SPINS_FOR_ROOM    512 /* some ten microseconds */
 
-/* ---- to other nodes: by puts through a channel, or by messages ---- */
-
-/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does
- * not count. */
-static inline void count_message(pgasi_sendq_t *sq, out_t *out, pgas_status_t status)
-{
-    if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))
-        pgasi_far_channel_ask(sq, out);
-}
-
-static pgas_status_t far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer)
-{
-    if (out->kind == OUT_PUT)
-        return pgasi_far_channel_put(sq, out, buffer, buffer->used, true);
-    if (PGAS_UNLIKELY(out->ep && pgasi_far_is_stopped(sq, out)))
-        return PGAS_ERR_AGAIN;
-    pgas_status_t status = pgasi_far_message(sq, out, out->ep, buffer);
-    count_message(sq, out, status);
-    return status;
-}
-
-pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes)
-{
-    if (out->kind == OUT_PUT) {
-        sq->free_buffers = buffer->next;
-        pgas_status_t put = pgasi_far_channel_put(sq, out, buffer, bytes, false);
-        if (put == PGAS_ERR_AGAIN)
-            buffer_release(buffer);
-        return put;
-    }
-    pgas_status_t status = pgasi_far_send_message(sq, out, out->ep, buffer, bytes);
-    if (status == PGAS_INPROGRESS) {
-        sq->free_buffers = buffer->next;
-        status = PGAS_OK;
-    }
-    count_message(sq, out, status);
-    return status;
-}
-
 /* ---- publishing ---- */
 
 /* Stores the number of calls in the header of the open run. */
@@ -75,7 +36,8 @@ pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
     }
     if (PGAS_UNLIKELY(is_granted(out)))
         pgasi_far_channel_join(sq, out, out->ep * (int)sq->n_ranks + out->rank);
-    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch) : far_publish(sq, out, batch);
+    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch)
+                                 : pgasi_far_publish(sq, out, batch);
 }
 
 static inline void count_batch(pgasi_sendq_t *sq, const buffer_t *batch,
@@ -95,18 +57,6 @@ void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
     sq->stats.backlog_high = PGASI_MAX(sq->stats.backlog_high, sq->backlog_bytes);
     sq->stats.n_queued++;
     pgasi_send_hold(sq, out);
-}
-
-void pgasi_send_check_lost(int rank, pgas_status_t status)
-{
-    if (status != PGAS_ERR_LIMIT && status != PGAS_ERR_NO_MEMORY && status != PGAS_ERR_TRANSPORT)
-        return;
-    if (pgasi_boot_is_dead(rank))
-        return;
-    PGASI_ERROR("call",
-                "calls or answers that rank %d waits for cannot be sent (%s): ending the job", rank,
-                pgas_status_text(status));
-    pgasi_boot_abort(1);
 }
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait, only a full

@@ -3,7 +3,10 @@
  * A sender asks for a channel and for further chunks by messages, once per channel and chunk. It
  * then writes as channel.c does on the node, or by two puts per descriptor or batch, from the
  * buffer that gathered it. The transport may have no room for the header's put when the arguments
- * have left. The header is then unsent, and leaves before anything else goes there. */
+ * have left. The header is then unsent, and leaves before anything else goes there.
+ *
+ * It is one file of more than 500 lines, because its two halves, asking and writing, share the
+ * struct of a channel and nothing else has it. */
 #include "msg/far_channel.h"
 
 #include <stdlib.h>

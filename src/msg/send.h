@@ -165,10 +165,6 @@ uint64_t pgasi_channel_head(out_t *out);
 /** The position up to which descriptors were handed over. Any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
-/** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
- *  the peer is alive, it would wait for ever, so the function ends the job. batch.c. */
-void pgasi_send_check_lost(int rank, pgas_status_t status);
-
 /* ---- send_buffer.c ---- */
 
 /** A buffer with this room. It is in registered memory if there are other nodes and not too many
@@ -178,6 +174,9 @@ buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond);
 void pgasi_send_free_buffer(buffer_t *buffer);
 /** The most bytes of a batch. A batch must fit a message, and a chunk, whose end may be unused. */
 size_t pgasi_send_publish_max(size_t chunk_bytes);
+/** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
+ *  the peer is alive, it would wait for ever, so the function ends the job. */
+void pgasi_send_check_lost(int rank, pgas_status_t status);
 /** Adds a destination to the list that progress goes on with, and sets the length of that list. */
 void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
 void pgasi_send_set_held(pgasi_sendq_t *sq, int n);
@@ -219,6 +218,14 @@ void pgasi_far_channel_free(out_t *out);
 size_t pgasi_far_channel_bytes(void);
 int pgasi_far_channel_state(const out_t *out);
 
+/* ---- far_send.c ---- */
+
+/** Sends a buffer of one descriptor or more. The function takes the buffer, unless it returns
+ *  PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_far_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer);
+/** Sends a buffer of far_buffer with one descriptor. The transport may keep the buffer. The context
+ *  is open. */
+pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
 /* ---- batch.c ---- */
 
 /** Sends a closed batch. The function takes the batch, unless it returns PGAS_ERR_AGAIN. */
@@ -228,9 +235,6 @@ pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
  *  lock; the function releases it while it waits. */
 pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                               bool now);
-/** Sends a buffer of far_buffer with one descriptor. The transport may keep the buffer. The context
- *  is open. */
-pgas_status_t pgasi_far_send(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, size_t bytes);
 /** Appends a closed batch or a message to those that wait for room. */
 void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 /** Closes the way to a rank that died.

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "boot/boot.h"
 #include "msg/channel_memory.h"
 
@@ -89,6 +90,18 @@ buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond)
 size_t pgasi_sendq_pool_bytes(size_t chunk_bytes)
 {
     return BUFFERS_MAX * slot_bytes(chunk_bytes);
+}
+
+void pgasi_send_check_lost(int rank, pgas_status_t status)
+{
+    if (status != PGAS_ERR_LIMIT && status != PGAS_ERR_NO_MEMORY && status != PGAS_ERR_TRANSPORT)
+        return;
+    if (pgasi_boot_is_dead(rank))
+        return;
+    PGASI_ERROR("call",
+                "calls or answers that rank %d waits for cannot be sent (%s): ending the job", rank,
+                pgas_status_text(status));
+    pgasi_boot_abort(1);
 }
 
 /* ---- destinations that progress goes on with ---- */
