@@ -1,4 +1,4 @@
-/* Sleeps and wakeups at one rank, for spin: wait.c, and progress.c after the wakeup of a thread.
+/* Sleeps and wakeups at one rank, for spin: wait.c, and progress.c after a thread was woken.
  *
  * One rank has a thread that waits for a completion record and then computes for ever, and a service
  * thread. Sender 0 posts the record, which wakes only the thread, and then calls at once or not at
