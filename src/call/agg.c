@@ -71,6 +71,25 @@ static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
         pgasi_sendq_set_latency(a->sendq, latency_ns(o->latency_us));
 }
 
+/* The thread that holds the receive lock owns the service's context. The shared context belongs to
+ * the thread that locks it. */
+static pgas_status_t open_sendq(agg_t *a, const pgas_agg_opts_t *o)
+{
+    bool lock_recv = a->for_handlers && !pgasi_self.in_handler;
+    if (lock_recv)
+        pgasi_recv_lock();
+    pgasi_ctx_lock(a->ctx);
+    pgas_status_t status = pgasi_sendq_of(a->ctx, &a->sendq);
+    if (status == PGAS_OK) {
+        set_limits(a, o);
+        a->before = *pgasi_sendq_stats(a->sendq);
+    }
+    pgasi_ctx_unlock(a->ctx);
+    if (lock_recv)
+        pgasi_recv_unlock();
+    return status;
+}
+
 pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
 {
     pgas_status_t status = pgasi_thread_check();
@@ -94,20 +113,7 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
     a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
     a->ctx = o.for_handlers ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.ctx;
-    /* The thread that holds the receive lock owns the service's context. The shared context belongs
-     * to the thread that locks it. */
-    bool lock_recv = o.for_handlers && !pgasi_self.in_handler;
-    if (lock_recv)
-        pgasi_recv_lock();
-    pgasi_ctx_lock(a->ctx);
-    status = pgasi_sendq_of(a->ctx, &a->sendq);
-    if (status == PGAS_OK) {
-        set_limits(a, &o);
-        a->before = *pgasi_sendq_stats(a->sendq);
-    }
-    pgasi_ctx_unlock(a->ctx);
-    if (lock_recv)
-        pgasi_recv_unlock();
+    status = open_sendq(a, &o);
     if (status != PGAS_OK) {
         free(a->called);
         free(a);

@@ -135,43 +135,62 @@ void pgasi_call_forget(void)
     begun.begun = false;
 }
 
+/* Fills in all that does not depend on the memory for the arguments, and announces the call to its
+ * counter. Statuses: those of pgas_call_begin. */
+static pgas_status_t describe(begun_t *b, pgas_thread_t target, pgas_handler_t handler,
+                              size_t bytes, const pgas_call_opts_t *o)
+{
+    b->rank = pgas_thread_rank(target);
+    pgas_status_t status = check_call(b->rank, handler, "", bytes, o->way == PGAS_WAY_SEND);
+    if (status != PGAS_OK)
+        return status;
+    if (begun.begun)
+        return PGAS_ERR_BUSY;
+    b->ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    if (b->ep < 0)
+        return PGAS_ERR_LIMIT;
+    if (pgasi_boot_is_dead(b->rank))
+        return PGAS_ERR_PEER;
+    if (o->sync)
+        status = pgasi_sync_issue(&b->sync, o->sync, b->rank, handler, o->when, true);
+    if (status != PGAS_OK)
+        return status;
+    b->has_sync = o->sync != NULL;
+    b->wire = b->has_sync ? b->sync.wire : 0;
+    b->shared = o->way == PGAS_WAY_SEND;
+    b->full = o->full;
+    b->header =
+        pgasi_desc_header(handler, bytes, pgasi_self.slot) | (b->wire ? PGASI_DESC_TOKEN : 0);
+    return PGAS_OK;
+}
+
+static bool begin_in_place(begun_t *b)
+{
+    pgasi_sendq_t *sq = NULL;
+    if (b->shared || pgasi_self.in_handler || pgasi_self.ctx->shared ||
+        pgasi_sendq_of(pgasi_self.ctx, &sq) != PGAS_OK)
+        return false;
+    pgasi_ctx_lock(sq->ctx);
+    bool in_place = reserve(b, sq, b->ep * (int)sq->n_ranks + b->rank);
+    pgasi_ctx_unlock(sq->ctx);
+    return in_place;
+}
+
 pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                               const pgas_call_opts_t *opts, void **args_p)
 {
-    pgas_call_opts_t o;
-    begun_t b;
-    memset(&b, 0, sizeof b);
-    b.rank = pgas_thread_rank(target);
-    pgas_status_t status = args_p ? pgasi_call_read_opts(opts, &o) : PGAS_ERR_INVALID;
-    if (status == PGAS_OK)
-        status = check_call(b.rank, handler, "", bytes, o.way == PGAS_WAY_SEND);
     if (begun.epoch != pgasi_epoch)
         pgasi_call_forget();
-    if (status == PGAS_OK && begun.begun)
-        status = PGAS_ERR_BUSY;
-    b.ep = pgasi_ep_of_slot(pgas_thread_slot(target));
-    if (status == PGAS_OK && b.ep < 0)
-        status = PGAS_ERR_LIMIT;
-    if (status == PGAS_OK && pgasi_boot_is_dead(b.rank))
-        status = PGAS_ERR_PEER;
-    if (status == PGAS_OK && o.sync)
-        status = pgasi_sync_issue(&b.sync, o.sync, b.rank, handler, o.when, true);
+    pgas_call_opts_t o;
+    pgas_status_t status = args_p ? pgasi_call_read_opts(opts, &o) : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         return status;
-    b.has_sync = o.sync != NULL;
-    b.wire = b.has_sync ? b.sync.wire : 0;
-    b.shared = o.way == PGAS_WAY_SEND;
-    b.full = o.full;
-    b.header = pgasi_desc_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_DESC_TOKEN : 0);
-    pgasi_sendq_t *sq = NULL;
-    bool in_place = false;
-    if (!b.shared && !pgasi_self.in_handler && !pgasi_self.ctx->shared &&
-        pgasi_sendq_of(pgasi_self.ctx, &sq) == PGAS_OK) {
-        pgasi_ctx_lock(sq->ctx);
-        in_place = reserve(&b, sq, b.ep * (int)sq->n_ranks + b.rank);
-        pgasi_ctx_unlock(sq->ctx);
-    }
-    if (!in_place) {
+    begun_t b;
+    memset(&b, 0, sizeof b);
+    status = describe(&b, target, handler, bytes, &o);
+    if (status != PGAS_OK)
+        return status;
+    if (!begin_in_place(&b)) {
         b.args = b.block = malloc(bytes ? bytes : 1);
         if (!b.block)
             return b.has_sync ? pgasi_sync_issued(&b.sync, PGAS_ERR_NO_MEMORY) : PGAS_ERR_NO_MEMORY;

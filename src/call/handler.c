@@ -100,6 +100,27 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const registration_t *)a)->name, ((const registration_t *)b)->name);
 }
 
+/* Finds the first rank that lacks the name. *rank_p: n_ranks if none does. Collective. */
+static pgas_status_t find_rank_without(const char *name, const registration_t *mine,
+                                       uint32_t n_mine, int *rank_p)
+{
+    int n_ranks = pgasi_boot.n_ranks, first = n_ranks;
+    bool missing = true;
+    for (uint32_t k = 0; k < n_mine && missing; k++)
+        missing = strcmp(mine[k].name, name) != 0;
+    int at = missing ? pgasi_boot.rank : n_ranks;
+    int *all = malloc((size_t)n_ranks * sizeof *all);
+    if (!all)
+        return PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = pgasi_boot_allgather(&at, all, sizeof at);
+    for (int r = n_ranks - 1; status == PGAS_OK && r >= 0; r--)
+        if (all[r] < n_ranks)
+            first = all[r];
+    free(all);
+    *rank_p = first;
+    return status;
+}
+
 /* One rank after another broadcasts its names, until a name is found that another rank lacks.
  * Collective. */
 static void report_missing(const registration_t *mine, uint32_t n_mine)
@@ -110,31 +131,20 @@ static void report_missing(const registration_t *mine, uint32_t n_mine)
             return;
         for (uint32_t i = 0; i < n; i++) {
             char name[PGAS_HANDLER_NAME_MAX + 1] = "";
+            int without;
             if (r == pgasi_boot.rank)
                 memcpy(name, mine[i].name, sizeof name);
-            if (pgasi_boot_broadcast(name, sizeof name, r) != PGAS_OK)
+            if (pgasi_boot_broadcast(name, sizeof name, r) != PGAS_OK ||
+                find_rank_without(name, mine, n_mine, &without) != PGAS_OK)
                 return;
-            bool missing = true;
-            for (uint32_t k = 0; k < n_mine && missing; k++)
-                missing = strcmp(mine[k].name, name) != 0;
-            int at = missing ? pgasi_boot.rank : pgasi_boot.n_ranks;
-            int *all = malloc((size_t)pgasi_boot.n_ranks * sizeof *all);
-            if (!all || pgasi_boot_allgather(&at, all, sizeof at) != PGAS_OK) {
-                free(all);
-                return;
-            }
-            int first = pgasi_boot.n_ranks;
-            for (int k = pgasi_boot.n_ranks - 1; k >= 0; k--)
-                first = all[k] < pgasi_boot.n_ranks ? all[k] : first;
-            free(all);
-            if (first < pgasi_boot.n_ranks) {
-                if (pgasi_boot.rank == 0)
-                    PGASI_ERROR("call",
-                                "handler '%s' is registered on rank %d but missing on rank %d: "
-                                "register the same handlers on all ranks",
-                                name, r, first);
-                return;
-            }
+            if (without == pgasi_boot.n_ranks)
+                continue;
+            if (pgasi_boot.rank == 0)
+                PGASI_ERROR("call",
+                            "handler '%s' is registered on rank %d but missing on rank %d: "
+                            "register the same handlers on all ranks",
+                            name, r, without);
+            return;
         }
     }
 }
