@@ -237,7 +237,7 @@ static void keeping(void)
                                      inbox.kept[2 * i + 1].bytes);
         world.ctxs[0]->ops->am_release(world.ctxs[0], inbox.kept[2 * i + 1].data);
     }
-    spmd_ok(good && is_clean(), "%d kept messages stay what they are while others come", N);
+    spmd_ok(good && is_clean(), "%d kept messages do not change while others arrive", N);
     inbox.n_kept = 1;
     inbox.kept[0].data = world.heap;
     spmd_ok(!world_matches(world.heap, 12345, 0, 64), "the comparison can fail");

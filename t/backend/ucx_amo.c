@@ -63,7 +63,7 @@ static void model(size_t bytes)
     result = 0;
     results = world_get(0, world_right(), at, &result, bytes) == PGAS_OK && results;
     spmd_ok(results && result == word,
-            "%zu bytes: %d random operations give what a plain word gives", bytes, STEPS);
+            "%zu bytes: %d random operations give the results of a plain word", bytes, STEPS);
     world_barrier();
     spmd_ok(memcmp(world.heap + at + bytes, &guard, 8) == 0 &&
                 memcmp(world.heap + at - bytes, (char *)&guard + 8 - bytes, bytes) == 0,

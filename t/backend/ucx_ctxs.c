@@ -173,7 +173,7 @@ static void open_and_close(void)
             "a context that is open cannot be opened again, nor one that cannot be");
     for (int i = 0; i < 2000; i++)
         world_progress();
-    spmd_is_int(n_errors, 0, "nobody took a closed context for a dead rank");
+    spmd_is_int(n_errors, 0, "no rank takes a closed context for a dead rank");
 }
 
 /* A first and only message on each context: its connection is being made while the context is
@@ -207,7 +207,7 @@ static void drained_together(void)
     }
     for (int i = 0; i < N; i++)
         good = good && (sent[i] || (pending[i].done && pending[i].status == PGAS_OK));
-    spmd_ok(good, "%d contexts are drained at once: what was under way is complete", N);
+    spmd_ok(good, "%d contexts are drained at once: operations under way are complete", N);
     while (n_arrived < N)
         world_progress();
     world_barrier();

@@ -188,7 +188,7 @@ static void while_idle(void)
     while (n_errors == 0 && within_limit(begin))
         progress();
     ok(n_errors == 1 && error_peer == 1 && error_status == PGAS_ERR_PEER,
-       "the owner hears of it after %.1f s", (double)(pgasi_now_ns() - begin) * 1e-9);
+       "the owner gets the error after %.1f s", (double)(pgasi_now_ns() - begin) * 1e-9);
     for (int i = 0; i < 2; i++) {
         pgasi_tp_ctx_t *ctx = ctxs[i];
         ok(ctx->ops->am(ctx, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER,
@@ -202,7 +202,7 @@ static void while_idle(void)
        "so are puts, gets, atomics and flushes");
     for (int i = 0; i < 1000; i++)
         progress();
-    is_int(n_errors, 1, "and hears of it once");
+    is_int(n_errors, 1, "and gets it once");
     ok(ctxs[0]->ops->am(ctxs[0], 0, "x", 1, NULL, 0, NULL) >= 0, "messages to others still go");
     stop(tp);
 }

@@ -88,8 +88,7 @@ static void wrong_name(void)
     pgasi_tp_t *tp = NULL;
     pgasi_tp_opts_t opts = { .n_ranks = 1, .am_fn = on_am };
     setenv("PGAS_UCX_TLS", "pigeon", 1);
-    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) < 0 && !tp,
-            "a transport that nobody has is refused");
+    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) < 0 && !tp, "an unknown transport is refused");
     unsetenv("PGAS_UCX_TLS");
     opts.am_fn = NULL;
     spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) == PGAS_ERR_INVALID && !tp,

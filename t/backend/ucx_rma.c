@@ -214,7 +214,7 @@ static void refusals(void)
                 attempt(false, world_right(), base, HEAP + 1) == PGAS_ERR_RANGE &&
                 attempt(false, world_right(), 0, 8) == PGAS_ERR_RANGE &&
                 attempt(false, world_right(), UINT64_MAX, SIZE_MAX) == PGAS_ERR_RANGE;
-    spmd_ok(good, "what lies outside of the key's memory is refused");
+    spmd_ok(good, "access outside of the key's memory is refused");
     spmd_ok(attempt(true, world.size, base, 8) < 0 && attempt(true, -1, base, 8) < 0 &&
                 world_flush(0, world.size) == PGAS_ERR_RANGE &&
                 world_flush(0, -2) == PGAS_ERR_RANGE,

@@ -56,7 +56,7 @@ static void loss_is_told(void)
     status = world.ops->flush(world.ctxs[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
     spmd_ok(status == PGAS_ERR_AGAIN, "a context that is full takes no flush");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_TRANSPORT,
-            "the next one tells of the loss");
+            "the next one reports the loss");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK, "and the one after that does not");
 }
 
@@ -202,7 +202,7 @@ static void turned_away(void)
     while (n > 0)
         close(fds[--n]);
     close(fd);
-    spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
+    spmd_ok(good && gone, "a connection without a free descriptor is closed");
 }
 
 /* The listener stays readable while connections wait, but the connection manager's descriptor does
@@ -237,7 +237,7 @@ static void strangers(void)
     setrlimit(RLIMIT_NOFILE, &was);
     for (int i = 0; i < N; i++)
         close(fds[i]);
-    spmd_ok(good, "when descriptors run out, those who have said nothing are hung up on");
+    spmd_ok(good, "when descriptors run out, silent connections are closed");
     spmd_ok(quiet, "and meanwhile the listener does not keep a thread awake");
 }
 

@@ -166,7 +166,7 @@ static void describes(void)
     if (is_rxe) /* a card with an IPv4 address */
         good &= HOLDS(strcmp(info.link, "RoCE v2") == 0) & HOLDS(info.gid[10] == 0xff) &
                 HOLDS(info.gid_index > 0) & HOLDS(info.n_gids > 1);
-    promise(good, "the device says what it is");
+    promise(good, "the device reports its kind");
 }
 
 static void writes(pgas_verbs_qp_t *qp)
@@ -251,7 +251,7 @@ static void reads(pgas_verbs_qp_t *qp)
     bool good = HOLDS(post(qp, &a) == PGAS_OK) && HOLDS(next_of(cq, &c)) &&
                 HOLDS(c.status == PGAS_OK) && HOLDS(c.bytes == 100000) &&
                 HOLDS(c.op == PGAS_VERBS_READ) && HOLDS(c.qp == qp) && is_painted(HALF, 100000, 3);
-    promise(good, "a read brings what is there");
+    promise(good, "a read brings the bytes");
 }
 
 /* Takes two completions in any order: one of our request, one that came. */
@@ -400,7 +400,7 @@ static void signals(void)
     }
     both();
     good &= HOLDS(*there == N) & HOLDS(pgas_verbs_cq_poll(cq, &c, 1) == 0);
-    promise(good, "one completion tells of 16 requests, and makes room for them");
+    promise(good, "one completion covers 16 requests, and frees their room");
     part(qp);
 }
 
@@ -588,7 +588,7 @@ static void guards(void)
     is_refused("a wrong key is told from the rest, and ends the connection", PGAS_VERBS_WRITE,
                0x100, HALF, 0, &peer);
     is_refused("so is a read beyond the memory", PGAS_VERBS_READ, 0, 2 * HALF - 32, 0, &peer);
-    is_refused("and a write to what may only be read", PGAS_VERBS_WRITE, 0, 0, 0, &theirs);
+    is_refused("and a write to read-only memory", PGAS_VERBS_WRITE, 0, 0, 0, &theirs);
     is_refused("and a wrong key of one's own", PGAS_VERBS_WRITE, 0, HALF, 0x100, &peer);
     pgas_verbs_mem_release(dev, &closed);
 }
@@ -701,7 +701,7 @@ static void forgets(void)
         good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(51);
         part(qp);
     }
-    promise(good, "what nobody polled goes with its queue pair");
+    promise(good, "completions that were not polled end with their queue pair");
 }
 
 /* No thread polls a small queue. */
@@ -757,7 +757,7 @@ static void has_limits(pgas_verbs_qp_t *qp)
     good &= HOLDS(post(qp, &a) == PGAS_ERR_LIMIT) &
             HOLDS(pgas_verbs_cq_close(cq) == PGAS_ERR_BUSY) &
             HOLDS(pgas_verbs_close(dev) == PGAS_ERR_BUSY) & HOLDS(!none);
-    promise(good, "what cannot be done is refused, and what is in use is not closed");
+    promise(good, "impossible operations are refused, and objects in use are not closed");
 }
 
 /* The device to test, or a reason why there is none. */

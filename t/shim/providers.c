@@ -50,7 +50,7 @@ static void test_write_read(pair_t *pair)
            got.op == PGAS_VERBS_WRITE,
        "%s: a write completes", label);
     ok(!memcmp(pair->bytes, pair->bytes + 8192, 4096), "%s: its bytes have arrived", label);
-    ok(is_filled(pair, 12288, 4096, 0), "%s: and none behind them", label);
+    ok(is_filled(pair, 12288, 4096, 0), "%s: and none after them", label);
 
     fill(pair, 0, 4096, 2);
     pgas_verbs_request_t read = request(pair, PGAS_VERBS_READ, 16384, 4096, 0);
@@ -210,7 +210,7 @@ static void test_selective(pair_t *pair)
     last.id = 1;
     post(pair, 0, &last);
     is_int(wait_one(pair, 0).id, 1, "%s: and not one more", label);
-    is_int(pgas_verbs_cq_poll(pair->cqs[0], &more, 1), 0, "%s: nor behind them", label);
+    is_int(pgas_verbs_cq_poll(pair->cqs[0], &more, 1), 0, "%s: nor after them", label);
 }
 
 /* The same by a transmitter, which chooses the signaled requests. Every write is checked. */
@@ -286,7 +286,7 @@ static void test_events(pair_t *pair)
     post(pair, 0, &r);
     ok(is_readable(fd), "%s: a solicited one does", label);
     is_int(pgas_verbs_cq_arm(pair->cqs[1], false), PGAS_ERR_BUSY,
-           "%s: who arms while something is there is told so", label);
+           "%s: arming reports a completion that is there", label);
     wait_one(pair, 1);
     wait_one(pair, 1);
     wait_one(pair, 0);
@@ -307,8 +307,7 @@ static void test_errors(pair_t *pair)
     pgas_verbs_completion_t bad = wait_one(pair, 0), flushed = wait_one(pair, 0);
     ok(bad.status == PGAS_ERR_RANGE && bad.id == 1 && bad.syndrome,
        "%s: a key that is none is an error of its request", label);
-    ok(flushed.status == PGAS_ERR_PEER && flushed.id == 2, "%s: what stood behind it is flushed",
-       label);
+    ok(flushed.status == PGAS_ERR_PEER && flushed.id == 2, "%s: later requests are flushed", label);
     is_int(pgas_verbs_qp_post(pair->qps[0], rs, 1, NULL), PGAS_ERR_PEER,
            "%s: the connection has ended", label);
 }
@@ -425,7 +424,7 @@ static void test_addresses(void)
     must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
     inside.gid[15]++;
     pgasi_rdma_address_pack(&inside, &address);
-    is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_PEER, "RoCE: a peer whose GID nobody has");
+    is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_PEER, "RoCE: a peer with an unknown GID");
     pgas_verbs_qp_close(qp);
     close_pair(&other);
     close_pair(&pair);

@@ -205,7 +205,7 @@ static void test_device(const char *name, pair_t *pair)
     struct ibv_device_attr attr;
     must(!ibv_query_device(pair->context, &attr), "device");
     ok(attr.vendor_id == 0x15b3 && attr.phys_port_cnt == 1 && attr.atomic_cap == IBV_ATOMIC_HCA,
-       "%s: tells what it is", name);
+       "%s: reports its error", name);
     struct ibv_qp_attr state;
     struct ibv_qp_init_attr init;
     ok(!ibv_query_qp(pair->qps[0], &state, IBV_QP_STATE, &init) && state.qp_state == IBV_QPS_RTS,
@@ -350,7 +350,7 @@ static void test_errors(const char *name, pair_t *pair)
     post(pair, wrs);
     struct ibv_wc bad = wait_one(pair, 0), flushed = wait_one(pair, 0);
     ok(bad.status == IBV_WC_REM_ACCESS_ERR && bad.wr_id == 1, "%s: a key that is none", name);
-    ok(flushed.status == IBV_WC_WR_FLUSH_ERR && flushed.wr_id == 2, "%s: flushes what is behind it",
+    ok(flushed.status == IBV_WC_WR_FLUSH_ERR && flushed.wr_id == 2, "%s: flushes later requests",
        name);
     struct ibv_qp_attr state;
     struct ibv_qp_init_attr init;

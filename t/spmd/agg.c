@@ -124,7 +124,7 @@ static void nothing_runs_before_its_time(void)
     for (int i = 0; i < 50; i++)
         pgas_progress();
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && n_added == 0, "what is gathered has not run");
+    spmd_ok(n_bad == 0 && n_added == 0, "gathered calls have not run");
     n_bad += pgas_agg_flush(my_agg, me) != PGAS_OK;
     uint64_t want = n_ranks == 1 ? 2 : 1;
     while (__atomic_load_n(&n_added, __ATOMIC_ACQUIRE) < want)
@@ -157,7 +157,7 @@ static void enough_publishes_itself(void)
     n_bad += pgas_call(right, add, &value, 8, NULL) != PGAS_OK;
     while (__atomic_load_n(&n_added, __ATOMIC_RELAXED) < 41)
         pgas_progress();
-    spmd_is_int(n_bad, 0, "a direct call to the rank takes along what was gathered before");
+    spmd_is_int(n_bad, 0, "a direct call to the rank also sends the calls gathered before");
     n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_added == 42, "quiesce publishes");
     n_bad +=
@@ -256,7 +256,7 @@ static void a_counter_tells(void)
     n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK ||
              pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && counter_at(right) == N,
-            "a counter falls when what was gathered for a rank has run");
+            "a counter is decremented when the calls gathered for a rank have run");
     pgas_barrier(NULL);
     pgas_sync_add(&sync, 2);
     for (uint64_t i = 0; i < N * (uint64_t)n_ranks; i++)

@@ -103,7 +103,7 @@ static void up_to_a_limit(void)
     uint64_t ran = n_ran, sum = 0;
     pgas_allreduce(NULL, &ran, &sum, 1, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && n_wrong == 0 && sum == all,
-            "what was taken runs, in order, what was refused does not");
+            "accepted calls run, in order, refused ones do not");
     at_once();
 }
 

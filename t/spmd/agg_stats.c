@@ -71,7 +71,7 @@ static void reasons_are_counted(pgas_agg_t *agg)
         pgas_progress();
     pgas_agg_stats_t s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 0 && s.bytes == 0 && all_reasons(&s) == 0 && s.open_high == 1,
-            "what is gathered without limit stays");
+            "calls gathered without a limit stay");
     n_bad += pgas_agg_flush(agg, right) != PGAS_OK;
     s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 3 && s.bytes == 8 + 3 * 8 && s.explicit_flush == 1 &&
@@ -81,7 +81,7 @@ static void reasons_are_counted(pgas_agg_t *agg)
     s = counted(agg);
     uint64_t queued = s.calls - 5; /* the direct one, if its channel was full */
     spmd_ok(n_bad == 0 && queued <= 1 && s.order == 1 + queued && all_reasons(&s) == 2 + queued,
-            "a direct call behind");
+            "a later direct call");
     n_bad += gather(agg, right, 1) + (pgas_quiesce() != PGAS_OK);
     s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 6 + queued && s.quiesce == 1 &&
@@ -127,7 +127,7 @@ static void printed_too(void)
     const char *at = strstr(text, "gathered ");
     spmd_ok(status == PGAS_OK && at && sscanf(at, "gathered %llu calls", &calls) == 1 &&
                 calls >= 40000,
-            "pgas_stats_print tells them");
+            "pgas_stats_print prints them");
     free(text);
 }
 
@@ -139,7 +139,7 @@ static void time_is_limited(pgas_agg_t *agg)
     while (counted(agg).time == before.time || added() < 5)
         pgas_progress();
     spmd_ok(n_bad == 0 && counted(agg).calls == before.calls + 5,
-            "what is gathered leaves while its thread makes progress");
+            "gathered calls are sent while their thread makes progress");
     reset();
     before = counted(agg);
     n_bad += gather(agg, right, 1);

@@ -116,7 +116,7 @@ static void random_blocks(uint64_t seed)
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && in_handler[0] == PGAS_OK,
-            "%s: blocks here and there are nobody else's, and are freed from anywhere",
+            "%s: blocks here and there do not overlap others, and any rank frees them",
             pgasi_alloc_zone_always ? "from zones" : "from heaps");
     spmd_ok(local_bytes() == before, "and all of it comes back");
     block_t one;
@@ -145,7 +145,7 @@ static void refusals(void)
     n_bad += pgas_alloc(64, &symmetric) != PGAS_OK;
     n_bad += pgas_free_on(pgas_gptr_at(symmetric, right)) != PGAS_ERR_INVALID ||
              pgas_free(symmetric) != PGAS_OK;
-    spmd_is_int(n_bad, 0, "what fails there is told here, and only success gives a pointer");
+    spmd_is_int(n_bad, 0, "errors there are reported here, and only success gives a pointer");
     n_bad = pgas_call(right, asker, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && in_handler[1] == PGAS_OK && in_handler[2] == PGAS_ERR_CONTEXT,
             "handlers get memory of their own rank, and may not wait for that of others");

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     n_bad += churn(ROUNDS);
     process_t after = look();
     spmd_is_int(n_bad, 0, "%d arrays come and go", ROUNDS);
-    if (!spmd_ok(after.anonymous_kib < before.anonymous_kib + SLACK_KIB, "no memory stays behind"))
+    if (!spmd_ok(after.anonymous_kib < before.anonymous_kib + SLACK_KIB, "no memory is lost"))
         printf("# %" PRIu64 " KiB before, %" PRIu64 " after\n", before.anonymous_kib,
                after.anonymous_kib);
     spmd_ok(after.mappings <= before.mappings + 8 && after.files == before.files,

@@ -146,8 +146,7 @@ static void protection(void)
         BAD(pgas_array_get_u64(array, 2, &a));
         crew_judge(a == want, "a change is lost");
     }
-    spmd_is_int(crew_faults(), 0,
-                "what was done under a lock is seen under the next, nothing is lost");
+    spmd_is_int(crew_faults(), 0, "writes under a lock are seen under the next, nothing is lost");
     crew_mute();
     crew_judge(a == want + 1, "on purpose");
     spmd_is_int(crew_faults(), 1, "a lost change would be noticed");
@@ -196,7 +195,7 @@ static void passes_readers(int who, void *arg)
         wait_for_value(NOTED, 1);
         pgas_status_t status = PGAS_OK;
         while (status == PGAS_OK &&
-               crew_judge(still_time(begun), "readers go on passing a writer")) {
+               crew_judge(still_time(begun), "readers continue to pass a writer")) {
             status = pgas_array_rlock_try(array, i);
             if (status == PGAS_OK)
                 BAD(pgas_array_unlock(array, i));

@@ -49,5 +49,5 @@ for seconds in 2 8 32; do
     said="$((s == 124 || s == 137)) $(grep -c "^started" "$scratch/out") $(grep -c "^survived" "$scratch/out")"
     if grep -q "^started" "$scratch/out"; then break; fi
 done
-is "$said" "1 1 0" "a job without a victim does not end by itself"
+is "$said" "1 1 0" "a job without a victim does not end"
 done_testing

@@ -396,7 +396,7 @@ static void applies_role(const litmus_t *l, int role)
         }
         if (r % 32 == 7) {
             BAD(pgas_array_get_u64(array, first, &value));
-            crew_judge(value >= sum, "a read misses what the thread applied");
+            crew_judge(value >= sum, "a read misses the thread's own contribution");
             BAD(pgas_array_get_u64(array, first + 1, &value));
             crew_judge(value >= most, "a read misses a maximum of the thread's");
         }
@@ -505,7 +505,7 @@ static void recalls_role(const litmus_t *l, int role)
     while (pgasi_now_ns() - begun < recalls_ns) {
         for (int k = 0; k < at_once; k++) {
             put_any(recalled_at(role), ++number);
-            crew_judge(look_any(recalled_at(role)) == number, "what was just written is not read");
+            crew_judge(look_any(recalled_at(role)) == number, "the value just written is not read");
         }
         if (role > 0) {
             uint64_t seen = look_any(recalled_at(0));
@@ -611,7 +611,7 @@ static void forbidden_is_noticed(void)
         BAD(pgas_array_destroy(array));
     }
     can_fail = false;
-    spmd_is_int(n_missed, 0, "what is forbidden is noticed");
+    spmd_is_int(n_missed, 0, "forbidden results are noticed");
 }
 
 int main(int argc, char **argv)

@@ -92,7 +92,7 @@ static void one_writer_at_a_time(void)
     pthread_t thread[N_THREADS];
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS),
-            "ranks write one at a time, and nobody while others read");
+            "ranks write one at a time, and none while others read");
     pgas_barrier(NULL);
     for (int t = 0; t < N_THREADS; t++)
         n_bad += pthread_create(&thread[t], NULL, work, &bad[t]) != 0;
@@ -224,7 +224,7 @@ static void time_outs_take_back(void)
     n_bad += pgas_array_wlock_for(array, 7, 60000000) != PGAS_OK ||
              pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
-    spmd_is_int(n_bad, 0, "a time-out takes the request back, and lets those behind in");
+    spmd_is_int(n_bad, 0, "a time-out withdraws the request, and later ones get the lock");
 }
 
 /* ---- refusals ---- */
@@ -268,7 +268,7 @@ static void refusals(void)
     n_bad_inside = 0;
     n_bad +=
         pgas_call(n_ranks - 1 - me, refused, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_is_int(n_bad + bad + n_bad_inside, 0, "what is wrong gets a status");
+    spmd_is_int(n_bad + bad + n_bad_inside, 0, "wrong calls get a status");
 }
 
 /* ---- many, and none ---- */
@@ -309,7 +309,7 @@ static void destroy_refuses(void)
     n_bad += pgas_array_destroy(array) != PGAS_ERR_BUSY;
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 5) != PGAS_OK;
     spmd_ok(n_bad == 0 && pgas_array_destroy(array) == PGAS_OK,
-            "an array is not destroyed while somebody has a lock");
+            "an array is not destroyed while a thread has a lock");
 }
 
 static void nothing_is_left(void)
@@ -324,7 +324,7 @@ static void nothing_is_left(void)
         }
         n_bad += pgas_array_destroy(array) != PGAS_OK;
     }
-    spmd_is_int(n_bad, 0, "what was given back just before the end is free in the next array");
+    spmd_is_int(n_bad, 0, "a lock released just before the end is free in the next array");
 }
 
 int main(int argc, char **argv)

@@ -67,7 +67,7 @@ static void spans(void)
         GAVE(pgas_array_unpin(&pin), PGAS_ERR_INVALID);
     }
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "a pin has the part of a chunk that lies at one rank");
+    spmd_is_int(crew_faults(), 0, "a pin has the part of a chunk that is at one rank");
 }
 
 static void writes_and_operands(void)
@@ -113,7 +113,7 @@ static void writes_and_operands(void)
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "what is written and operated through pins is seen");
+    spmd_is_int(crew_faults(), 0, "writes and contributions through pins are seen");
 }
 
 /* ---- own pins ---- */
@@ -198,7 +198,7 @@ static void own_deadlocks(void)
         BAD(pgas_array_apply_u64(array, begin + 1, PGAS_ARRAY_ADD_U64, 9));
         BAD(pgas_array_unpin(&pin));
         BAD(pgas_array_get_u64(array, begin + 1, &value));
-        crew_judge(value == 9, "it goes on as before");
+        crew_judge(value == 9, "it continues as before");
     }
     BAD(pgas_barrier(NULL));
     if (me == 0) { /* at home none of this needs another rank: it succeeds or is refused */
@@ -213,7 +213,7 @@ static void own_deadlocks(void)
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "what would wait for the own pin is refused");
+    spmd_is_int(crew_faults(), 0, "operations that would wait for the own pin are refused");
 }
 
 /* Ranks of one node count their pins of one chunk in the same words. */
@@ -238,7 +238,7 @@ static void by_neighbours(void)
     }
     BAD(pgas_barrier(NULL));
     const pgasi_array_grant_t *grant = &a->peer[neighbour].grants[0];
-    crew_judge(grant->pins_read == 0 && grant->pins_write == 0, "pins are left that nobody has");
+    crew_judge(grant->pins_read == 0 && grant->pins_write == 0, "pins are left that no thread has");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "all pins of ranks of one node are counted");
@@ -268,7 +268,7 @@ static void a_full_cache(void)
         BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &more)); /* that one is there */
         BAD(pgas_array_unpin(&more));
         BAD(pgas_array_get_u64(array, first + (uint64_t)n_pins * chunk + 1, &value));
-        crew_judge(value == 0, "get goes on without lines");
+        crew_judge(value == 0, "get works without cache lines");
         BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me,
                                 PGAS_ARRAY_ADD_U64, &(uint64_t){ 1 }, &value));
         BAD(pgas_array_unpin(&pins[n_pins / 2]));
@@ -341,7 +341,7 @@ static void against_others(void)
         keeps_still(PGAS_ARRAY_PIN_WRITE, home);
         keeps_still(PGAS_ARRAY_PIN_OPERATE, home);
     }
-    spmd_is_int(crew_faults(), 0, "what is pinned keeps still, others have it afterwards");
+    spmd_is_int(crew_faults(), 0, "a pinned chunk does not change, others have it afterwards");
 }
 
 /* ---- walks, prefetch, shares ---- */
@@ -424,7 +424,7 @@ static void foreign_accesses(void)
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0,
-                "no access of another node comes between what is done through a pin at home");
+                "no access of another node comes between two through a pin at home");
 }
 
 /* ---- fewer lines than pins ---- */

@@ -304,7 +304,7 @@ static void wrong_parameters(void)
     spmd_is_int(crew_faults(), 0, "wrong parameters of create");
     said_begin();
     GAVE(create_with(8, UINT64_C(1) << 32, NULL), PGAS_ERR_NO_MEMORY);
-    crew_judge(said("PGAS_HEAP_SIZE"), "the log says what is too small");
+    crew_judge(said("PGAS_HEAP_SIZE"), "the log names the size that is too small");
     BAD(create_with(8, 1000, NULL));
     spmd_is_int(crew_faults(), 0, "more than the heap has");
 }
@@ -370,7 +370,7 @@ static void busy(const char *words)
 {
     said_begin();
     GAVE(pgas_array_destroy(array), PGAS_ERR_BUSY);
-    crew_judge(said(words), "the log says who");
+    crew_judge(said(words), "the log names the rank");
 }
 
 static void in_use(void)

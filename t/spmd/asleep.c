@@ -194,7 +194,7 @@ static void the_judge_can_fail(void)
         lost = lose_a_call();
         pgas_broadcast(NULL, &lost, sizeof lost, TARGET);
     }
-    spmd_ok(lost, "a call for which nobody is woken is found to be lost");
+    spmd_ok(lost, "a call for which no thread is woken is found to be lost");
 }
 
 int main(int argc, char **argv)
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
     told = pgas_gptr_local(own, 8);
     *told = 0;
     job_gather(own, words);
-    spmd_is_int(rounds(n_rounds, false), 0, "no call is lost behind a barrier");
+    spmd_is_int(rounds(n_rounds, false), 0, "no call is lost after a barrier");
     spmd_is_int(rounds(n_rounds / 4, true), 0, "nor are calls of two threads");
     the_judge_can_fail();
     pgas_free(own);

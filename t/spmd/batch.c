@@ -128,11 +128,11 @@ static void runs_go_at_once(void)
     spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == N,
             "each call of a run runs once, in order");
     spmd_ok(n_batches > 0 && n_batched > n_plain && n_longest <= RUN_MAX,
-            "as batches, no longer than a header tells");
+            "as batches, no longer than a header allows");
     const char *size = getenv("PGAS_AGG_SIZE");
     spmd_ok(!size || strcmp(size, "256K") != 0 ||
                 (n_longest == RUN_MAX && n_batches >= N / RUN_MAX),
-            "what is longer is several batches");
+            "longer runs are several batches");
 }
 
 /* Against a queue for each pair, which is a number here. */

@@ -220,7 +220,7 @@ succeeds "and the share of channels that grew" share
 says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
 case $says in *"sizes from 1 to "*) ok 0 "and names the range" ;; *) ok 1 "and names the range" || diag "$says" ;; esac
 mpirun_n 2 benchmarks/pgas_put_latency $TINY --case plain -m 2097152: >"$scratch/out" 2>"$scratch/err"
-is "$? $(grep -c '^2097152 ' "$scratch/out") $(grep -c '^4194304 ' "$scratch/out")" "0 1 1" "-m MIN: goes on to the greatest size"
+is "$? $(grep -c '^2097152 ' "$scratch/out") $(grep -c '^4194304 ' "$scratch/out")" "0 1 1" "-m MIN: continues to the greatest size"
 for wrong in inf nan null; do
     printf '{"bench":"pgas_x","case":"plain","bytes":8,"unit":"ns","better":"lower","median":%s,"min":1,"max":1,"vs":{}}\n' \
         $wrong >"$scratch/out"

@@ -81,7 +81,8 @@ static void a_hundred_wait_for_one_counter(void)
         pgas_progress();
     spmd_ok(n_bad == 0 && pgas_sync_test(&done) == PGAS_INPROGRESS, "all wait at once");
     n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK; /* that it ran opens the gate */
-    spmd_ok(n_bad == 0 && pgas_sync_wait(&done, -1) == PGAS_OK, "all go on when the counter falls");
+    spmd_ok(n_bad == 0 && pgas_sync_wait(&done, -1) == PGAS_OK,
+            "all continue when the counter is zero");
     pgas_barrier(NULL);
     int n_wrong = 0;
     for (uint64_t i = 0; i < DEPTH; i++)

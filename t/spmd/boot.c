@@ -190,7 +190,7 @@ static void region_of_each(size_t bytes, bool want_huge)
     pgasi_boot_barrier();
     pgasi_shm_release_each(&mine, addr_of);
     spmd_ok(good && !mine.base && count_fds() == before,
-            "everybody's region of %zu bytes is seen by the node", bytes);
+            "all ranks of the node see each other's %zu bytes", bytes);
 }
 
 static bool host_has_huge_pages(void)
@@ -355,7 +355,7 @@ static void unshared(void)
     int last = spmd_size() - 1, limit = pgasi_param.node_maxsize, others = last;
     char text[16];
     if (last == 0) {
-        spmd_skip(1, "there is nobody to share with");
+        spmd_skip(1, "there is no rank to share with");
         return;
     }
     snprintf(text, sizeof text, "%d", last);

@@ -98,7 +98,7 @@ static void one_root_after_the_other(void)
         }
     }
     spmd_is_int(n_bad + n_wrong, 0,
-                "every rank runs it once before the root's counter falls, from every root");
+                "every rank runs it once before the root's counter is zero, from every root");
     spmd_is_int(n_bad_counts, 0,
                 "no rank sends more than ceil(log2 N) messages, those back included");
     spmd_ok(!is_few((uint64_t)limit() + 1), "and one more would be noticed");
@@ -122,8 +122,9 @@ static void other_completions(void)
         pgas_sync_fini(&sync);
         pgas_barrier(NULL);
     }
-    spmd_is_int(n_bad + n_wrong, 0,
-                "a counter falls once a broadcast, on local, remote and executed completion");
+    spmd_is_int(
+        n_bad + n_wrong, 0,
+        "a counter is decremented once a broadcast, on local, remote and executed completion");
 }
 
 /* ---- many roots ---- */
@@ -436,7 +437,7 @@ static void refusals(void)
     n_bad += pgas_call_broadcast(once, args, 4, PGAS_SCOPE_RANKS, &o) != PGAS_ERR_INVALID;
     n_runs = 0;
     pgas_quiesce();
-    spmd_ok(n_bad == 0 && n_runs == 0, "what is refused runs nowhere");
+    spmd_ok(n_bad == 0 && n_runs == 0, "refused broadcasts run nowhere");
     free(args);
 }
 

@@ -254,7 +254,7 @@ static void many_at_once(uint64_t seed)
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_wrong == 0 && n_runs == N_RANDOM * n_ranks,
-            "many roots at once, nobody waits");
+            "many roots at once, without waiting");
     spmd_ok(local_bytes() == before, "and nothing is left in the heap");
     what_t w = { 1, 8, 1, { 0 } };
     unsigned char wrong[8] = { 1, 2, 3 };
@@ -397,7 +397,7 @@ static void refusals(void)
     n_bad += REFUSED(&outside, 8, PGAS_ERR_RANGE);
     n_bad += pgas_broadcast_data(NULL) != NULL;
     pgas_quiesce();
-    spmd_ok(n_bad == 0 && n_runs == 0, "what is refused runs nowhere");
+    spmd_ok(n_bad == 0 && n_runs == 0, "refused broadcasts run nowhere");
     free(args);
 }
 

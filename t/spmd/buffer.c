@@ -204,8 +204,7 @@ static void the_checker_checks(void)
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && n_run == 3 && n_bad_seen == 3,
-            "the handler that checks sees what is wrong");
+    spmd_ok(n_bad == 0 && n_run == 3 && n_bad_seen == 3, "the checking handler finds the error");
 }
 
 /* ---- several buffers ---- */
@@ -283,7 +282,7 @@ static void remote_completion(void)
         n_bad += pgas_quiesce() != PGAS_OK;
     }
     spmd_ok(n_bad == 0 && n_run == N_KINDS && n_bad_seen == 0,
-            "a counter of remote completion falls, once");
+            "a counter of remote completion is decremented, once");
 }
 
 /* ---- order ---- */
@@ -454,7 +453,7 @@ static void handlers_take_buffers(void)
             "a handler keeps buffers, copied and pulled");
     spmd_ok(take_twice == PGAS_ERR_INVALID && take_pushed == PGAS_ERR_INVALID &&
                 pgas_buffer_count() == 0 && pgas_buffer_take(0, &address) == PGAS_ERR_RANGE,
-            "not twice, not what was pushed, and nothing outside of a handler");
+            "not twice, not a pushed buffer, and nothing outside of a handler");
     for (int i = 0; i < 3; i++)
         free(kept[i]);
 }
@@ -625,7 +624,7 @@ static void again_means_nothing_happened(void)
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t mine = (uint64_t)n_sent, all = 0;
     pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && (me != 0 || n_run == all), "what was taken runs once");
+    spmd_ok(n_bad == 0 && (me != 0 || n_run == all), "accepted calls run once");
 }
 
 /* ---- refusals ---- */

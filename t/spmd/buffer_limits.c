@@ -88,7 +88,7 @@ static void pulls_wait_for_room(void)
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_is_int(n_bad, 0, "more pulls at once than there is room for");
     spmd_ok(n_whole == N_PULLS && pgasi_pulls_high() >= PULL_BYTES && pgasi_pulls_high() <= LIMIT,
-            "all come, and the rank never holds more than the limit");
+            "all arrive, and the rank never has more than the limit");
 }
 
 /* The first part of a call with one large buffer, then the rest of it. */

@@ -280,8 +280,9 @@ static void written_counters_fall(void)
         wrong_unless(sync[i].count == 0);
         pgas_sync_fini(&sync[i]);
     }
-    spmd_ok(n_wrong == 0,
-            "counters in the heap fall with remote, executed and local completion, once each");
+    spmd_ok(
+        n_wrong == 0,
+        "counters in the heap are decremented at remote, executed and local completion, once each");
 }
 
 /* ---- threads that have detached ---- */
@@ -317,7 +318,7 @@ static void threads_that_left_refuse(void)
     }
     pgas_quiesce();
     spmd_ok(n_wrong == 0 && n_never == 0,
-            "a thread that has left refuses: counters fall with PGAS_ERR_PEER");
+            "a detached thread refuses: counters complete with PGAS_ERR_PEER");
     pgas_buffer_t b = buffer_of(COPY, 0, 0);
     spmd_is_int(pgas_call_buffer(pgas_thread_make(0, 4000), never, NULL, 0, &b, 1, NULL, NULL),
                 PGAS_ERR_LIMIT, "a slot that has no port is refused");

@@ -251,7 +251,7 @@ static void completion_means_executed(void)
     pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && __atomic_load_n(&n_counted, __ATOMIC_RELAXED) == (uint64_t)n_ranks,
-            "a counter falls when the handler has run; it times out and is used again");
+            "a counter is decremented when the handler has run; it times out and is used again");
 }
 
 /* The counter is given back before its call has run; the next one has its place and is left
@@ -448,7 +448,7 @@ static void what_handlers_may_do(void)
                 seen.agree == PGAS_ERR_CONTEXT && seen.progress == 0,
             "in a handler: nothing that waits");
     pgas_barrier(NULL);
-    spmd_ok(pgas_mem_detach(ptr) == PGAS_OK && pgas_initialized(), "the library goes on");
+    spmd_ok(pgas_mem_detach(ptr) == PGAS_OK && pgas_initialized(), "the library continues");
 }
 
 /* ---- a peer that is full ---- */
@@ -490,7 +490,7 @@ static void full_peer_says_again(void)
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(all_arrived(sent) && n_out_of_order == 0 && n_bad == 0,
-            "and what it took runs once, in order, also behind that");
+            "and accepted calls run once, in order, also after that");
 }
 
 static void who_is_not_there(void)

@@ -84,10 +84,10 @@ static void handlers_hear_again(void)
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_wrong == 0 && (me != 1 || n_again == 1),
-            "a handler that pours into a full peer hears AGAIN");
+            "a handler that sends to a full peer gets AGAIN");
     uint64_t mine[2] = { n_accepted, n_arrived }, all[2] = { 0, 0 };
     pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(all[0] == all[1] && all[0] > 0, "what it could send before arrived, in order");
+    spmd_ok(all[0] == all[1] && all[0] > 0, "its accepted calls have arrived, in order");
 }
 
 /* Many completions and replies at once, to senders whose own channels are full of questions. */

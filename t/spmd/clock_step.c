@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     spmd_plan(3);
     n_looks = 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    spmd_is_int(n_looks, 1, "this program sees who asks");
+    spmd_is_int(n_looks, 1, "this program sees each reading of the clock");
     n_looks = 0;
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = "SERVICE_THREADS=4 HEAP_SIZE=1M";

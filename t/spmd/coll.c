@@ -367,8 +367,7 @@ static bool many(const side_t *side, int kind, int n_cases)
 static void each_alone(const side_t *side)
 {
     for (int kind = 0; kind < N_KINDS; kind++)
-        spmd_ok(many(side, kind, 12), "%s over %s is what the model says", kinds[kind].name,
-                side->name);
+        spmd_ok(many(side, kind, 12), "%s over %s equals the model", kinds[kind].name, side->name);
 }
 
 /* No barrier between them: a slot of the board that is reused too early shows here. */
@@ -481,7 +480,7 @@ static void by_pieces(side_t *side)
     for (int kind = 0; kind < N_KINDS; kind++)
         good = many(side, kind, 6) && good;
     pgasi_between_piece_bytes = before;
-    spmd_ok(good, "what is too long for MPI's counts goes in pieces over %s", side->name);
+    spmd_ok(good, "data too long for MPI's counts is sent in pieces over %s", side->name);
 }
 
 static void refusals(void)

@@ -241,7 +241,7 @@ static void refusals(void)
     n_bad += pgas_object_destroy(gone) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_delegate(gone, add, &x, 8, &x, 8, NULL) != PGAS_ERR_NOT_FOUND;
     n_bad += n_ranks > 1 && pgas_object_destroy(names[right]) != PGAS_ERR_RANGE;
-    spmd_is_int(n_bad, 0, "what is wrong gets a status, hardware transactions too");
+    spmd_is_int(n_bad, 0, "wrong calls get a status, hardware transactions too");
     inner_status = PGAS_OK;
     n_bad = pgas_delegate(names[me], inner, NULL, 0, NULL, 0, NULL) != PGAS_OK ||
             inner_status != PGAS_ERR_DEADLOCK;

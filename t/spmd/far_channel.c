@@ -441,7 +441,7 @@ static void arrival_is_told_while_the_thread_stays_away(void)
     spmd_barrier();
     order_second(COME);
     pgas_quiesce();
-    spmd_ok(n_bad == 0, "arrival is told while the thread stays away");
+    spmd_ok(n_bad == 0, "arrival is reported while the thread does not poll");
 }
 
 /* The peer's second thread stays away; others there grant chunks. */
@@ -491,7 +491,7 @@ static void a_channel_grows_and_shrinks(void)
     pgas_quiesce();
     spmd_ok(good && info.consumed == info.sent &&
                 (!some || info.n_chunks <= pgasi_param.chunks + 1),
-            "it is drained and gives back what it took");
+            "it is drained and gives back its chunks");
     spmd_ok(!some || pgasi_param.chunks_max <= pgasi_param.chunks + 1 ||
                 (most > before && n_granted() < most),
             "and the target's node has it again");
@@ -590,7 +590,7 @@ static void a_thread_that_left_refuses(void)
     bool good = pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
     pgas_status_t status = pgas_sync_wait(&done, -1);
     spmd_ok(good && status == PGAS_ERR_PEER && second.n_bad == 0,
-            "a thread that has left refuses what comes through a channel");
+            "a detached thread refuses calls of a channel");
     pgas_sync_fini(&done);
     pgas_quiesce();
 }
@@ -702,7 +702,7 @@ static void a_header_before_its_arguments_is_noticed(void)
     __atomic_store_n(&pieces_mode, PIECES_TORN, __ATOMIC_RELAXED);
     pgas_quiesce();
     spmd_ok(before == 0 && wrong == 1,
-            "arguments behind their header are noticed (broken on purpose)");
+            "arguments that arrive after their header are noticed (broken on purpose)");
 }
 
 static void with_the_wrapper(void)

@@ -105,7 +105,7 @@ static void stopped_and_on_again(void)
     for (int r = 0; r < pgas_n_ranks(); r++)
         sum += n_ran[r];
     spmd_ok(pgas_rank() != 0 || (sum == all && n_wrong == 0),
-            "what was taken ran, in order, and so did what came later");
+            "accepted calls have run, in order, and so have later ones");
     pgas_free(flags);
 }
 

@@ -96,7 +96,7 @@ static void no_attached_memory(void)
     if (ptr)
         pgas_mem_detach(ptr);
     spmd_ok(pgas_alloc(64, &block) == PGAS_OK && pgas_free(block) == PGAS_OK,
-            "and the job goes on");
+            "and the job continues");
     spmd_progress(NULL);
     pgas_finalize();
 }

@@ -166,7 +166,7 @@ static void behind_a_mark(const model_t *m)
     text_add(&text, "\xef\xbb\xbf");
     text_add_edges(&text, m, 0, " ", "");
     write_file("mark.txt", &text);
-    reads_as(m, PGAS_GRAPH_AUTO, "an edge list behind a byte-order mark");
+    reads_as(m, PGAS_GRAPH_AUTO, "an edge list after a byte-order mark");
     pgas_status_t status = read_stream(&text, true, &graph);
     spmd_ok(status == PGAS_OK && model_is(m, graph), "the same from standard input");
     pgas_graph_destroy(graph);
@@ -175,7 +175,7 @@ static void behind_a_mark(const model_t *m)
              n_edges);
     text_add_edges(&text, m, 1, " ", "");
     write_file("mark.txt", &text);
-    reads_as(m, PGAS_GRAPH_AUTO, "a matrix behind a byte-order mark");
+    reads_as(m, PGAS_GRAPH_AUTO, "a matrix after a byte-order mark");
     free(text.bytes);
 }
 

@@ -133,14 +133,14 @@ static void model(uint64_t seed)
         n_bad += blocks[i].ptr && !is_marked(&blocks[i]);
     }
     spmd_is_int(n_bad, 0, "blocks are aligned, apart, keep their contents and are counted");
-    spmd_is_int(n_offsets, 0, "symmetric blocks lie at the same offset on all ranks");
+    spmd_is_int(n_offsets, 0, "symmetric blocks have the same offset on all ranks");
     block_t twin = blocks[0];
     for (int i = 0; i < N_BLOCKS && !twin.ptr; i++)
         twin = blocks[i];
     n_bad = 0;
     for (int i = 0; i < N_BLOCKS; i++)
         n_bad += overlap(&twin, &blocks[i]);
-    spmd_ok(n_bad == 1, "a block that lies over another is noticed");
+    spmd_ok(n_bad == 1, "a block that overlaps another is noticed");
     n_bad = 0;
     for (int i = 0; i < N_BLOCKS; i++) {
         if (blocks[i].ptr)
@@ -188,7 +188,7 @@ static void exhausted_on_one_rank(void)
     n_bad += pgas_alloc(info.heap_bytes / 4, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
     n_bad += pgas_free_local(mine) != PGAS_OK;
     n_bad += pgas_alloc(info.heap_bytes / 4 * 3, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
-    spmd_is_int(n_bad, 0, "exhausted on one rank: every rank gets the status, and can go on");
+    spmd_is_int(n_bad, 0, "exhausted on one rank: every rank gets the status, and can continue");
 }
 
 static void nothing_is_null(void)

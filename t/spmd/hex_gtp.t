@@ -509,7 +509,7 @@ printf '=3 libpgas hex\n\n=\n\n? cannot score\n\n=\n\n=\n\n' | cmp -s - raw
 ok $? "answers end in an empty line; comments, control characters, empty lines have none, nor what stands behind quit"
 for n in 0 2; do
     answers $n "$(expected spoken)" "commands without a search, $n" < <(commands spoken)
-    answers $n "$(expected errors)" "what is not possible is answered so, $n" < <(commands errors)
+    answers $n "$(expected errors)" "impossible commands are refused, $n" < <(commands errors)
 done
 answers 0 "$(expected rows)" "a color may move several times in a row" < <(commands rows)
 hex_n 2 --rollouts 300 < <(printf 'boardsize 3\nplay b b2\nplay w a1\ngenmove w\ngenmove w\nshowboard\ngenmove b\nquit\n')
@@ -618,7 +618,7 @@ ok $? "reg_genmove makes no move"
 hex_n 2 --size 7 --rollouts 1000 < <(printf '%s\n' 'reg_genmove b' stats 'reg_genmove b' stats 'genmove b' stats \
     'reg_genmove w' stats undo 'reg_genmove b' stats 'play b d4' 'reg_genmove w' stats 'param seed 3' 'reg_genmove w' stats)
 is "$("$AWK" '$2 == "visits" { print($3 % 1000 == 0 ? $3 / 1000 : ($3 > 1000 ? "more" : "less")) }' out | tr '\n' ' ')" \
-    "1 2 3 more 1 more 1 " "a tree is kept as long as the game goes on from it"
+    "1 2 3 more 1 more 1 " "a tree is kept as long as the game continues from it"
 
 # A game against itself by genmove, with undo in between: tree reuse, and none.
 hex_n 2 --size 4 --rollouts 300 --threads 2 < <(
@@ -669,7 +669,7 @@ hex_n 2 --selfplay --size 4 --rollouts 300
 matches '^\(;FF\[4\]GM\[11\]SZ\[4\]AP\[libpgas-hex:0.1.0\]RE\[[BW]\+\]\|(;[BW]\[[a-d][1-4]\]\|?){7,16}\)\|$' "--selfplay"
 hex_n 0 --selfplay --size 3 --rollouts 500 --output own.sgf
 hex_n 0 --analyse own.sgf
-matches '(black|white) has won\|$' "--selfplay --output, and read again: somebody has won"
+matches '(black|white) has won\|$' "--selfplay --output, and read again: there is a winner"
 hex_n 0 --selfplay --size 3 --rollouts 50 --output missing/own.sgf
 refused 1 '^hex: missing/own.sgf: No such file or directory$' "an output that cannot be written"
 if command -v script >/dev/null; then

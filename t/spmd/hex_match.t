@@ -103,7 +103,7 @@ diag "seed ${TAP_SEED:-1}"
 if [ -n "${HEX_MATCH:-}" ]; then
     plan 1
     match 2000 2000 20 "$HEX_MATCH"
-    ok $? "2 ranks hold their own against 1 at 2000 rollouts a move"
+    ok $? "2 ranks play as well as 1 at 2000 rollouts a move"
     done_testing
 fi
 
@@ -115,7 +115,7 @@ is "$games$trouble" 2 "two games are played to the end"
 [ "$n_moves" -ge $((2 * (2 * SIZE - 2))) ]
 ok $? "by as many moves as a chain takes at least"
 match 1500 1 2 8 && s=0 || s=$?
-is "$s$trouble" 1 "a player of one rollout does not hold its own"
+is "$s$trouble" 1 "a player of one rollout does not play as well"
 match 1 1500 4 12 && s=0 || s=$?
 is "$s$trouble" 0 "one of 1500 against it does"
 done_testing

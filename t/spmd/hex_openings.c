@@ -189,7 +189,7 @@ static void promise(const tally_t *tally, int size, int want)
     spmd_ok(tally->n_won >= want, "%dx%d: %d of %d searches open with a move that wins", size, size,
             want, tally->n);
     spmd_is_int(tally->n_failed, 0, "%dx%d: all rollouts are accounted for", size, size);
-    spmd_is_int(tally->n_untrue, 0, "%dx%d: what is proven is true", size, size);
+    spmd_is_int(tally->n_untrue, 0, "%dx%d: proven values are true", size, size);
 }
 
 /* Each setting, with n seeds; in the suite another one for each setting. Four promises a board. */
@@ -207,7 +207,8 @@ static void small_boards(int n_seeds)
         say(&ignoring, size);
         spmd_ok(ignoring.n_won * 4 >= ignoring.n * 3 && ignoring.n_failed == 0 &&
                     ignoring.n_untrue == 0,
-                "%dx%d: three in four of %d that ignore what is under way", size, size, ignoring.n);
+                "%dx%d: three in four of %d that ignore rollouts under way", size, size,
+                ignoring.n);
     }
 }
 

@@ -178,7 +178,7 @@ static void channels_grow_and_shrink(void)
     spmd_ok(good, "it grows while the target stays away (%d chunks)", info.n_chunks);
     good = pgas_channel_close(target) == PGAS_OK && pgas_channel_query(target, &info) == PGAS_OK &&
            (!near || (info.n_chunks <= first + 1 && info.consumed == info.sent));
-    spmd_ok(good, "closed, it is drained and gives back what it took (%d chunks)", info.n_chunks);
+    spmd_ok(good, "closed, it is drained and gives back its chunks (%d)", info.n_chunks);
     for (uint64_t i = 0; i < 5000; i++)
         good = pgas_call(peer, count, &i, 8, NULL) == PGAS_OK && good;
     pgas_quiesce();
@@ -219,7 +219,7 @@ static void what_is_abandoned_is_not_run(void)
     }
     pgas_quiesce();
     spmd_ok(n_bad == 0 && n_counted == n_expected,
-            "what is abandoned is not run (%d calls from rank %d)", (int)n_counted, from);
+            "abandoned calls do not run (%d calls from rank %d)", (int)n_counted, from);
 }
 
 /* Each rank begins a call to the next, and is asked by it meanwhile. */

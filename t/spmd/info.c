@@ -62,7 +62,7 @@ static void before_init(void)
                         strstr(said, "PGAS_HEAP_SIZE") && !strstr(said, "job: rank") &&
                         *line_with(said, "bytes per rank")
                   : !*said,
-            "before init the first rank tells what needs no job");
+            "before init the first rank prints all that needs no job");
     const char *build = line_with(said, "build: ");
     spmd_ok(!first || (strstr(build, PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT) &&
                        strstr(build, "UCX " PGAS_UCX_VERSION_TEXT) && strstr(build, "hwloc") &&
@@ -99,7 +99,7 @@ static void parameters(void)
     spmd_is_int(n_missing, 0, "every parameter and its value");
     spmd_ok(!line_says(said, "\nPGAS_WEATHER ", "-"), "a parameter that is not there is missed");
     const char *tls = getenv("PGAS_UCX_TLS");
-    spmd_ok(!tls || line_says(said, "\nPGAS_UCX_TLS ", tls), "and what was set for UCX");
+    spmd_ok(!tls || line_says(said, "\nPGAS_UCX_TLS ", tls), "and the settings for UCX");
     const char *line = line_with(said, "PGAS_SPIN_US");
     spmd_ok(strstr(line, "7") && strstr(line, "20") && strstr(line, "environment") &&
                 strstr(line, "microseconds"),

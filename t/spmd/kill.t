@@ -65,14 +65,14 @@ done
 dies signal 1 PGAS_SERVICE_THREADS=0 PGAS_UCX_TLS=posix && s=0 || s=$?
 judge $s "on nodes of their own and without, the others in signal"
 survive "the others go on" 0 PGAS_SERVICE_THREADS=1
-survive "the others go on without service threads" 0 PGAS_SERVICE_THREADS=0
-survive "two nodes, the others go on" 2 PGAS_UCX_TLS=tcp,self
-survive "nodes of one rank, the others go on" 1 PGAS_UCX_TLS=posix
+survive "the others continue without service threads" 0 PGAS_SERVICE_THREADS=0
+survive "two nodes, the others continue" 2 PGAS_UCX_TLS=tcp,self
+survive "nodes of one rank, the others continue" 1 PGAS_UCX_TLS=posix
 how_survive=broadcast
-survive "a rank dies of a broadcast, the others go on" 0
+survive "a rank dies of a broadcast, the others continue" 0
 survive "nodes of one rank, a rank dies of a broadcast" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
 how_survive=lock
-survive "a rank dies with locks, the others go on" 0
+survive "a rank dies with locks, the others continue" 0
 survive "nodes of one rank, a rank dies with locks" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
 for tls in posix tcp,self; do
     dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
@@ -84,5 +84,5 @@ judge $s "two nodes, the others wait for a reply"
 # The checker can fail: a job in which no rank dies is stopped by the guard.
 victim=9
 env PGAS_HEAP_SIZE=4M timeout -k 5 3 "$TOP/t/mpirun" 1 "$BUILD/t/spmd/victim" $victim barrier >"$scratch/out" 2>&1 && s=0 || s=$?
-is $((s != 0)) 1 "a job without a victim does not end by itself"
+is $((s != 0)) 1 "a job without a victim does not end"
 done_testing

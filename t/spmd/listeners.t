@@ -21,7 +21,7 @@ plan 7
 listed >"$scratch/none"
 is "$(grep -c '^listeners: ' "$scratch/out")" 1 "the listing is there, once"
 empty "$(cat "$scratch/none")" "a job on shared memory listens nowhere"
-is "$(listed PGAS_ON_PEER_DEATH=continue)" 127.0.0.1 "ranks that go on after a death watch each other by loopback"
+is "$(listed PGAS_ON_PEER_DEATH=continue)" 127.0.0.1 "ranks that continue after a death watch each other by loopback"
 is "$(listed PGAS_TRANSPORT=verbs PGAS_NODE_MAXSIZE=1)" 127.0.0.1 "queue pairs of one host are connected by loopback"
 is "$(grep -c 'libpgas  tcp' "$scratch/out")" 2 "by one socket a rank"
 case $(listed PGAS_TRANSPORT=verbs PGAS_NODE_MAXSIZE=1 PGAS_VERBS_INTERFACE=lo) in

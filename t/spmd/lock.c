@@ -119,9 +119,9 @@ static void busy_and_late(void)
     n_bad += me == 0 && pgas_lock_acquire(lock, -1, NULL) != PGAS_ERR_DEADLOCK;
     pgas_barrier(NULL);
     n_bad += me == 0 && (pgasi_locks_waiting() != 0 || pgas_lock_release(lock) != PGAS_OK);
-    spmd_is_int(
-        n_bad, 0,
-        "a time-out, a try, and a lock that the thread has: told, and nobody is left in the queue");
+    spmd_is_int(n_bad, 0,
+                "a time-out, a try, and a lock that the thread has: reported, and no request is "
+                "left in the queue");
 }
 
 /* All ranks ask while rank 0 has the lock, the last rank first. */
@@ -150,7 +150,7 @@ static void first_come_first_served(void)
     for (int i = 0; me == 0 && i < n_ranks - 1; i++)
         n_wrong_turns += turn[i] != n_ranks - 1 - i;
     spmd_ok(n_bad + n_wrong_turns == 0 && (me != 0 || n_turns == n_ranks - 1),
-            "who asks first has it first");
+            "locks are granted in the order of requests");
 }
 
 #define N_WAITING 50
@@ -224,7 +224,7 @@ static void refusals(void)
     n_bad += pgas_lock_acquire(mine, -1, NULL) != PGAS_ERR_NOT_FOUND;
     n_bad +=
         pgas_lock_create(&other) != PGAS_OK || other == mine || pgas_lock_destroy(other) != PGAS_OK;
-    spmd_is_int(n_bad, 0, "what is wrong gets a status; a name is never used again");
+    spmd_is_int(n_bad, 0, "wrong calls get a status; a name is never used again");
 }
 
 int main(int argc, char **argv)

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     }
     spmd_ok(n_bad_calls == 0 && n_missing == 0 && n_wrong == 0,
             "every call runs once and in order");
-    spmd_is_int(n_bad_moves, 0, "what was put is what is got");
+    spmd_is_int(n_bad_moves, 0, "gets return the bytes that were put");
     all[0] = n_added;
     all[1] = n_doubtful;
     pgas_allreduce(NULL, all, sums, 2, PGAS_UINT64, PGAS_SUM);

@@ -31,7 +31,7 @@ static void nim_alone(void)
     nim_apply(&b, nim_take(0, 1), NULL);
     nim_apply(&a, nim_take(1, 1), NULL);
     spmd_ok(good && nim_hash(&a, NULL) == nim_hash(&b, NULL) && memcmp(&a, &b, sizeof a) == 0,
-            "nim: who moves wins unless the heaps cancel; ways that meet have one hash");
+            "nim: the player that moves wins unless the heaps cancel; equal states have one hash");
 }
 
 static void others_alone(void)
@@ -49,7 +49,7 @@ static void others_alone(void)
     solve(&spec, &after[1], values);
     spmd_ok(solve_best(&spec, &three_start) == 1 && fabs(values[0] - 0.9) < 1e-6 &&
                 mean[0] > mean[2] && mean[2] > mean[1],
-            "three: what is best is worst on average");
+            "three: the best move is worst on average");
     /* By hand: 4 faces, 1 with 1/7, others with 2/7: a throw is worth 19/56, what shows less is
      * thrown again. */
     double again = 19.0 / 56, four = 3.0 / 7 * again + 2.0 / 7 * (3.0 + 4) / 8;
@@ -423,7 +423,7 @@ static void without_proofs(void)
     bool good = run(&spec, &opts, &s, 5000);
     spmd_ok(good && r.info.rollouts == 5000 && r.info.end == PGAS_MCTS_BY_ROLLOUTS &&
                 !r.info.proven && !r.children[0].proven && solve_move(&spec, &s, r.info.best) == 1,
-            "without proofs the search goes on, and finds the move all the same");
+            "without proofs the search continues, and finds the move too");
     pgas_mcts_t *mcts = search_at(&spec, NULL, &s);
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     budget.rollouts = 5000;
@@ -434,7 +434,7 @@ static void without_proofs(void)
             "with even_if_proven, too");
     good = search_for(mcts, &spec, 5000);
     spmd_ok(good && r.info.rollouts == 0 && r.info.end == PGAS_MCTS_BY_PROOF && r.info.proven,
-            "what is proven already ends the next search at its beginning");
+            "a proven root ends the next search at its beginning");
     pgas_mcts_destroy(mcts);
 }
 

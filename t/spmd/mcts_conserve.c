@@ -261,7 +261,7 @@ static void the_audit_can_fail(void)
     }
     spmd_ok(wrong[0] == 0 && open[0] == 0 && wrong[1] == 1 && open[1] == 1,
             "a visit too many is noticed");
-    spmd_ok(wrong[2] == 0 && open[2] == 0, "and missed by nobody when it is gone");
+    spmd_ok(wrong[2] == 0 && open[2] == 0, "and no longer when it is gone");
     BAD(pgas_mcts_destroy(mcts));
 }
 

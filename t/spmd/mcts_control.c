@@ -53,13 +53,12 @@ static void rollouts(void)
         sum += n[i];
         good = good && r.info.visits == sum;
     }
-    spmd_ok(good,
-            "so many rollouts, no more and no less; searches go on from the tree that is there");
+    spmd_ok(good, "exactly this many rollouts; searches continue from the existing tree");
     spmd_ok(same_on_all(r.info.best) && same_on_all(r.info.visits) &&
                 same_on_all((uint64_t)(r.info.value * 1e9)) &&
                 same_on_all((uint64_t)(r.info.seconds * 1e9)) && same_on_all(r.stats.nodes) &&
                 same_on_all(r.stats.selections) && same_on_all(r.children[1].visits),
-            "what came out is the same on all ranks");
+            "results are the same on all ranks");
     pgas_mcts_destroy(mcts);
 }
 
@@ -109,9 +108,10 @@ static void memory_option(void)
     opts.memory_bytes = 0;
     good = good && r.info.rollouts == 8000 && r.info.end == PGAS_MCTS_BY_ROLLOUTS && high <= 400000;
     good = run(&spec, &opts, &noughts_start, 8000) && good;
-    spmd_ok(good && nodes < r.stats.nodes,
-            "within the search's own limit it goes on without new nodes: %llu of %llu, %llu bytes",
-            (unsigned long long)nodes, (unsigned long long)r.stats.nodes, (unsigned long long)high);
+    spmd_ok(
+        good && nodes < r.stats.nodes,
+        "within the search's own limit it continues without new nodes: %llu of %llu, %llu bytes",
+        (unsigned long long)nodes, (unsigned long long)r.stats.nodes, (unsigned long long)high);
 }
 
 /* A few rollouts with so much memory: whether a move is known. Refused: the log says how much is
@@ -204,7 +204,7 @@ static void progress(void)
     good = good && (me == 0 ? n_told >= 6 && n_backwards == 0 && last_told <= budget.rollouts &&
                                   last_told > 0
                             : n_told == 0);
-    spmd_ok(good && r.stats.phases >= 8, "rank 0 is told after each phase");
+    spmd_ok(good && r.stats.phases >= 8, "rank 0 gets a report after each phase");
     pgas_mcts_destroy(mcts);
 }
 
@@ -314,7 +314,7 @@ static void looks(void)
         pgas_mcts_info_t info;
         spmd_ok(pgas_mcts_look(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
                     info.best == r.info.best && fabs(info.value - r.info.value) < 1e-6,
-                "at rest all ranks see what the search has said");
+                "at rest all ranks see the results of the search");
         spmd_barrier();
         pgas_mcts_destroy(mcts);
     }
@@ -364,7 +364,7 @@ static void advance(void)
     spmd_ok(good, "moves lead from state to state, and each search is sound");
     spmd_ok(kept, "the new root has the visits that it had as a child");
     spmd_ok(goes_on, "and the next search adds to them");
-    spmd_ok(less, "nodes and bytes of what was dropped are gone");
+    spmd_ok(less, "nodes and bytes of dropped subtrees are gone");
     pgas_mcts_destroy(mcts);
 }
 
@@ -384,7 +384,7 @@ static void advance_each_tree(void)
         good = search_for(mcts, &spec, 2 * (uint64_t)n_ranks) && good;
         goes_on = goes_on && r.info.visits == visits + 2 * (uint64_t)n_ranks;
     }
-    spmd_ok(good && goes_on, "each rank's own tree goes on, if it has tried the move");
+    spmd_ok(good && goes_on, "each rank's own tree continues, if it has tried the move");
     pgas_mcts_destroy(mcts);
 }
 

@@ -147,12 +147,12 @@ static void beyond(void)
     budget.time_us = INT64_MAX;
     pgas_status_t status = pgas_mcts_search(mcts, &budget, &info);
     spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_ROLLOUTS && info.rollouts == 100,
-            "more time than clocks can tell");
+            "more time than clocks can count");
     budget = (pgas_mcts_budget_t)PGAS_MCTS_BUDGET_INIT;
     budget.memory_bytes = 1 << 20;
     status = pgas_mcts_search(mcts, &budget, &info);
     spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_MEMORY,
-            "memory that the search does not take ends it all the same");
+            "memory that the search does not take ends it too");
     pgas_mcts_destroy(mcts);
 }
 
@@ -306,7 +306,7 @@ static void dice(void)
     spmd_ok(n_bad == 0, "and that of its children, for player 0");
     good = roll(NAN, .5f, .5f, child, &info);
     good = roll(2, 2, 2, child, &info) && good;
-    spmd_ok(roll(-1, -1, -1, child, &info) && good, "probabilities that are none do no harm");
+    spmd_ok(roll(-1, -1, -1, child, &info) && good, "wrong probabilities are ignored");
 }
 
 int main(int argc, char **argv)

@@ -126,8 +126,7 @@ static void memory_stays(uint64_t seed)
               (double)peak / 1048576, N_MOVES, (double)made / 1048576);
     spmd_ok(made > 4 * (uint64_t)pgas_n_ranks() * GROWTH, "far more is made than may be kept");
     spmd_ok(growth < GROWTH, "the process does not grow");
-    spmd_ok(peak < 3 * high,
-            "nor does what the nodes take at most, but for what is known below a good move");
+    spmd_ok(peak < 3 * high, "nor does the maximum of nodes, except the subtree of a good move");
     spmd_is_int(n_kept, 0, "each move gives something back");
     BAD(pgas_mcts_destroy(mcts));
 }

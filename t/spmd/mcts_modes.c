@@ -213,7 +213,7 @@ static void counts(void)
     opts.no_combining = true;
     good = run(&spec, &opts, &noughts_start, 5000);
     spmd_ok(good && s->reports == s->selections && s->combined == 0,
-            "each report by itself: as many steps up as down");
+            "each report separately: as many steps up as down");
 }
 
 /* ---- the same tree ---- */

@@ -150,7 +150,7 @@ static void a_channel_that_grows_is_a_queue(void)
     pgas_allgather(NULL, &n, n_all, sizeof n);
     spmd_ok(grew, "a channel grows while its receiver stays away (%d chunks)", n_chunks);
     spmd_ok(n_bad == 0 && n_wrong == 0 && n_taken[from] == n_all[from],
-            "and is a queue all the same (%d wrong)", n_wrong);
+            "and is still a queue (%d wrong)", n_wrong);
     pgas_barrier(NULL);
     pgas_free(flag);
 }

@@ -348,7 +348,7 @@ static void pointers(const char *when)
     int n_bad = all_forms(PGAS_NULL, 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(job_right(), 64), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(job_right(), heap - 8), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "null and what lies before the heap, %s", when);
+    spmd_is_int(n_bad, 0, "null and addresses before the heap, %s", when);
     n_bad = all_forms(pgas_gptr_make(n_ranks, heap), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(PGAS_RANKS_MAX - 1, heap), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "ranks that do not exist, %s", when);
@@ -357,11 +357,11 @@ static void pointers(const char *when)
     n_bad += all_forms(areas[job_right()], SIZE_MAX, PGAS_ERR_RANGE);
     n_bad += all_forms(areas[job_right()], (size_t)INT64_MAX, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(job_right(), PGAS_OFFSET_MAX - 6), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "bytes behind the heap, sizes beyond all bounds, %s", when);
+    spmd_is_int(n_bad, 0, "bytes after the heap, sizes beyond all bounds, %s", when);
     n_bad = all_forms(pgas_gptr_add(users[job_right()], AREA), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_add(users[job_right()], AREA - 4), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_add(users[job_right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist, %s", when);
+    spmd_is_int(n_bad, 0, "bytes after attached memory, segments that do not exist, %s", when);
     uint64_t x = 0;
     n_bad = pgas_put(areas[job_right()], NULL, 8) != PGAS_ERR_INVALID ||
             pgas_get(NULL, areas[job_right()], 8) != PGAS_ERR_INVALID;

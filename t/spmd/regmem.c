@@ -183,7 +183,7 @@ static void uncopied(void)
     spmd_ok(n_puts == (uint64_t)(ROUNDS * n_far()) &&
                 after.n_watched - before.n_watched == n_puts &&
                 after.watched_bytes - before.watched_bytes == n_puts * BYTES,
-            "the transport gets each block where it stands, once");
+            "the transport gets each block in place, once");
     spmd_ok(after.n_registered == (pgasi_tp != NULL),
             "and nothing but the heap was ever registered");
     spmd_ok(last.n_watched == after.n_watched &&
@@ -245,7 +245,7 @@ static void told(void)
     bool good = at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;
     spmd_ok(good && pgas_reg_info(PGAS_REG_ANY, &info) == PGAS_OK && now == info.bytes &&
                 high >= now && limit == info.max_bytes,
-            "pgas_info tells what threads have, had, and may have");
+            "pgas_info prints the present, greatest and allowed memory of threads");
     spmd_ok(strstr(text, "\n  attached memory ") && !strstr(text, "\n  nobody "),
             "and who else has some");
     free(text);
@@ -274,7 +274,7 @@ static void every_byte(void)
     spmd_ok(!n_bad && with == registered &&
                 with == heap.heap_bytes + pgasi_heap_tail_bytes + sizeof mine,
             "the account has every byte that was registered with the transport");
-    spmd_ok(before != registered || !pgasi_tp, "a byte that nobody told of would be missed");
+    spmd_ok(before != registered || !pgasi_tp, "a byte without a report would be missed");
     pgas_mem_detach(ptr);
 }
 

@@ -45,7 +45,7 @@ static void tear_down(void)
     spmd_ok(pgas_mem_detach(attached.base[me]) == PGAS_OK, "detach");
     spmd_ok(!pgas_gptr_local(attached.base[me], 1) &&
                 pgas_mem_detach(attached.base[me]) == PGAS_ERR_INVALID,
-            "what was detached is gone");
+            "detached memory is gone");
     free(user_memory);
     spmd_ok(pgas_free(heap.base[me]) == PGAS_OK, "free");
 }
@@ -84,7 +84,7 @@ static void pointers(void)
         good = good && pgas_gptr_is_local(heap.base[r]) == near &&
                pgas_gptr_is_local(attached.base[r]) == (r == me);
     }
-    spmd_ok(good, "what is local: the node's heaps and one's own attached memory");
+    spmd_ok(good, "local memory: the node's heaps and one's own attached memory");
     spmd_ok(!pgas_gptr_local(PGAS_NULL, 1) && !pgas_gptr_local(pgas_gptr_make(n_ranks, 0), 1) &&
                 !pgas_gptr_local(p, (size_t)1 << 40) && !pgas_gptr_local(p, SIZE_MAX),
             "null, foreign and too long are not local");

@@ -200,11 +200,11 @@ static void flushes(pgas_route_t route, const char *name)
              pgas_agg_flush(agg, across) != PGAS_OK;
     while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < 1)
         pgas_progress();
-    spmd_is_int(n_bad, 0, "%s: a flush sends on its way what is gathered", name);
+    spmd_is_int(n_bad, 0, "%s: a flush sends the gathered calls", name);
     reset();
     n_bad += add_at_all(agg, 100) + (pgas_agg_flush_sync(agg, across, &sync) != PGAS_OK);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || counter_at(across) < 100;
-    spmd_is_int(n_bad, 0, "a counter tells that it has run at one rank");
+    spmd_is_int(n_bad, 0, "a counter shows that it has run at one rank");
     pgas_sync_add(&sync, 1);
     n_bad += add_at_all(agg, 100) + (pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &sync) != PGAS_OK);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;

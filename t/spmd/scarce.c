@@ -115,7 +115,7 @@ static void no_threads(void)
     pgas_status_t status = pgas_consumers_start(0, 2);
     spmd_ok(said_by("0 of 2 threads started") == spmd_size() && status == PGAS_ERR_NO_MEMORY,
             "consumers are refused with the reason");
-    spmd_ok(pgas_barrier(NULL) == PGAS_OK && pgas_finalize() == PGAS_OK, "the job goes on");
+    spmd_ok(pgas_barrier(NULL) == PGAS_OK && pgas_finalize() == PGAS_OK, "the job continues");
     said_begin();
     status = start();
     spmd_ok(said_by("raise the limit of processes") == 1 && status == PGAS_ERR_LIMIT,

@@ -118,7 +118,7 @@ static void refusals(void)
                                                  1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID),
             "a signal is an aligned word of the same rank");
     pgas_barrier(NULL);
-    spmd_ok(own->spare == 0, "and what was refused did not happen");
+    spmd_ok(own->spare == 0, "and refused operations had no effect");
 }
 
 /* A store that rings no bell is noticed all the same. */

@@ -735,12 +735,13 @@ static void all_at_once(double seconds)
     spmd_ok(n_rounds >= THREADS_MAX && n_calls > 0, "rounds with 1, 2 and 3 threads");
     spmd_is_int(n_missing, 0, "no call lost or doubled, for each source thread and target");
     spmd_is_int(n_wrong, 0, "each has the content and the place in order that it was sent with");
-    spmd_is_int(n_elsewhere, 0, "what is for a thread ran there");
+    spmd_is_int(n_elsewhere, 0, "calls to a thread have run there");
     spmd_is_int(n_bad_replies, 0, "replies are right");
     spmd_is_int(n_off_sums, 0,
                 "spawned, relayed and broadcast calls, those with buffers and atomics add up");
-    spmd_is_int(n_bad_data, 0, "what is put comes back");
-    spmd_is_int(n_bad_status, 0, "every function gives PGAS_OK, every counter falls without error");
+    spmd_is_int(n_bad_data, 0, "gets return the bytes that were put");
+    spmd_is_int(n_bad_status, 0,
+                "every function gives PGAS_OK, every counter completes without error");
 }
 
 /* A call that is counted but never sent; one with a changed byte; two that change places. */

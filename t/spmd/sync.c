@@ -249,7 +249,7 @@ static void ways(void)
     told_t v = told_for(in_heap(), PGAS_LOCAL, PGAS_FULL_WAIT, &n_bad);
     spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N) &&
                 u.written == 0 && u.answers == (near ? 0 : N) && v.written + v.answers == 0,
-            "remote and local: only where the caller cannot know by itself");
+            "remote and local: only where the caller cannot know it");
 }
 
 static uint64_t stat(const char *label)
@@ -266,7 +266,7 @@ static void statistics(void)
 {
     spmd_ok(stat("reported by message ") == pgasi_sync_stats.n_answers &&
                 stat("written to the counter ") == pgasi_sync_stats.n_written,
-            "the statistics tell how many of each");
+            "the statistics count each");
 }
 
 /* ---- by hand, function, reuse ---- */
@@ -323,7 +323,7 @@ static void functions(void)
     }
     free(syncs[0]);
     spmd_is_int(n_bad, 0,
-                "a function runs once for each time at zero, whoever makes the counter fall");
+                "a function runs once for each zero, whichever thread decrements the counter");
 }
 
 /* Each zero makes the next call, until the last. The call comes last, because the thread that

@@ -127,7 +127,7 @@ static void the_service_serves_while_we_compute(void)
     spmd_ok(good && flag == PGAS_SLOT_SERVICE + 1,
             "a service call runs on the service thread of a rank that computes (slot %d)",
             (int)flag - 1);
-    spmd_ok(pgas_sync_wait(&sync, -1) == PGAS_OK, "and its end is told");
+    spmd_ok(pgas_sync_wait(&sync, -1) == PGAS_OK, "and its end is reported");
     pgas_sync_fini(&sync);
 }
 
@@ -148,7 +148,7 @@ static void others_run_what_is_for_a_slot(void)
     }
     spmd_ok(n_bad == 0 && none, "calls for a slot that no thread has had wait");
     pgas_barrier(NULL);
-    spmd_ok(n_ran[SLOTS] == N, "until somebody asks for them");
+    spmd_ok(n_ran[SLOTS] == N, "until a thread asks for them");
     pgas_barrier(NULL);
     bool good = pgas_consumers_start(SLOT, 2) == PGAS_OK &&
                 pgas_consumers_start(SLOT, 1) == PGAS_ERR_EXISTS;
@@ -203,12 +203,12 @@ static void who_has_left_is_not_waited_for(void)
     good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
     pgas_status_t told = pgas_sync_wait(&sync, -1), wanted = near(peer) ? PGAS_OK : PGAS_ERR_PEER;
     spmd_ok(good && told == wanted,
-            "that it has left is told instead of the arrival, where the target tells");
+            "its detach is reported instead of the arrival, where the target reports");
     pgas_sync_fini(&sync);
     pgas_call_to(gone, who, NULL, 0, NULL);
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
     spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1,
-                "what nobody waits for is counted");
+                "refused calls without a counter are counted");
 }
 
 /* Its consumers stay. */
@@ -242,7 +242,7 @@ static void consumers_outlast_the_thread(void)
     pgas_sync_reset(&sync, 1);
     good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK &&
            pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
-    spmd_ok(good, "consumers of a thread that leaves go on, until they are stopped");
+    spmd_ok(good, "consumers of a thread that detaches continue, until they are stopped");
     pgas_sync_fini(&sync);
 }
 
@@ -310,7 +310,7 @@ static void quiescence_says_for_whom_it_waits(void)
     spmd_ok(n_said == n_ranks,
             "quiescence says for which slot it waits, and how many calls (%d ranks)", n_said);
     spmd_ok(good && n_bad == 0 && status == PGAS_OK && n_ran[SLOTS] == 5,
-            "and ends when somebody runs them");
+            "and ends when a thread runs them");
 }
 
 static void bad_targets_are_refused(void)
@@ -364,9 +364,8 @@ static void the_end_waits_for_no_thread(void)
     pthread_barrier_wait(&together);
     pthread_join(thread, NULL);
     spmd_ok(good && n_ran[SLOTS] == 1,
-            "the end runs what is for a thread that stays away, and refuses what is for none");
-    spmd_is_int(n_dropped() - before, 2,
-                "it counts what it refuses, also what was said to have arrived");
+            "the end runs calls to a thread that does not poll, and refuses calls to none");
+    spmd_is_int(n_dropped() - before, 2, "it counts refused calls, also those reported as arrived");
 }
 
 int main(int argc, char **argv)

@@ -231,13 +231,14 @@ static void dead_members(void)
     spmd_barrier();
     if (rank != dead)
         good = pgas_barrier(node) == (pgasi_boot.node == dead_node ? PGAS_ERR_PEER : PGAS_OK);
-    spmd_ok(good, "a dead member ends the barrier of its team with a status%s; other teams go on",
+    spmd_ok(good,
+            "a dead member ends the barrier of its team with a status%s; other teams continue",
             alone ? " (here it is alone)" : "");
     if (rank == dead) {
         pgasi_boot_peer_died(dead);
         good = pgas_barrier(node) == PGAS_OK; /* the others' steps are there already */
     }
-    spmd_ok(good, "what has arrived before the death counts");
+    spmd_ok(good, "arrivals before the death count");
 }
 
 static void forgotten(void)

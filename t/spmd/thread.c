@@ -259,7 +259,7 @@ static void detach_tells(void)
     pthread_create(&thread, NULL, leaves_behind, &n_bad);
     pthread_join(thread, NULL);
     pgasi_hooks.thread_detaching[PGASI_LAYER_CALL] = flush_for_detach;
-    spmd_is_int(n_bad, 0, "detach tells what could not be completed, and detaches");
+    spmd_is_int(n_bad, 0, "detach reports operations that could not complete, and detaches");
 }
 
 static int unattached_bad;
@@ -292,7 +292,7 @@ static void refusals(void)
                 "attaching twice counts; others than the first do not finalize");
     pthread_create(&thread, NULL, stranger, NULL);
     pthread_join(thread, NULL);
-    spmd_is_int(unattached_bad, 0, "who is not attached is refused");
+    spmd_is_int(unattached_bad, 0, "a thread that is not attached is refused");
     spmd_ok(pgas_thread_slot(pgas_thread_self()) == 0 && pgas_thread_detach() == PGAS_ERR_CONTEXT &&
                 pgas_thread_attach() == PGAS_OK && pgas_thread_detach() == PGAS_OK &&
                 pgas_thread_detach() == PGAS_ERR_CONTEXT,
@@ -368,7 +368,7 @@ static void the_end_waits_for_who_detaches(void)
     pthread_barrier_wait(&has_ended);
     pthread_join(threads[1], NULL);
     spmd_ok(good[0] && ran_on, "the end waits for a thread that is just detaching");
-    spmd_ok(good[1], "whoever is still attached then is not any more");
+    spmd_ok(good[1], "threads that are still attached then are not any more");
 }
 
 int main(int argc, char **argv)

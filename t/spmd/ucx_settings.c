@@ -11,7 +11,7 @@ static void on_all_ranks(void)
 {
     const char *tls = getenv("PGAS_UCX_TLS"), *keepalive = getenv("PGAS_UCX_KEEPALIVE_NUM_EPS");
     spmd_ok(tls && strcmp(tls, "tcp,self") == 0, "a variable of rank 0 is set on all ranks");
-    spmd_ok(keepalive && atoi(keepalive) == 100 + pgas_rank(), "what a rank sets itself stays");
+    spmd_ok(keepalive && atoi(keepalive) == 100 + pgas_rank(), "a rank's own settings stay");
     uint64_t value = 7, seen = 0;
     pgas_gptr_t word = PGAS_NULL;
     bool good = pgas_alloc(sizeof value, &word) == PGAS_OK;

@@ -160,7 +160,7 @@ static void write_and_call(layers_t *l)
                                   sizeof found, NULL) != PGAS_OK;
         n_bad += found[0] != value || found[1] != value + 50000;
     }
-    spmd_is_int(n_bad, 0, "a call finds what was written by hand and by the transmitter before it");
+    spmd_is_int(n_bad, 0, "a call finds the earlier writes by hand and by the transmitter");
 }
 
 /* All three at once, without waiting in between. */
@@ -191,7 +191,7 @@ static void stream_and_call(layers_t *l)
     n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
                               sizeof n_good, NULL) != PGAS_OK;
     spmd_ok(n_bad == 0 && n_good == 64,
-            "a stream of writes, writes by hand and calls go on side by side");
+            "a stream of writes, writes by hand and calls run at the same time");
     spmd_ok(after.completions - before.completions <= STREAM / 32 + 1,
             "with one completion for 32 writes of the stream");
 }

@@ -140,7 +140,7 @@ static void in_the_zone(void)
         pgas_linear_destroy(linear);
         pgas_general_destroy(general);
     }
-    spmd_is_int(n_bad, 0, "pages of all allocators lie in their zone, touched from another");
+    spmd_is_int(n_bad, 0, "pages of all allocators are in their zone, touched from another");
 }
 
 static void nowhere_in_particular(void)
@@ -152,8 +152,8 @@ static void nowhere_in_particular(void)
                 pgas_super_acquire(super, PAGES * PAGE, &b); /* b was never touched */
     touch_from(1, &b);
     n_bad += n_elsewhere(b.address, b.bytes, 1);
-    spmd_is_int(n_bad, 0, "pages that are not placed lie where they are touched");
-    spmd_ok(n_elsewhere(b.address, b.bytes, 0) == PAGES, "pages that lie elsewhere are noticed");
+    spmd_is_int(n_bad, 0, "pages that are not placed are where they are touched");
+    spmd_ok(n_elsewhere(b.address, b.bytes, 0) == PAGES, "pages elsewhere are noticed");
     pgas_super_destroy(super);
 }
 
@@ -185,7 +185,7 @@ static void they_move(void)
     fresh.address = pgas_gptr_local(local, 12 << 20);
     touch_from(0, &fresh);
     n_bad += n_elsewhere(fresh.address, PAGES * PAGE, 0);
-    spmd_is_int(n_bad, 0, "what was given back lies where it is touched");
+    spmd_is_int(n_bad, 0, "released pages are where they are touched");
     pgas_free_local(local);
 }
 
@@ -246,7 +246,7 @@ static void rings(void)
         pthread_join(thread, NULL);
         n_bad += arg.n_bad;
     }
-    spmd_is_int(n_bad, 0, "a thread's ring lies where the thread runs");
+    spmd_is_int(n_bad, 0, "a thread's ring is where the thread runs");
 }
 
 static void *near_main(void *arg)
@@ -273,7 +273,7 @@ static void near_a_thread(void)
         pthread_join(thread, NULL);
         n_bad += arg.n_bad;
     }
-    spmd_is_int(n_bad, 0, "a block of pgas_alloc_on lies in the zone where the thread attached");
+    spmd_is_int(n_bad, 0, "a block of pgas_alloc_on is in the zone where the thread has attached");
 }
 
 static void refusals(void)

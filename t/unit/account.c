@@ -126,7 +126,8 @@ static void the_limit(void)
     uint64_t need = pgasi_account_worst() + pgasi_param.heap_size;
     pgas_finalize();
     snprintf(params, sizeof params, "HEAP_SIZE=64K SERVICE_THREADS=0 MEMORY_LIMIT=%" PRIu64, need);
-    ok(lone_init(2, params) == PGAS_OK && pgas_finalize() == PGAS_OK, "what is needed is enough");
+    ok(lone_init(2, params) == PGAS_OK && pgas_finalize() == PGAS_OK,
+       "the required size is enough");
     snprintf(params, sizeof params, "HEAP_SIZE=64K SERVICE_THREADS=0 MEMORY_LIMIT=%" PRIu64,
              need - 1);
     int former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
@@ -153,7 +154,7 @@ static void the_limit_is_that_of_this_start(void)
             pgas_finalize();
     }
     close(pgasi_log_set_fd(former));
-    is_int(n_bad, 0, "and it does not depend on what was started before");
+    is_int(n_bad, 0, "and it does not depend on earlier starts");
 }
 
 int main(void)

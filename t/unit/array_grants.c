@@ -142,7 +142,7 @@ static void pins_keep_away(void)
     good = good && pgasi_array_grant_try(&at, &other, false) == PGAS_INPROGRESS &&
            pins(PGAS_ARRAY_PIN_READ);
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),
-       "while somebody waits for pins none of other threads is added");
+       "while a thread waits for pins, other threads add none");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) &&
            is_kept_away(PGASI_ARRAY_SET);

@@ -133,8 +133,8 @@ static void as_the_model_says(pgasi_rng_t *rng)
         compare();
         n_empty += (n_wanted == 0) != is_empty();
     }
-    is_int(n_wrong, 0, "who has what is as the model says, after each step");
-    is_int(n_empty, 0, "there are entries as long as somebody has or wants something");
+    is_int(n_wrong, 0, "holders equal the model's, after each step");
+    is_int(n_empty, 0, "there are entries as long as a thread has or wants a lock");
     ok(n_told > 10000, "many have waited (%d)", n_told);
     while (n_wanted > 0)
         give_back(0);
@@ -171,9 +171,11 @@ static void deaths_keep_nobody_waiting(void)
     want(0, 2, false);
     n_told = 0;
     pgasi_array_lock_drop_rank(&q, 1);
-    ok(wanted[1].refused && !wanted[1].has, "who waits for what a dead rank had is told");
-    ok(wanted[3].has && wanted[5].has && !wanted[5].refused, "who waited behind it has the lock");
-    is_int(n_told, 2, "nobody else is told anything");
+    ok(wanted[1].refused && !wanted[1].has,
+       "a thread that waits for a dead rank's lock is informed");
+    ok(wanted[3].has && wanted[5].has && !wanted[5].refused,
+       "the next waiting thread has the lock");
+    is_int(n_told, 2, "no other thread is informed");
     is_int(q.n, 1, "and nothing else is left");
     ok(pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_in_use(&q, 8), "of that array alone");
     pgasi_array_lock_drop_rank(&q, 0);

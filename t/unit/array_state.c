@@ -122,7 +122,7 @@ static void a_fetch_during_write_back(void)
     IN_STATE(ONE, C_W);
     NOW(net_deliver(&net, ONE, HOME));
     IN_STATE(HOME, H_S);
-    ends(41, "a fetch during write-back is answered with what was written");
+    ends(41, "a fetch during write-back gets the written value");
 }
 
 static void an_invalidation_of_an_evicted_line(void)

@@ -211,7 +211,7 @@ static void checker_can_fail(void)
     affine_t x = { 2, 1 }, y = { 3, 5 }, xy = x, yx = y;
     compose(&xy, &y, 1);
     compose(&yx, &x, 1);
-    ok(xy.b != yx.b, "the operation tells one order from another");
+    ok(xy.b != yx.b, "the operation distinguishes orders");
 }
 
 int main(void)

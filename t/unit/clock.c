@@ -24,7 +24,7 @@ static void clock_counts_nanoseconds(void)
     clock_gettime(CLOCK_MONOTONIC, &b);
     uint64_t low = (uint64_t)a.tv_sec * 1000000000u + (uint64_t)a.tv_nsec;
     uint64_t high = (uint64_t)b.tv_sec * 1000000000u + (uint64_t)b.tv_nsec;
-    ok(low <= ours && ours <= high, "a reading lies between two of the system's monotonic clock");
+    ok(low <= ours && ours <= high, "a reading is between two of the system's monotonic clock");
 }
 
 static void cycles_grow(void)

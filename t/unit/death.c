@@ -86,7 +86,7 @@ static void completions_fall(void)
     ok(n_bad == 0 && sync.count == 4, "five calls, one is answered");
     pgasi_peer_died(1);
     ok(pgas_sync_wait(&sync, 100000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
-       "what the dead rank owes falls, and nothing else");
+       "the dead rank's outstanding completions end, and no others");
     answer(1, PGASI_DESC_ACK, sync.token);
     is_int((int)sync.count, 1, "an answer that it sent before does not count again");
     answer(2, PGASI_DESC_ACK, sync.token);
@@ -100,7 +100,7 @@ static void completions_fall(void)
     n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     pgasi_peer_died(2);
     n_bad += pgas_sync_wait(&sync, 100000) != PGAS_ERR_TIMEOUT || sync.count != 1;
-    is_int(n_bad, 0, "what was owed to a counter that has ended is not owed to the next");
+    is_int(n_bad, 0, "completions of a counter that has ended do not count for the next");
     pgas_sync_fini(&sync);
 }
 
@@ -145,7 +145,8 @@ static void full_ring(int rank)
     dies_in_a_wait(rank);
     while (status == PGAS_OK)
         status = pgas_agg_call(agg, rank, nop, data, sizeof data);
-    ok(n_bad == 0 && status == PGAS_ERR_PEER, "who waits for room hears of the death");
+    ok(n_bad == 0 && status == PGAS_ERR_PEER,
+       "a thread that waits for room gets the death's status");
     ok(pgas_agg_flush_all(agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK,
        "and what waited is dropped");
 }
@@ -199,7 +200,7 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
     else
         n_bad += pgas_call(rank, nop, data, sizeof data, &sync) != PGAS_OK;
     ok(n_bad == 0 && sync.count == 0 && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
-       "a call %swhose counter fell while it waited for room is not refused as well",
+       "a call %swhose counter completed while it waited for room is not refused as well",
        reply_wanted ? "with a reply " : "");
     pgasi_hooks.look_around = former;
     pgas_sync_fini(&sync);
@@ -217,7 +218,7 @@ static void handlers_queue(int rank)
     is_int(n_bad, 0, "what handlers queued for it is dropped");
     n_bad = pgas_call(0, pour, &rank, sizeof rank, NULL) != PGAS_OK;
     pgas_progress();
-    ok(n_bad == 0 && poured == PGAS_ERR_PEER, "and they hear PEER");
+    ok(n_bad == 0 && poured == PGAS_ERR_PEER, "and they get PEER");
     pgas_sync_fini(&sync);
 }
 

@@ -60,7 +60,7 @@ static void headers(void)
             }
         }
     }
-    is_int(n_wrong, 0, "headers give back what was put in");
+    is_int(n_wrong, 0, "headers give back their fields");
 }
 
 /* Writes random descriptors to `at`, and their sum and number into *sum_p and *n_p. */
@@ -135,10 +135,9 @@ static void malformed(void)
     ok(runs((uint64_t[]){ good, 1, 0 }, 20, 1, 0), "a rest that is no header is left");
     ok(runs((uint64_t[]){ good & ~PGASI_DESC_VALID, 1, good, 1 }, 32, 0, 1),
        "a header without its mark ends the run");
-    ok(runs((uint64_t[]){ pgasi_desc_header(0, 8, 0), 1, good, 1 }, 32, 1, 1),
-       "handler 0 is nobody");
+    ok(runs((uint64_t[]){ pgasi_desc_header(0, 8, 0), 1, good, 1 }, 32, 1, 1), "handler 0 is none");
     ok(runs((uint64_t[]){ pgasi_desc_header(3, 8, 0), 1, good, 1 }, 32, 1, 1),
-       "so is the first one behind the last");
+       "so is the first one after the last");
     ok(runs((uint64_t[]){ pgasi_desc_header(PGASI_DESC_WRAP, 0, 0), good, 1 }, 24, 1, 1),
        "no ends of chunks within a batch");
     ok(runs((uint64_t[]){ pgasi_desc_header(PGASI_DESC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1),

@@ -303,7 +303,7 @@ static void formats_are_told(void)
     int n_bad = 0;
     for (size_t i = 0; i < sizeof sniff / sizeof sniff[0]; i++)
         n_bad += pgasi_reader_sniff(sniff[i].text, strlen(sniff[i].text)) != sniff[i].format;
-    is_int(n_bad, 0, "the format is told from the first lines");
+    is_int(n_bad, 0, "the format is detected from the first lines");
     n_bad = 0;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         n_bad += pgasi_reader_format_of(named[i].path) != named[i].format;

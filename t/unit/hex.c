@@ -53,8 +53,9 @@ static void winners_are_those_of_the_model(void)
     };
     int n_wrong = 0, n_won[3] = { 0 };
     is_int(wrong_of_3x3(model_steps), 0, "the winner of all 19683 positions of 3x3");
-    ok(wrong_of_3x3(squares) > 0, "the check tells four neighbours from six (made on purpose)");
-    ok(wrong_of_3x3(mirrored) > 0, "the check tells a mirrored board (made on purpose)");
+    ok(wrong_of_3x3(squares) > 0,
+       "the check distinguishes four neighbours from six (made on purpose)");
+    ok(wrong_of_3x3(mirrored) > 0, "the check detects a mirrored board (made on purpose)");
     for (int i = 0; i < 2000 * N_SIZES_TRIED; i++) {
         model_t model = random_model(sizes_tried[i % N_SIZES_TRIED], below_int(60));
         n_wrong += !agrees(&model, model_steps);
@@ -209,7 +210,7 @@ static void sides_are_swapped_once(void)
     pgas_hex_t hex;
     (void)pgas_hex_init(&hex, 11, false);
     (void)pgas_hex_play(&hex, 60);
-    ok(!lists_swap(&hex) && refuses(&hex, PGAS_HEX_SWAP), "nobody swaps without the rule");
+    ok(!lists_swap(&hex) && refuses(&hex, PGAS_HEX_SWAP), "no player swaps without the rule");
 }
 
 /* ---- the hash ---- */

@@ -124,7 +124,8 @@ static void malformed_texts_are_refused(void)
             diag("accepted, or refused without a reason: \"%s\": %s", bad[i], why);
         n_refused += refused;
     }
-    is_int(n_refused, PGASI_ARRAY_LENGTH(bad), "malformed texts are refused with what is allowed");
+    is_int(n_refused, PGASI_ARRAY_LENGTH(bad),
+           "malformed texts are refused with the allowed values");
     char many[400] = "warn";
     for (int i = 0; i <= PGASI_LOG_MODULES_MAX; i++)
         snprintf(many + strlen(many), sizeof many - strlen(many), ",m%d=debug", i);
@@ -342,7 +343,7 @@ static void signals_are_reported_and_not_hidden(void)
 static void former_handlers_are_called(void)
 {
     int status = die(body_handled_fault);
-    is_int(WEXITSTATUS(status), 42, "a program that repairs its faults goes on");
+    is_int(WEXITSTATUS(status), 42, "a program that repairs its faults continues");
     is_int(count("SIGSEGV"), 1, "and only the first is reported");
     is_int(WEXITSTATUS(die(body_handled_abort)), 43, "a handler of SIGABRT runs");
     is_int(WEXITSTATUS(die(body_ignored)), 44, "a signal that was ignored stays so");
@@ -367,7 +368,7 @@ static void body_unread(void)
 static void a_reader_may_go(void)
 {
     int status = die(body_unread);
-    ok(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a log that nobody reads ends no program");
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a log without a reader ends no program");
 }
 
 int main(void)

@@ -77,7 +77,7 @@ static void version_2(void)
     put("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
     m = look();
     ok(m.cgroup_bytes == 5000 && m.cgroup_free == 3800 && m.quota_percent == 150,
-       "the limits of a folder above hold");
+       "the limits of a folder above apply");
     put("/sys/fs/cgroup/job/step/memory.max", "4000\n");
     put("/sys/fs/cgroup/job/step/memory.current", "4100\n");
     put("/sys/fs/cgroup/job/step/cpu.max", "50000 100000\n");

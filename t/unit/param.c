@@ -186,7 +186,7 @@ static void other_types_are_strict(void)
         n_bad_int += parse("LANES", bad_int[i]) == PGAS_ERR_INVALID;
     is_int(n_bool, 10, "words for yes and no");
     is_int(n_bad_bool, 5, "others are refused");
-    is_int(n_bad_int, PGASI_ARRAY_LENGTH(bad_int), "what is no whole number is refused");
+    is_int(n_bad_int, PGASI_ARRAY_LENGTH(bad_int), "text that is no whole number is refused");
     is_int(parse("LANES", "64"), PGAS_OK, "the upper limit");
     is_int(parse("LANES", "65"), PGAS_ERR_INVALID, "and one more");
     is_int(parse("LANES", "0"), PGAS_ERR_INVALID, "less than the lower limit");
@@ -226,7 +226,7 @@ static void refusals_say_all_and_change_nothing(void)
     is_str(
         why,
         "PGAS_HEAP_SIZE=12Q: not a size; allowed: 64K..8T (bytes; K, M, G, T are powers of 1024)",
-        "names the variable, the text and what is allowed");
+        "names the variable, the text and the allowed values");
     parse("TRANSPORT", "pigeon");
     ok(strncmp(why, "PGAS_TRANSPORT=pigeon: not one of the choices; allowed: ucx|", 60) == 0,
        "lists the choices: %s", why);
@@ -255,7 +255,7 @@ static void environment_is_loaded(void)
     is_int(params.heap_size, 1 << 30, "is taken");
     is_int(origins[PGASI_PARAM_ID_HEAP_SIZE], PGASI_PARAM_FROM_ENVIRONMENT, "and shows as origin");
     is_int(origins[PGASI_PARAM_ID_LANES], PGASI_PARAM_FROM_DEFAULT,
-           "what is not set has its default");
+           "unset parameters have their defaults");
     is_int(origins[PGASI_PARAM_ID_BIND], PGASI_PARAM_FROM_DEFAULT, "empty counts as unset");
     setenv("PGAS_LANES", "many", 1);
     setenv("PGAS_SPIN_US", "soon", 1);

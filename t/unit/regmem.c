@@ -564,7 +564,8 @@ static void one_that_stays(void)
         }
         destroy(&s);
     }
-    ok(n[0] >= 12 && n[0] < 16, "circular: a block that stays out holds back what is behind it");
+    ok(n[0] >= 12 && n[0] < 16,
+       "circular: a block that is not released keeps later ones from reuse");
     is_int(n[1], 1000, "linear: it does not");
 }
 

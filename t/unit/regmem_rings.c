@@ -217,10 +217,10 @@ static void contents_stay(uint64_t seed)
 {
     int n_again, n_sent;
     is_int(random_traffic(seed, false, &n_again, &n_sent), 0,
-           "what was sent is not changed before it is complete");
+           "sent bytes do not change before they are complete");
     ok(n_again > 100 && n_sent > 5000, "with rings full %d times, %d puts", n_again, n_sent);
     ok(random_traffic(seed, true, &n_again, &n_sent) > 0,
-       "a transport that tells a flush too early is noticed");
+       "a transport that completes a flush too early is noticed");
 }
 
 static void idle_ctxs_cost_nothing(void)
@@ -273,7 +273,7 @@ static void a_slow_peer(void)
     pgas_regmem_info_t info;
     pgas_reg_info(PGAS_REG_ANY, &info);
     is_int(n_any, info.max_bytes / 64,
-           "a peer that does not take what it gets holds back the thread's own ring");
+           "a peer that takes no bytes keeps the thread's own ring from reuse");
     is_int(n_own, 5000, "not the ring of another peer");
     close_stand_in();
 }
@@ -400,7 +400,7 @@ static void the_account(void)
         bytes_of("pgas_alloc_local", &with) != 1024 || bytes_of("attached memory", &with) != 1000;
     n_bad += bytes_of("an owner whose name is longer t", &with) != 4096;
     ok(!n_bad && without == heap.heap_bytes && with == without + 1000,
-       "the account: owners add up to the heap and what is attached");
+       "the account: owners add up to the heap and attached memory");
     pgas_general_destroy(g);
     pgas_free_local(local);
     pgas_mem_detach(attached);

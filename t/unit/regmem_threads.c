@@ -125,7 +125,7 @@ int main(void)
            pgas_general_create(&opts, &general) == PGAS_OK,
        "two allocators");
     int n_bad = run(N_THREADS);
-    is_int(n_bad + clear_shelf(), 0, "%d threads acquire, and release what others have acquired",
+    is_int(n_bad + clear_shelf(), 0, "%d threads acquire blocks, and release blocks of others",
            N_THREADS);
     pgas_super_info(super, &info[0]);
     pgas_general_info(general, &info[1]);

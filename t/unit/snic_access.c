@@ -213,7 +213,7 @@ int main(void)
         ok(run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP, 0), "%s: %s", cases[i].what,
            pgas_status_name(cases[i].want));
     ok(!run_case(&cases[0], false, PGAS_VERBS_ENGINE_STEP, 0),
-       "bytes that are not what they should be are noticed (on purpose)");
+       "wrong bytes are noticed (on purpose)");
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++)
         n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER, 0);
     is_int(n_bad, 0, "all of them by the thread that polls");

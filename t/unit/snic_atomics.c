@@ -97,7 +97,7 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
 static void sums_are_whole(void)
 {
     is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, N_MANY, add_by_processor), 0,
-           "FADD against processors, by who polls");
+           "FADD against processors, by the polling thread");
     is_int(add_from_everywhere(PGAS_VERBS_ENGINE_THREAD, 0, N_FEW, add_by_processor), 0,
            "the same by the engine's thread");
     is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, N_FEW,
@@ -166,7 +166,7 @@ static void locks_exclude(pgas_verbs_engine_t engine)
         n_uneven += plain[0] != plain[1];
         touch();
         if (swap_far(&p, 2, 0) != 2)
-            bail("the lock is somebody else's");
+            bail("another thread has the lock");
     }
     pthread_join(thread, NULL);
     ok(n_uneven == 0 && plain[0] == 1000 && plain[1] == 1000,
@@ -196,7 +196,7 @@ static void operands_are_numbers_of_the_host(void)
     snic_post(p.qp[0], &r);
     ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff &&
            far[0] == 0x01020304050606ff,
-       "CSWAP of a word that differs leaves it and tells it");
+       "CSWAP of a word that differs leaves it and returns it");
     r.compare = here[0];
     snic_post(p.qp[0], &r);
     ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff && far[0] == 7,

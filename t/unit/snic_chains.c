@@ -86,17 +86,17 @@ static void waits_look_at_indices(void)
     post_wait(&p, events.cq[0], 0x800001);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 1);
     is_int(snic_take(dev, p.cq[0], got, 1), 1,
-           "WAIT for what came before passes, half of the indices back");
+           "WAIT for earlier completions passes, half of the indices back");
     post_wait(&p, events.cq[0], 0x7ffff0);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 2);
-    is_int(snic_take(dev, p.cq[0], got, 1), 0, "WAIT for what comes much later does not");
+    is_int(snic_take(dev, p.cq[0], got, 1), 0, "WAIT for much later completions does not");
     pair_t other;
     chain_pair(&other, dev, 0);
     pair_post(&other, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 3);
-    is_int(snic_take(dev, other.cq[0], got, 1), 1, "nor does it hold up others");
+    is_int(snic_take(dev, other.cq[0], got, 1), 1, "nor does it delay others");
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = events.cq[0] };
     is_int(pgas_verbs_qp_post(other.qp[0], &wait, 1, NULL), PGAS_ERR_INVALID,
-           "who is no master cannot wait");
+           "a queue that is no master cannot wait");
     pair_close(&other);
     pair_close(&p);
     pair_close(&events);
@@ -136,11 +136,11 @@ static void waits_see_later_than_who_polls(void)
         pair_close(&events);
         must(pgas_verbs_close(dev), "close the device");
     }
-    is_int(n_bad, 0, "nobody sees a completion before it is there");
+    is_int(n_bad, 0, "no reader sees a completion too early");
     if ((adversary & PGAS_VERBS_SNIC_DELAY) != 0)
-        ok(n_apart > 0, "a WAIT sees it later than who polls, for %d of 40 seeds", n_apart);
+        ok(n_apart > 0, "a WAIT sees it later than a polling thread, for %d of 40 seeds", n_apart);
     else
-        is_int(n_apart, 0, "a WAIT sees it as soon as who polls");
+        is_int(n_apart, 0, "a WAIT sees it as soon as a polling thread");
 }
 
 /* ---- ENABLE ---- */
@@ -171,10 +171,10 @@ static void enable_goes_up_to_a_position(void)
         for (uint32_t k = 0; k < 6; k++)
             n_bad += p.bytes[1][k] != (k < i);
     }
-    is_int(n_bad, 0, "it goes on up to what is enabled; what was enabled before changes nothing");
+    is_int(n_bad, 0, "it continues up to the enabled position; lower positions change nothing");
     pgas_verbs_request_t enable = { .op = PGAS_VERBS_SEND_ENABLE, .qp = p.qp[0] };
     is_int(pgas_verbs_qp_post(p.qp[1], &enable, 1, NULL), PGAS_ERR_INVALID,
-           "who is no master cannot enable");
+           "a queue that is no master cannot enable");
     pair_close(&p);
     pair_close(&master);
     must(pgas_verbs_close(dev), "close the device");
@@ -200,7 +200,7 @@ static void receive_queues_are_managed_too(void)
             pgas_verbs_snic_step(dev);
         n_bad += pgas_verbs_cq_poll(p.cq[1], got, 8) != (i > 0 && i <= 6);
     }
-    is_int(n_bad, 0, "a managed receive queue is used up to what is enabled");
+    is_int(n_bad, 0, "a managed receive queue is used up to the enabled position");
     pair_close(&p);
     pair_close(&master);
     must(pgas_verbs_close(dev), "close the device");
@@ -274,7 +274,7 @@ static void managed_entries_can_be_rewritten(void)
     pair_t p;
     chain_pair(&p, dev, 0);
     is_int(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), PGAS_ERR_UNSUPPORTED,
-           "slots are told only of queues made for it");
+           "slots are known only of queues created for it");
     pair_close(&p);
     must(pgas_verbs_close(dev), "close the device");
 }
@@ -332,7 +332,7 @@ static bool read_and_pass_on(bool fence, uint64_t with_seed)
     bool good = snic_take(p.dev, p.cq[0], got, 2) == 1 && is_done(&got[0], 2, PGAS_OK);
     good = good && memcmp(p.bytes[0], p.bytes[1], 64) == 0; /* the read itself is done by then */
     if (!good)
-        bail("a read is not complete when what is behind it is");
+        bail("a read is not complete when a later request is");
     bool right = memcmp(p.bytes[1] + 128, p.bytes[1], 64) == 0;
     pair_close(&p);
     return right;
@@ -346,7 +346,7 @@ static void results_come_late_without_fence(void)
         n_right += read_and_pass_on(false, s);
         n_fenced += read_and_pass_on(true, s);
     }
-    is_int(n_fenced, 100, "a result that is used behind a fence is right");
+    is_int(n_fenced, 100, "a result that is used after a fence is right");
     if ((adversary & PGAS_VERBS_SNIC_DELAY) != 0)
         ok(n_right > 0 && n_right < 100, "without, it is wrong for some seeds (right %d of 100)",
            n_right);

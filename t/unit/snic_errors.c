@@ -70,7 +70,7 @@ static void all_behind_an_error_is_flushed(void)
                   4 + i);
     int n = snic_take(p.dev, p.cq[0], got[0], 20);
     is_int(n, 2 + N_BEHIND + 3,
-           "one that was asked for, the error, those behind it, and the receive buffers here");
+           "a signaled one, the error, later ones, and the receive buffers here");
     bool good = is_done(&got[0][0], 2, PGAS_OK) && is_done(&got[0][1], 3, PGAS_ERR_RANGE);
     int n_sends = 0, n_recvs = 0;
     for (int i = 2; i < n; i++) {
@@ -87,7 +87,7 @@ static void all_behind_an_error_is_flushed(void)
         good = good && is_done(&got[1][i], 100 + (uint64_t)i, PGAS_ERR_PEER);
     ok(good && p.bytes[1][8] == 0, "the peer's buffers are flushed, nothing was written there");
     pgas_verbs_request_t more = { .op = PGAS_VERBS_NOP, .flags = SIGNAL };
-    is_int(pgas_verbs_qp_post(p.qp[0], &more, 1, NULL), PGAS_ERR_PEER, "who posts now is told");
+    is_int(pgas_verbs_qp_post(p.qp[0], &more, 1, NULL), PGAS_ERR_PEER, "a post now gets the error");
     pair_close(&p);
 }
 
@@ -167,11 +167,11 @@ static void tries_without_end_go_on(pgas_verbs_op_t op)
     for (int i = 0; i < 1000; i++)
         pgas_verbs_snic_step(p.dev);
     ok(pgas_verbs_cq_poll(p.cq[0], got, 3) == 0 && p.bytes[1][1024] == 0,
-       "nothing is done, and nothing behind it");
+       "nothing is done, nor any later request");
     pair_recv(&p, 1, 0, 64, 100);
     ok(snic_take(p.dev, p.cq[0], got, 2) == 2 && is_done(&got[0], 1, PGAS_OK) &&
            is_done(&got[1], 2, PGAS_OK) && p.bytes[1][1024] == 7,
-       "a buffer, and all goes on");
+       "a buffer, and all continues");
     pair_close(&p);
 }
 
@@ -188,7 +188,7 @@ static void engines_try_again(pgas_verbs_engine_t engine)
         n += pgas_verbs_cq_poll(p.cq[0], got, 1);
     pair_recv(&p, 1, 0, 64, 100);
     ok(n == 0 && snic_await(p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK),
-       "engine %d tries again by itself", (int)engine);
+       "engine %d retries", (int)engine);
     pair_close(&p);
 }
 
@@ -211,7 +211,7 @@ static void closed_peers_do_not_answer(bool before)
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 2);
     ok(snic_take(p.dev, p.cq[0], got, 3) == 2 && is_done(&got[0], 1, PGAS_ERR_PEER) &&
            is_done(&got[1], 2, PGAS_ERR_PEER) && got[0].syndrome != got[1].syndrome,
-       "a peer that was closed %s: retries are exceeded, what is behind is flushed",
+       "a peer that was closed %s: retries are exceeded, later requests are flushed",
        before ? "before" : "meanwhile");
     pair_close(&p);
 }
@@ -264,7 +264,7 @@ static void close_while_traffic(pgas_verbs_engine_t engine)
         pair_close(&q);
         pair_close(&p);
     }
-    is_int(n_bad, 0, "engine %d: a queue pair is closed under way, others go on", (int)engine);
+    is_int(n_bad, 0, "engine %d: a queue pair is closed under way, others continue", (int)engine);
 }
 
 /* ---- queues that run over ---- */
@@ -323,7 +323,8 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
         ok(n_arrived < 32 && n_arrived >= 4 && polled == -1,
            "overrun: after %d requests the queue is dead", n_arrived);
     if (!ignore) {
-        ok(pgas_verbs_cq_wait(small, 1000) == PGAS_ERR_TRANSPORT, "who waits for it is told");
+        ok(pgas_verbs_cq_wait(small, 1000) == PGAS_ERR_TRANSPORT,
+           "a waiting thread gets the error");
         pgas_verbs_request_t more = { .op = PGAS_VERBS_NOP, .flags = SIGNAL };
         pgas_verbs_qp_post(p.qp[0], &more, 1, NULL);
         snic_settle(dev);
@@ -391,7 +392,7 @@ static void options_are_checked(void)
            WITH(send_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
            WITH(recv_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
            WITH(inline_max, UINT32_MAX) == PGAS_ERR_LIMIT,
-       "what is beyond the limits");
+       "options beyond the limits");
 #undef WITH
     must(pgas_verbs_srq_close(other_srq), "close");
     must(pgas_verbs_cq_close(other_cq), "close");

@@ -158,6 +158,6 @@ int main(void)
                (unsigned)snic_adversaries[i]);
     int n_right = run(0, seed, false);
     ok(n_right >= 0 && n_right < ROUNDS / 2,
-       "a patch behind the message comes too late: %d of %d right", n_right, ROUNDS);
+       "a patch after the message comes too late: %d of %d right", n_right, ROUNDS);
     return done();
 }

@@ -286,7 +286,7 @@ static void test_shared_again(void)
         if (round == 1) {
             int n = pgas_verbs_cq_poll(cq, &c, 1);
             ok(n == 1 && !c.qp && c.id == 0,
-               "what came to a closed queue is not another's: %d with id %d", n, (int)c.id);
+               "completions of a closed queue are not another's: %d with id %d", n, (int)c.id);
         }
         for (uint64_t i = 0; i < (round == 0 ? 1 : 3); i++) {
             pgas_verbs_span_t span = { (uintptr_t)&words[i], 8, 0 };
@@ -587,7 +587,7 @@ static void test_wakes_without_descriptors(void)
     must(completed(&s), "a message");
     empty(&full);
     is_int(status, PGAS_OK, "an addition over there needs no further descriptor");
-    ok(finish(pid, socket), "who sleeps is woken by one who has no descriptors left");
+    ok(finish(pid, socket), "a sleeping thread is woken by a process without descriptors");
     end(&s);
 }
 
@@ -694,10 +694,10 @@ static void test_locked_client(void)
         post(&other, PGAS_VERBS_WRITE, (uintptr_t)other.mem.addr, other.mem.rkey);
         good = completed(&other) == PGAS_OK;
     }
-    ok(good, "a client in the locks of its queue pairs holds up no other client");
-    is_int(pgas_verbs_cq_poll(s.cq, &c, 1), 0, "what is for it waits");
+    ok(good, "a client in the locks of its queue pairs delays no other client");
+    is_int(pgas_verbs_cq_poll(s.cq, &c, 1), 0, "its requests wait");
     tell(socket);
-    is_int(completed(&s), PGAS_OK, "and goes on afterwards");
+    is_int(completed(&s), PGAS_OK, "and continues afterwards");
     finish(pid, socket);
     end(&other);
     end(&s);
@@ -748,7 +748,7 @@ static void test_lock_of_zombie(void)
         _exit(0);
     }
     waitpid(second, NULL, 0);
-    is_int((uint32_t)lock[2], second, "who was forked locks by its own name");
+    is_int((uint32_t)lock[2], second, "a forked process locks by its own name");
     waitpid(pid, NULL, 0);
     munmap(lock, 4096);
 }

@@ -235,7 +235,7 @@ static void run(pgas_verbs_engine_t engine, const char *text)
         pgas_verbs_completion_t c;
         for (int i = 0; i < LOOKS; i++)
             pgas_verbs_cq_poll(s.send_cq, &c, 1);
-        ok(s.words[8] == 0, "%s: nobody runs its chain while it is stopped", text);
+        ok(s.words[8] == 0, "%s: its chain does not run while it is stopped", text);
         kill(pid, SIGCONT);
         ok(arrives(&s), "%s: its chain has written back when it went on", text);
     }

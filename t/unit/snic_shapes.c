@@ -158,7 +158,7 @@ static void what_is_too_large_is_refused(void)
     large.spans = &over;
     is_int(pgas_verbs_qp_post(p.qp[0], &large, 1, NULL), PGAS_ERR_LIMIT,
            "inline more than is agreed");
-    is_int(pgas_verbs_qp_position(p.qp[0]), position, "what was refused takes no room");
+    is_int(pgas_verbs_qp_position(p.qp[0]), position, "a refused request takes no room");
     pgas_verbs_recv_t recv = { 1, spans, 2 };
     is_int(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), PGAS_ERR_LIMIT,
            "a receive buffer of two pieces where one is agreed");
@@ -203,7 +203,7 @@ static void solicited_requests_wake(bool solicited_only)
            "armed while completions are there: poll them");
     is_int(pgas_verbs_cq_poll(cq, got, 8), 2, "they are");
     is_int(pgas_verbs_cq_arm(cq, solicited_only), PGAS_OK, "armed again");
-    ok(!is_readable(fd), "what the descriptor held is taken");
+    ok(!is_readable(fd), "the descriptor's events are taken");
     char bytes[8];
     pair_post(&p, PGAS_VERBS_SEND, 0, 0, 8, PGAS_VERBS_SOLICITED, 4);
     snic_settle(dev);

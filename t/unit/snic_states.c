@@ -176,7 +176,7 @@ static void error_flushes_and_reset_begins_anew(void)
         n_send += f.op == PGASI_CQE_REQ_ERR && f.syndrome == PGASI_CQE_FLUSHED && f.counter == 1;
         n_recv += f.op == PGASI_CQE_RESP_ERR && f.syndrome == PGASI_CQE_FLUSHED && f.counter == 0;
     }
-    ok(good && n_send == 1 && n_recv == 1, "what is posted in ERROR is flushed, in both queues");
+    ok(good && n_send == 1 && n_recv == 1, "requests posted in ERROR are flushed, in both queues");
     for (int i = 0; i < 2; i++) {
         good = good && bare_modify(&w.end[i], PGASI_SNIC_RESET, &w.end[1 - i]) == PGAS_OK;
         w.end[i].record[0] = w.end[i].record[1] = 0;
@@ -233,7 +233,7 @@ static void peers_must_agree(void)
     good = good && bare_modify(&w.end[1], PGASI_SNIC_RTR, &third) == PGAS_OK;
     write_byte(&w, 1, 7);
     ok(good && is_next(&w.end[0], PGASI_CQE_REQ_ERR, PGASI_CQE_RETRY, 0) && w.bytes[1][1] == 0,
-       "a peer of somebody else does not answer");
+       "a peer that is connected elsewhere does not answer");
     bare_close(&third);
     take_down(&w);
 
@@ -259,8 +259,7 @@ static void peers_must_agree(void)
        "another queue pair in the place of a closed one is not taken for it");
     good = pgasi_snic_qp_query(w.snic, old) == PGASI_SNIC_RESET;
     s.state = PGASI_SNIC_INIT;
-    ok(good && pgasi_snic_qp_modify(w.snic, old, &s) == PGAS_ERR_INVALID,
-       "its old number is nobody's");
+    ok(good && pgasi_snic_qp_modify(w.snic, old, &s) == PGAS_ERR_INVALID, "its old number is free");
     take_down(&w);
 }
 
@@ -297,7 +296,7 @@ typedef struct {
 
 static const nonsense_t nonsense[] = {
     { "no length", PGASI_WQE_NOP, 0, 0, 0 },
-    { "an opcode that nobody knows", 0x2a, 1, 0, 0 },
+    { "an unknown opcode", 0x2a, 1, 0, 0 },
     { "an opcode of other cards (masked atomics)", 0x14, 4, 0, 0 },
     { "a WRITE without address", PGASI_WQE_WRITE, 1, 0, 0 },
     { "a CSWAP without result", PGASI_WQE_CSWAP, 3, 0, 0 },
@@ -305,13 +304,13 @@ static const nonsense_t nonsense[] = {
     { "a WAIT for a queue that is not there", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER, 777 },
     { "a WAIT for queue 0", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER, 0 },
     { "a WAIT for a time", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER | TIMED, 1u << 31 },
-    { "a WAIT by who is no master", PGASI_WQE_WAIT, 2, 0, 1u << 31 },
+    { "a WAIT without a master queue", PGASI_WQE_WAIT, 2, 0, 1u << 31 },
     { "a SEND_EN of a queue pair that is not there", PGASI_WQE_SEND_EN, 2, PGASI_SNIC_MASTER,
       0x123456 },
-    { "a SEND_EN by who is no master", PGASI_WQE_SEND_EN, 2, 0, 1u << 31 },
+    { "a SEND_EN without a master queue", PGASI_WQE_SEND_EN, 2, 0, 1u << 31 },
     { "a RECV_EN of a queue pair that is not there", PGASI_WQE_RECV_EN, 2, PGASI_SNIC_MASTER,
       0x123456 },
-    { "a RECV_EN by who is no master", PGASI_WQE_RECV_EN, 2, 0, 1u << 31 },
+    { "a RECV_EN without a master queue", PGASI_WQE_RECV_EN, 2, 0, 1u << 31 },
 };
 
 static void nonsense_is_an_error(void)
@@ -389,7 +388,7 @@ static void doorbells_beyond_the_ring(void)
     bare_settle(w.snic);
     for (n = 0; bare_poll(&w.end[0], &f); n++)
         n_bad += f.op != PGASI_CQE_REQ;
-    ok(n == (int)BARE_BLOCKS + 3 && n_bad == 0, "without the check it goes round as it is told");
+    ok(n == (int)BARE_BLOCKS + 3 && n_bad == 0, "without the check it goes round");
     take_down(&w);
 }
 
@@ -430,7 +429,7 @@ int main(void)
     nothing_is_sent_before_rts();
     receivers_answer_from_rtr_on();
     error_flushes_and_reset_begins_anew();
-    is_int(flushed_out_of_order(), 0, "what is late comes before what is flushed");
+    is_int(flushed_out_of_order(), 0, "late completions come before flushed ones");
     peers_must_agree();
     domains_are_apart();
     nonsense_is_an_error();

@@ -161,7 +161,7 @@ static void leave(uid_t uid)
         snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", (int)uid, i);
         snprintf(command, sizeof command, "rm -rf %s", path);
         if (access(path, F_OK) == 0 && system(command) != 0)
-            diag("%s stays behind", path);
+            diag("%s is left", path);
     }
 }
 
@@ -380,7 +380,7 @@ static void test_random_hub(uint64_t seed)
         }
         n_bad += end_of(child) != 0;
     }
-    is_int(n_bad, 0, "nobody falls over a hub of random words, seed %llu",
+    is_int(n_bad, 0, "no process crashes on a hub of random words, seed %llu",
            (unsigned long long)seed);
 }
 
@@ -553,7 +553,7 @@ static void test_too_many(void)
     while (n > 0)
         pgasi_snic_close(all[--n]);
     ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.n_clients_max == CLIENTS_MAX,
-       "and it still tells of itself");
+       "and it still reports its state");
     close(silent);
     free(all);
     stop(nic);
@@ -601,8 +601,7 @@ static void test_status(void)
     pgas_verbs_close(dev);
     is_int(pgas_verbs_snic_serve(name, 1), PGAS_ERR_EXISTS, "there is one already");
     stop(nic);
-    is_int(pgas_verbs_snic_serve(name, 1), PGAS_OK,
-           "what one that was killed has left is no obstacle");
+    is_int(pgas_verbs_snic_serve(name, 1), PGAS_OK, "files of a killed process are no obstacle");
 }
 
 int main(void)

@@ -222,7 +222,7 @@ static int model(uint64_t seed, bool forget_one)
 
 static void models(uint64_t seed)
 {
-    is_int(model(seed, false), 0, "random answers complete what the model says");
+    is_int(model(seed, false), 0, "random answers complete as in the model");
 }
 
 /* The last test: the model forgets, so some counters stay without an end. */
@@ -287,7 +287,7 @@ static void ended_twice(void)
     pgasi_hooks_death_settled(1);
     ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) &&
            !pgasi_token_give(token),
-       "the death of the rank ends it, nobody else does");
+       "only the death of the rank ends it");
     answer(PGASI_DESC_REPLY, token, PGAS_OK, &reply, sizeof reply);
     is_int((int)sync.count, 1, "not even a late reply");
     for (int i = 0; i < 4; i++) {
@@ -386,7 +386,7 @@ static void never_begun(void)
     answer(PGASI_DESC_ACK, sync.token, PGAS_OK, NULL, 0);
     is_int((int)sync.count, 1, "the end of a counter that never began is no other's");
     answer(PGASI_DESC_ACK, zeroed.token, PGAS_OK, NULL, 0);
-    is_int((int)sync.count, 1, "an answer to it is nobody's");
+    is_int((int)sync.count, 1, "an answer to it is dropped");
     copy = sync;
     pgas_sync_fini(&copy);
     answer(PGASI_DESC_ACK, sync.token, PGAS_OK, NULL, 0);

@@ -185,7 +185,7 @@ static void refuses(void)
         ok(all, "%s is there, without a hole", i == 0 ? "loopback" : "ucx");
     }
     ok(pgasi_tp_find("telegraph") == NULL && pgasi_tp_find("") == NULL,
-       "what nobody built is not found");
+       "an unknown transport is not found");
 }
 
 /* --- loopback --- */
@@ -253,7 +253,7 @@ static void does_atomics(size_t bytes)
     }
     result = 0;
     memcpy(&result, heap + 24, bytes);
-    ok(good && result == word, "%zu bytes: every atomic does what a plain word would", bytes);
+    ok(good && result == word, "%zu bytes: every atomic behaves as a plain word", bytes);
     ok(ops->amo(ctxs[0], 0, key, at(1), PGAS_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID &&
            ops->amo(ctxs[0], 0, key, at(0), PGAS_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
@@ -521,7 +521,7 @@ static void under_faults(void)
                                           "delay=4,reorder=6,again=3",
                                           "delay=30,reorder=30,again=30" };
     uint64_t seed = tap_seed(42);
-    ok(keeps_promises(pgasi_tp_find("loopback"), seed), "the promises hold without faults");
+    ok(keeps_promises(pgasi_tp_find("loopback"), seed), "the promises are kept without faults");
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         bool good = true;
         for (uint64_t j = 0; j < 5; j++)
@@ -574,7 +574,7 @@ static void does_harm(void)
     }
     ok(n_held > 250 && most == 5, "delay=5: %d of 500 completions held, up to %d calls", n_held,
        most);
-    is_int(n_wrong_completions, 0, "and nobody may sleep meanwhile");
+    is_int(n_wrong_completions, 0, "and no thread may sleep meanwhile");
     close_world();
     open_world(with_faults("reorder=5", 3));
     int n_swapped = 0;

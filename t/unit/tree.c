@@ -80,7 +80,7 @@ static void any_nodes_any_root(void)
             n_bad += n_broken(&t, pgasi_tree_cut, root, &w) != 0;
         pgasi_tree_fini(&t);
     }
-    is_int(n_bad, 0, "300 random maps, every root: each rank once, and nobody sends too often");
+    is_int(n_bad, 0, "300 random maps, every root: each rank once, and no rank sends too often");
 }
 
 static void nodes_of_equal_size(void)
@@ -107,7 +107,7 @@ static void a_bad_tree_is_noticed(void)
     pgasi_tree_t t;
     walk_t w;
     bool made = pgasi_tree_init(&t, 8, node_of, 1) == PGAS_OK;
-    ok(made && n_broken(&t, cut_off_one, 3, &w) > 0, "a root that sends to everybody is noticed");
+    ok(made && n_broken(&t, cut_off_one, 3, &w) > 0, "a root that sends to all is noticed");
     pgasi_tree_fini(&t);
 }
 

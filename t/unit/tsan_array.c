@@ -141,7 +141,7 @@ static void everything(const char *params)
                 pgas_array_create(NULL, WORDS * 8, 20, &opts, &structs) == PGAS_OK;
     ok(good, "%s: arrays", params);
     together();
-    is_int(n_wrong, 0, "each thread sees what it must");
+    is_int(n_wrong, 0, "each thread reads its expected values");
     good = holds(COUNTED, n_counted);
     good = holds(SWAPPED, n_swapped) && good;
     good = holds(SUMMED, sum) && good;

@@ -344,7 +344,7 @@ static void come_and_go(pgas_verbs_engine_t engine, const char *text, unsigned s
         pthread_join(threads[i], NULL);
         n_bad += lives[i].n_bad;
     }
-    ok(got >= 0, "%s: the queue of those who receive has not overrun", text);
+    ok(got >= 0, "%s: the receivers' queue has not overrun", text);
     is_int(n_bad, 0, "%s: each request of a connection that breaks completes once", text);
     for (int i = 0; i < 2; i++)
         close_side(&sides[i]);

@@ -58,7 +58,7 @@ static void tells_ipv4(void)
 {
     static const uint8_t v4[16] = V4(1, 2, 3, 4), v6[16] = GLOBAL, zero[16];
     ok(pgasi_gid_is_ipv4(v4) && !pgasi_gid_is_ipv4(v6) && !pgasi_gid_is_ipv4(zero),
-       "IPv4 addresses are told from others");
+       "IPv4 addresses are distinguished from others");
 }
 
 static const pgasi_rdma_address_t sample = { .qpn = 0xabcdef,
@@ -76,12 +76,12 @@ static void packs(void)
     memset(&back, 0xff, sizeof back);
     memset(&bytes, 0xff, sizeof bytes);
     pgasi_rdma_address_pack(&sample, &bytes);
-    is_int(pgasi_rdma_address_unpack(&bytes, &back), PGAS_OK, "what was packed is an address");
+    is_int(pgasi_rdma_address_unpack(&bytes, &back), PGAS_OK, "packed bytes are an address");
     ok(back.qpn == sample.qpn && back.psn == sample.psn && back.lid == sample.lid &&
            back.is_global && back.mtu == 5 && back.reads_max == 16 &&
            memcmp(back.gid, sample.gid, 16) == 0,
        "and the same one");
-    ok(bytes.bytes[sizeof bytes - 1] == 0, "what it does not use is zero");
+    ok(bytes.bytes[sizeof bytes - 1] == 0, "unused bytes are zero");
 }
 
 /* Each change of one field that no device gives. */

@@ -401,7 +401,7 @@ static void end_connection(void)
     ok(ending.n_ends == 1 && ending.status == PGAS_ERR_RANGE &&
            ending.done == pgas_verbs_tx_posted(pair.tx) &&
            pgas_verbs_tx_done(pair.tx) == ending.done,
-       "who asked for it is told once");
+       "the requesting thread gets it once");
     ok(close_pair(&pair), "nothing is left");
 }
 

@@ -548,7 +548,8 @@ static void count_steps(void)
     ok(most <= 2 && found == 0 && before == 0,
        "a poll ends after two steps while another thread is inside (took %d)", (int)most);
     steps = 0;
-    ok(pgas_verbs_tx_done(tx) == 0 && steps == 1, "what is done is known after one step meanwhile");
+    ok(pgas_verbs_tx_done(tx) == 0 && steps == 1,
+       "completed requests are known after one step meanwhile");
     pthread_mutex_unlock(&run.dev.lock);
     pthread_join(inside, NULL);
     most = 0;
@@ -572,7 +573,7 @@ static void mark_and_force(void)
     begin_alone(&run, 16, 4);
     pgas_verbs_tx_t *tx = run.links[0].tx;
     ok(pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 0,
-       "a mark behind nothing costs nothing");
+       "a mark without requests costs nothing");
     bool good =
         post_small(&run, 0) == 1 && post_small(&run, 0) == 2 && pgas_verbs_tx_mark(tx) == PGAS_OK;
     ok(good && pgas_verbs_tx_posted(tx) == 3 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
@@ -580,7 +581,7 @@ static void mark_and_force(void)
        "a mark takes one number, a second one none");
     ok(post_small(&run, PGAS_VERBS_SIGNAL) == 4 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
            pgas_verbs_tx_posted(tx) == 4,
-       "nor does one behind a forced signal");
+       "nor does one after a forced signal");
     int n = 0;
     while (post_small(&run, 0) != 0)
         n++;
@@ -623,7 +624,7 @@ static void cut_transfers(void)
     ok(status == PGAS_OK && at + more == sizeof from &&
            pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
            memcmp(from, to, sizeof from) == 0,
-       "and goes on where it stopped");
+       "and continues where it stopped");
     memset(from, 0, sizeof from);
     status = pgas_verbs_tx_read(tx, (uintptr_t)to, 0, from, 0, 2500, &at, &number);
     pgas_verbs_tx_ring(tx);
@@ -654,10 +655,10 @@ static void break_devices(void)
     ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_NS) == PGAS_ERR_IO &&
            post_small(&run, 0) == 0 && pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK &&
            link->n_ends == 1 && link->n_bad == 0,
-       "a doorbell that fails ends the connection; what was done before stays done");
+       "a doorbell that fails ends the connection; earlier completions remain");
     run.dev.cqs_dead = true;
     pgas_verbs_tx_poll(link->tx);
-    is_int((intmax_t)link->n_ends, 1, "which is told once");
+    is_int((intmax_t)link->n_ends, 1, "which is reported once");
     pgas_verbs_qp_close(link->qp);
     pgas_verbs_cq_close(run.cqs[0]);
 
@@ -674,7 +675,7 @@ static void break_devices(void)
             break;
         pgas_verbs_tx_poll(run.links[1].tx);
         ok(run.links[0].n_ends == 1 && run.links[1].n_ends == 0,
-           "who polls one transmitter ends the other, whose doorbell failed");
+           "a poll of one transmitter ends the other, whose doorbell failed");
         for (int k = 0; k < 2; k++)
             pgas_verbs_qp_close(run.links[k].qp);
         pgas_verbs_cq_close(run.cqs[0]);

@@ -72,8 +72,8 @@ static void changes_are_seen(void)
         n_bad += passenger != i + 7;
     }
     pthread_join(thread, NULL);
-    is_int(n_bad + n_bad_there, 0, "what was written before the ring is there after the wait");
-    is_int(pgasi_wakeups[0]->sleepers, 0, "nobody is counted as asleep");
+    is_int(n_bad + n_bad_there, 0, "stores before the wakeup are seen after the wait");
+    is_int(pgasi_wakeups[0]->sleepers, 0, "no thread is counted as asleep");
     ok(__atomic_load_n(&n_progress, __ATOMIC_RELAXED) > 0, "waiting progresses");
 }
 
@@ -128,7 +128,7 @@ static void the_service_sleeps_on_a_descriptor(void)
     pgasi_wait_service_announce();
     pgasi_wait_service_revoke();
     pgasi_wake(0);
-    ok(!readable(fd), "who got up again is not kicked");
+    ok(!readable(fd), "a thread that has woken up is not woken again");
 }
 
 /* ---- threads that are counted ---- */
@@ -203,7 +203,7 @@ static void quiet_waits_are_not_counted(void)
     pgasi_wait_end(&loud);
     pgasi_wait_end(&w);
     ok(announced && !counted && pgasi_wakeups[0]->sleepers == 0,
-       "a wait that serves nobody is not counted as asleep");
+       "a wait that does not serve is not counted as asleep");
 }
 
 static int counted_at_end = -1;
@@ -415,13 +415,13 @@ static void what_cannot_be_kicked(void)
     struct pollfd p = { .fd = read_end, .events = POLLIN };
     pgasi_wake_service(number);
     ok(pgasi_wakeups[number]->unreached && poll(&p, 1, 0) == 0,
-       "nothing is written to what is not that rank's pipe");
+       "nothing is written to a file that is not that rank's pipe");
     close(read_end);
     peer_kill(pid);
 
-    ok(!pgasi_wait_is_unreached(), "who was always reached");
+    ok(!pgasi_wait_is_unreached(), "ranks that were always reached");
     __atomic_store_n(&pgasi_wakeups[0]->unreached, 1, __ATOMIC_RELAXED);
-    ok(pgasi_wait_is_unreached(), "and who was not, know it");
+    ok(pgasi_wait_is_unreached(), "and those that were not, know it");
 }
 
 /* ---- other memory ---- */

@@ -450,7 +450,7 @@ static void a_host_is_small(void)
     pgasi_ring_start(ring);
     pgasi_ring_linked(ring, 0, 1);
     pgasi_ring_linked(ring, 2, 5);
-    ok(n_dials == 1 && ring->next == 1, "a rank dials the next one, and nobody else");
+    ok(n_dials == 1 && ring->next == 1, "a rank dials only the next one");
     pgasi_ring_received(ring, 0, PGASI_RING_DEATH, 4);
     pgasi_ring_received(ring, 2, PGASI_RING_DEATH, 4);
     is_int(n_told, 1, "news are passed on once, and not to where they came from");
