@@ -1,8 +1,8 @@
 /* The public calls and their short paths.
  *
- * A call takes a short path if its thread has a context of its own and is outside of handlers, if
- * no counter waits for the call, and if it can be sent at once. It is written straight into the
- * channel, or into a message of its own. On the node this takes no lock. Calls of 8 bytes
+ * A call is written straight into the channel, or into a message of its own, if four conditions
+ * hold. Its thread has a context of its own; the thread is outside of handlers; no counter waits
+ * for the call; it can be sent at once. On the node this short path takes no lock. Calls of 8 bytes
  * (pgas/detail/call.h) and streams of calls of one size rarely even store the tail. All other calls
  * and all errors take the long path through send_queue.c. */
 #include "msg/send.h"

@@ -244,7 +244,7 @@ static bool service_waits(void)
 }
 
 /* The thread that holds the lock may wait for the processor of the calling thread. */
-static __attribute__((noinline)) void find_locked(void)
+static __attribute__((noinline)) void yield_to_holder(void)
 {
     if (++seen.locked % YIELD_SOON == 0)
         sched_yield();
@@ -256,7 +256,7 @@ static inline int serve_round(bool arrived, bool look)
     if (!(arrived || look || service_waits()))
         return 0;
     if (PGAS_UNLIKELY(!pgasi_recv_try_lock())) {
-        find_locked();
+        yield_to_holder();
         return 0;
     }
     int n = serve(pgasi_ep_drain_some(PGASI_EP_ANY), look);
