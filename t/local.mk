@@ -3,7 +3,7 @@
 LDADD = t/libspmd.la $(core_ldadd)
 
 check_LTLIBRARIES += %D%/libspmd.la
-%C%_libspmd_la_SOURCES = %D%/spmd.c %D%/spmd.h %D%/tap.h %D%/handlers.h %D%/must.h %D%/pattern.h %D%/random.h
+%C%_libspmd_la_SOURCES = %D%/spmd.c %D%/spmd.h %D%/tap.h %D%/amo_model.h %D%/handlers.h %D%/must.h %D%/pattern.h %D%/random.h
 %C%_libspmd_la_LDFLAGS = $(installed_ldflags)
 
 TESTS = $(check_PROGRAMS) $(check_scripts)

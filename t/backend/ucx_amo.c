@@ -10,28 +10,8 @@
  */
 #include <string.h>
 #include "base/rng.h"
+#include "t/amo_model.h"
 #include "t/backend/world.h"
-
-static uint64_t expect(pgas_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
-                       uint64_t compare)
-{
-    uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    switch (op) {
-    case PGAS_AMO_ADD:
-        return (word + operand) & mask;
-    case PGAS_AMO_AND:
-        return word & operand & mask;
-    case PGAS_AMO_OR:
-        return (word | operand) & mask;
-    case PGAS_AMO_XOR:
-        return (word ^ operand) & mask;
-    case PGAS_AMO_SWAP:
-        return operand & mask;
-    case PGAS_AMO_CSWAP:
-        return word == (compare & mask) ? operand & mask : word;
-    }
-    return 0;
-}
 
 /* One word of the right neighbour, alone; its other half and its neighbours must not change. */
 static void model(size_t bytes)
@@ -56,7 +36,7 @@ static void model(size_t bytes)
         pgas_status_t status = world_amo(step % 2, world_right(), at, op, bytes, operand, compare,
                                          fetching ? &result : NULL);
         results = results && status == PGAS_OK && (!fetching || result == word);
-        word = expect(op, bytes, word, operand, compare);
+        word = amo_result(op, bytes, word, operand, compare);
         if (!fetching || step % 2 != 0) /* the next one comes from another context */
             results = world_flush(step % 2, world_right()) == PGAS_OK && results;
     }
@@ -68,8 +48,8 @@ static void model(size_t bytes)
     spmd_ok(memcmp(world.heap + at + bytes, &guard, 8) == 0 &&
                 memcmp(world.heap + at - bytes, (char *)&guard + 8 - bytes, bytes) == 0,
             "%zu bytes: neighbours did not change", bytes);
-    spmd_ok(expect(PGAS_AMO_CSWAP, bytes, 1, 2, 3) == 1 &&
-                expect(PGAS_AMO_ADD, bytes, 1, 2, 0) != word,
+    spmd_ok(amo_result(PGAS_AMO_CSWAP, bytes, 1, 2, 3) == 1 &&
+                amo_result(PGAS_AMO_ADD, bytes, 1, 2, 0) != word,
             "the comparison can fail");
     world_barrier();
 }

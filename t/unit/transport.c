@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "t/amo_model.h"
 #include "t/tap.h"
 #include "transport/count.h"
 #include "transport/fault.h"
@@ -214,26 +215,6 @@ static void moves_data(void)
        "ranks that do not exist: refused");
 }
 
-static uint64_t expect(pgas_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
-                       uint64_t compare)
-{
-    uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    switch (op) {
-    case PGAS_AMO_ADD:
-        return (word + operand) & mask;
-    case PGAS_AMO_AND:
-        return word & operand & mask;
-    case PGAS_AMO_OR:
-        return (word | operand) & mask;
-    case PGAS_AMO_XOR:
-        return (word ^ operand) & mask;
-    case PGAS_AMO_SWAP:
-        return operand & mask;
-    default:
-        return word == (compare & mask) ? operand & mask : word;
-    }
-}
-
 static void does_atomics(size_t bytes)
 {
     pgasi_rng_t rng;
@@ -249,7 +230,7 @@ static void does_atomics(size_t bytes)
         good = ops->amo(ctxs[i % 2], 0, key, at(24), op, bytes, operand, compare,
                         fetching ? &result : NULL, NULL) == PGAS_OK &&
                (!fetching || result == word) && good;
-        word = expect(op, bytes, word, operand, compare);
+        word = amo_result(op, bytes, word, operand, compare);
     }
     result = 0;
     memcpy(&result, heap + 24, bytes);
