@@ -23,8 +23,8 @@ pgas_status_t pgasi_notify_start(uint32_t n)
     records.of = calloc((size_t)pgasi_boot.node_size, sizeof *records.of);
     pgas_status_t status = pgasi_boot_agree(records.of ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
-        status =
-            pgasi_shm_create_each(n * sizeof(pgasi_completion_t), false, &records.shm, records.of);
+        status = pgasi_shm_create_each(n * sizeof(pgasi_completion_record_t), false, &records.shm,
+                                       records.of);
     if (status != PGAS_OK)
         records.shm.base = NULL;
     return status;
@@ -39,12 +39,12 @@ void pgasi_notify_stop(void)
     records.of = NULL;
 }
 
-static pgasi_completion_t *completion_at(int node_rank, uint32_t token)
+static pgasi_completion_record_t *completion_at(int node_rank, uint32_t token)
 {
-    return (pgasi_completion_t *)records.of[node_rank] + (token >> 16);
+    return (pgasi_completion_record_t *)records.of[node_rank] + (token >> 16);
 }
 
-pgasi_completion_t *pgasi_completion_of(uint32_t token)
+pgasi_completion_record_t *pgasi_completion_of(uint32_t token)
 {
     return records.shm.base ? completion_at(pgasi_boot.node_rank, token) : NULL;
 }
@@ -62,7 +62,7 @@ bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync)
 {
     if (pgasi_param.on_peer_death != PGASI_ON_PEER_DEATH_ABORT || !is_in_heap(sync))
         return false;
-    pgasi_completion_t *completion = pgasi_completion_of(token);
+    pgasi_completion_record_t *completion = pgasi_completion_of(token);
     __atomic_store_n(&completion->counter, pgas_gptr_of((const void *)sync), __ATOMIC_RELAXED);
     __atomic_store_n(&completion->state, (uint64_t)token << 32, __ATOMIC_RELEASE);
     return true;
@@ -70,7 +70,7 @@ bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync)
 
 void pgasi_notify_close(uint32_t token)
 {
-    pgasi_completion_t *completion = pgasi_completion_of(token);
+    pgasi_completion_record_t *completion = pgasi_completion_of(token);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     if (__atomic_load_n(&completion->state, __ATOMIC_RELAXED) == 0)
         return;
@@ -82,7 +82,7 @@ void pgasi_notify_close(uint32_t token)
 
 /* ---- the rank that ran the call ---- */
 
-static bool enter(pgasi_completion_t *completion, uint32_t token)
+static bool enter(pgasi_completion_record_t *completion, uint32_t token)
 {
     uint64_t state = __atomic_load_n(&completion->state, __ATOMIC_RELAXED);
     while (state >> 32 == token)
@@ -97,7 +97,7 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
     int owner = pgasi_boot.local_of[rank];
     if (owner < 0)
         return false;
-    pgasi_completion_t *completion = completion_at(owner, token);
+    pgasi_completion_record_t *completion = completion_at(owner, token);
     if (!enter(completion, token))
         return true; /* The counter has ended. */
     pgasi_where_t where = PGASI_WHERE_FAR;

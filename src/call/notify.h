@@ -31,7 +31,7 @@ typedef struct {
     PGASI_ALIGNED(64) uint64_t state;
     pgas_gptr_t counter;
     uint64_t error; /* the counter's first error as pgasi_error_pack makes it; 0: none */
-} pgasi_completion_t;
+} pgasi_completion_record_t;
 
 /** Maps the tables of the node, with n completion records each. Collective over the node. The
  *  status is the same on all ranks. */
@@ -39,7 +39,7 @@ pgas_status_t pgasi_notify_start(uint32_t n);
 void pgasi_notify_stop(void);
 
 /** Returns this rank's completion record of the token's entry; NULL before start. */
-pgasi_completion_t *pgasi_completion_of(uint32_t token);
+pgasi_completion_record_t *pgasi_completion_of(uint32_t token);
 
 /** Opens the counter's record, if completions of the counter may be written. They are written until
  *  the record is closed. False: completions are messages. */
@@ -66,7 +66,7 @@ static inline pgas_sync_error_t pgasi_error_unpack(uint64_t error)
 
 /** Keeps the first error. The caller decrements the counter afterwards, so the error is complete
  *  when the counter has reached zero. If the completion record is NULL, only the status is kept. */
-static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_completion_t *completion,
+static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_completion_record_t *completion,
                                    pgas_status_t status, int rank, uint32_t handler)
 {
     uint64_t none = 0;

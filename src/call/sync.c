@@ -31,13 +31,13 @@ pgas_status_t pgasi_sync_start(void)
     return made ? status : PGAS_ERR_NO_MEMORY;
 }
 
-PGASI_STATIC_ASSERT(sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_t) == 120 ||
+PGASI_STATIC_ASSERT(sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_record_t) == 120 ||
                         sizeof(void *) != 8,
                     "info.c tells users how large an entry is");
 
 uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
 {
-    return PGASI_TOKENS_MAX * (sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_t) +
+    return PGASI_TOKENS_MAX * (sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_record_t) +
                                n_ranks * PGASI_OUTSTANDING_BYTES);
 }
 

@@ -56,7 +56,8 @@ typedef struct {
     uint32_t n_incoming, n_opened_seen;
     bool left;
     incoming_t *incoming; /* [incoming_max]; the first n_incoming are used */
-    uintptr_t *marks; /* the address of each channel's next header; lowest bit: its phase is odd */
+    uintptr_t
+        *next_headers; /* the address of each channel's next header; lowest bit: its phase is odd */
     /* The channel that was drained last, and the number of rounds in a row that drained only this
      * one. */
     uint32_t recent, turns;
@@ -102,8 +103,8 @@ static inline uint64_t phase_of(bool odd)
 /* Publishes the address of the next header and the exact position. Other threads read both. */
 static inline void set_head(endpoint_t *ep, incoming_t *in)
 {
-    uintptr_t mark = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
-    __atomic_store_n(&ep->marks[in - ep->incoming], mark, __ATOMIC_RELAXED);
+    uintptr_t next = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
+    __atomic_store_n(&ep->next_headers[in - ep->incoming], next, __ATOMIC_RELAXED);
     __atomic_store_n(&in->state->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
@@ -113,9 +114,9 @@ static inline void set_head(endpoint_t *ep, incoming_t *in)
 __attribute__((no_sanitize("thread"))) static inline bool has_arrived(const endpoint_t *ep,
                                                                       uint32_t i)
 {
-    uintptr_t mark = __atomic_load_n(&ep->marks[i], __ATOMIC_RELAXED);
-    return pgasi_desc_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
-                                  phase_of(mark & 1));
+    uintptr_t next = __atomic_load_n(&ep->next_headers[i], __ATOMIC_RELAXED);
+    return pgasi_desc_has_arrived(*(const volatile uint64_t *)(next & ~(uintptr_t)1),
+                                  phase_of(next & 1));
 }
 
 static inline uint64_t run_descs(const endpoint_t *ep, const char *descs, size_t bytes,

@@ -158,11 +158,12 @@ static pgas_status_t make_eps(void)
     for (int i = 0; i < pgasi_n_eps; i++) {
         pgasi_recv.eps[i].incoming =
             pgasi_lazy_alloc(pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].incoming);
-        pgasi_recv.eps[i].marks =
-            pgasi_lazy_alloc(pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].marks);
+        pgasi_recv.eps[i].next_headers =
+            pgasi_lazy_alloc(pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].next_headers);
         pgasi_recv.eps[i].far_end = &pgasi_recv.eps[i].far;
         pgasi_recv.eps[i].stopped = pgasi_lazy_alloc(stopped_bytes());
-        if (!pgasi_recv.eps[i].incoming || !pgasi_recv.eps[i].marks || !pgasi_recv.eps[i].stopped)
+        if (!pgasi_recv.eps[i].incoming || !pgasi_recv.eps[i].next_headers ||
+            !pgasi_recv.eps[i].stopped)
             status = PGAS_ERR_NO_MEMORY;
     }
     return status;
@@ -173,8 +174,8 @@ static void free_eps(void)
     for (int i = 0; pgasi_recv.eps && i < pgasi_n_eps; i++) {
         pgasi_lazy_free(pgasi_recv.eps[i].incoming,
                         pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].incoming);
-        pgasi_lazy_free(pgasi_recv.eps[i].marks,
-                        pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].marks);
+        pgasi_lazy_free(pgasi_recv.eps[i].next_headers,
+                        pgasi_recv.incoming_max * sizeof *pgasi_recv.eps[i].next_headers);
         pgasi_lazy_free(pgasi_recv.eps[i].stopped, stopped_bytes());
         while (pgasi_recv.eps[i].reports) {
             report_t *t = pgasi_recv.eps[i].reports;
