@@ -19,13 +19,13 @@
 
 #define N_LIST 65536
 
-enum { GET, SET, APPLY };               /* what is done */
+enum { GET, SET, APPLY };               /* the operation */
 enum { BY_LIST, PINNED = 4, SPAN = 8 }; /* in which order, and how */
 enum { OURS, NATIVE, COUNTED, N_SIDES };
 
 static uint64_t chunk_elems = WORK_CHUNK;
 
-/* What one case has open. */
+/* The objects of one case. */
 static struct {
     int arg;
     size_t bytes;

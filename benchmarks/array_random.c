@@ -38,7 +38,7 @@ static struct {
     work_table_t table;
 } now = { .what = -1 };
 
-/* ---- operations on n entries of the list; what was read adds up to the return value ---- */
+/* ---- operations on n entries of the list; each returns the sum of the values read ---- */
 
 /* Every rank writes 1 + its number more than at the begin. */
 static uint64_t value_here(uint64_t i)

@@ -39,7 +39,7 @@ typedef struct {
     uint64_t lo, n, start, walked;
 } walker_t;
 
-/* What one case has open. */
+/* The objects of one case. */
 static struct {
     int arg;
     uint64_t n;

@@ -1,4 +1,4 @@
-/* What the benchmarks of arrays share, see array_work.h. */
+/* Functions that the benchmarks of arrays share, see array_work.h. */
 #include "benchmarks/array_work.h"
 
 #include <math.h>

@@ -40,7 +40,7 @@ static int board_size = 11, chosen_playouts = 4;
 static pgas_hex_t board;
 static cpu_set_t all_cores;
 
-/* What one case has open. */
+/* The objects of one case. */
 static struct {
     int arg;
     pgas_mcts_t *mcts[2]; /* one thread; --threads of them */

@@ -404,7 +404,7 @@ static void communicators(void)
 
 static int hook_calls;
 
-/* Tells rank 0 that this rank waits in the library and runs the hook. */
+/* Notifies rank 0 that this rank waits in the library and runs the hook. */
 static int hook(void)
 {
     if (++hook_calls == 5)

@@ -1,4 +1,4 @@
-/* One rank of this job ends badly: the program of t/spmd/crash.t, no test by itself.
+/* One rank of this job crashes: the program of t/spmd/crash.t, no test by itself.
  *   crash RANK HOW       HOW: segfault; abort; handled, with a handler that the program installed
  *                        before pgas_init; later, a segfault after pgas_finalize */
 #include <pgas/pgas.h>

@@ -3,7 +3,7 @@
  *
  *   digits     one player, five digits: the sum of what each is worth; or, as `estimated`, with an
  *              evaluation for playouts
- *   nim        two players, three heaps, who takes the last wins; equal heaps are equal states
+ *   nim        two players, three heaps, the player that takes the last one wins; equal heaps are equal states
  *   noughts    two players, tic-tac-toe: a draw
  *   three      three players with interests of their own: the move that is best on average is not
  *              best
@@ -146,7 +146,7 @@ static inline uint64_t nim_hash(const void *state, void *arg)
     return mixed.word[0];
 }
 
-/* Who moves wins unless the heaps cancel. */
+/* The player that moves wins unless the heaps cancel. */
 static inline bool nim_is_won(const nim_t *s)
 {
     return (s->heaps[0] ^ s->heaps[1] ^ s->heaps[2]) != 0;

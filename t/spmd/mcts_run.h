@@ -1,8 +1,7 @@
-/* A search for a test: made, run, judged and ended by one call; what came out stands in `r`.
+/* A search for a test: created, run, judged and destroyed by one call; the results are in `r`.
  *
- *   pgas_mcts_spec_t spec = nim_spec();
- *   nim_t start = nim_start(1, 2, 4);
- *   spmd_ok(run(&spec, NULL, &start, 5000) && r.info.proven, "...");
+ *   pgas_mcts_spec_t spec = nim_spec(); nim_t start = nim_start(1, 2, 4); spmd_ok(run(&spec, NULL,
+ *   &start, 5000) && r.info.proven, "...");
  *
  * run() is false, and says why, unless everything agrees that must agree after each search:
  * result_fault() has the list. */
@@ -36,7 +35,8 @@ static inline bool move_is_legal(const pgas_mcts_spec_t *spec, const void *state
     return found;
 }
 
-/* A proven win before all, a proven loss behind all, then by visits, then by value. */
+/* The order of children: proven wins first, proven losses last; between them by visits, then by
+ * value. */
 static inline int child_class(const pgas_mcts_child_t *child)
 {
     if (!child->proven)
@@ -124,7 +124,7 @@ static inline const char *stats_fault(const result_t *at)
                : NULL;
 }
 
-/* NULL, or what is wrong. */
+/* @return what is wrong, or NULL */
 static inline const char *result_fault(const result_t *at, const pgas_mcts_spec_t *spec,
                                        const void *state)
 {

@@ -445,7 +445,8 @@ static void one_order(model_t *m, int rank)
     }
 }
 
-/* Every owner looks at what the others believe that it holds. Returns the bytes that differ. */
+/* Every rank compares its area with the contents that the others expect. @return the bytes that
+ * differ */
 static int compare_all(model_t *m)
 {
     unsigned char *theirs = job_alloc((size_t)m->n * SHARD);

@@ -471,7 +471,7 @@ static void spawn(worker_t *w, int rank)
 /* Waits until the buffer is free again. */
 static void call_with_buffer(worker_t *w, int rank)
 {
-    char *body = w->reply[N_REPLIES - 1].answer; /* nobody's unless all are taken */
+    char *body = w->reply[N_REPLIES - 1].answer; /* unused unless all are taken */
     pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL, body,
                              8 + below(w, BODY_MAX - 7), 0, false };
     uint64_t word = pgasi_rng_u64(&w->rng);
@@ -500,7 +500,7 @@ static void tell_all(worker_t *w)
 
 static void transfer(worker_t *w, int rank)
 {
-    char *back = w->reply[N_REPLIES - 1].answer; /* nobody's unless all are taken */
+    char *back = w->reply[N_REPLIES - 1].answer; /* unused unless all are taken */
     size_t bytes = 8 + below(w, (call_max < CELL ? call_max : CELL) - 7);
     pgas_gptr_t there = pgas_gptr_at(cells, rank) + (uint64_t)(me * THREADS_MAX + w->index) * CELL;
     if (w->n_replies == N_REPLIES)
