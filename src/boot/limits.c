@@ -73,8 +73,7 @@ static bool lacks_files(char why[WHY_BYTES], double *need_p)
     *need_p = open + more;
     snprintf(why, WHY_BYTES,
              "%d files are open, pgas_init needs up to %d more, and the limit is %" PRIu64
-             ": raise it to %d at least "
-             "(ulimit -n)",
+             ": raise it to %d at least (ulimit -n)",
              open, more, (uint64_t)limit, open + more);
     return true;
 }

@@ -111,9 +111,8 @@ static void warn_about_loners(int n, const unsigned char *good)
     if (n_alone > 0 && pgasi_boot.host_rank == 0)
         PGASI_WARN("node",
                    "%d of %d ranks of this host cannot open each other's memory through "
-                   "/proc/PID/fd and become nodes of "
-                   "their own, which is slower; run them as one user in one PID namespace (docker: "
-                   "--pid=host)",
+                   "/proc/PID/fd and become nodes of their own, which is slower; run them as one "
+                   "user in one PID namespace (docker: --pid=host)",
                    n_alone, n);
 }
 

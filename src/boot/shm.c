@@ -173,8 +173,7 @@ static void tell_no_huge_pages(size_t bytes, int reason)
     const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";
     PGASI_LOG_AT(asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
                  "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise "
-                 "/proc/sys/vm/nr_hugepages to "
-                 "have them, or set PGAS_HUGEPAGES=no",
+                 "/proc/sys/vm/nr_hugepages to have them, or set PGAS_HUGEPAGES=no",
                  bytes, why, system_page());
 }
 

@@ -319,7 +319,8 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
     return PGAS_OK;
 }
 
-/* Duplicates the user's communicator, with progress until all have arrived. MPI returns errors. */
+/* Duplicates the user's communicator, with progress until all have arrived. Calls of MPI on the
+ * duplicate return their errors. */
 static pgas_status_t duplicate(const MPI_Comm *comm, pgas_team_t *members, MPI_Comm *copy_p)
 {
     if (pgasi_team_is_broken(members))

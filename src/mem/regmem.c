@@ -199,9 +199,8 @@ static pgas_status_t held_by_caller(size_t bytes)
     rings_t *rings = pgasi_self.rings;
     if (!rings->has_logged)
         PGASI_ERROR("mem",
-                    "no room for %zu bytes: thread %d holds the oldest block of its ring and would "
-                    "wait for itself; "
-                    "release earlier, or raise PGAS_REG_MAX",
+                    "no room for %zu bytes: thread %d holds the oldest block of its ring and "
+                    "would wait for itself; release earlier, or raise PGAS_REG_MAX",
                     bytes, pgasi_self.slot);
     rings->has_logged = true;
     return PGAS_ERR_DEADLOCK;

@@ -167,8 +167,7 @@ static pgas_status_t check_fits(size_t bytes)
     if (pgasi_boot.rank == pgasi_boot.host_members[0])
         PGASI_LOG_AT(refused ? PGASI_LOG_ERROR : PGASI_LOG_INFO, "memory",
                      "%d ranks of this host reserve %s (%s each: PGAS_HEAP_SIZE, "
-                     "PGAS_FAR_CHUNK_MEMORY), %s has %s, of which "
-                     "%s are free now%s",
+                     "PGAS_FAR_CHUNK_MEMORY), %s has %s, of which %s are free now%s",
                      pgasi_boot.host_ranks, pgasi_number_bytes(need, need_text),
                      pgasi_number_bytes(bytes, each_text),
                      cgroup ? "the cgroup of this job" : "the machine",

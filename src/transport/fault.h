@@ -1,5 +1,5 @@
 /** Faults on purpose: a wrapper that makes any transport as bad as its contract allows
- *  (pgasi_tp_fault_wrap in transport.h puts it on). The text is a list of items, separated by
+ *  (pgasi_tp_fault_wrap in transport.h applies it). The text is a list of items, separated by
  *  commas; 0 switches an item off:
  *
  *    delay=N            completions and outgoing active messages are held for up to N progress
