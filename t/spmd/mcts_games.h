@@ -3,7 +3,8 @@
  *
  *   digits     one player, five digits: the sum of what each is worth; or, as `estimated`, with an
  *              evaluation for playouts
- *   nim        two players, three heaps, the player that takes the last one wins; equal heaps are equal states
+ *   nim        two players, three heaps, the player that takes the last one wins; equal heaps are
+ *              equal states
  *   noughts    two players, tic-tac-toe: a draw
  *   three      three players with interests of their own: the move that is best on average is not
  *              best
