@@ -26,7 +26,7 @@ void pgasi_tokens_stop(void)
     for (uint32_t i = 0; pgasi_tokens.entries && i < pgasi_tokens.n_ever; i++)
         free(pgasi_tokens.entries[i].outstanding);
     pgasi_lazy_free(pgasi_tokens.entries, PGASI_TOKENS_MAX * sizeof *pgasi_tokens.entries);
-    pgasi_tokens = (pgasi_tokens_t){ NULL };
+    pgasi_tokens = (pgasi_tokens_t){ 0 };
 }
 
 /* ---- entries ---- */
