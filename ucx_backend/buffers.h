@@ -1,7 +1,7 @@
-/** Buffers for received messages whose data belongs to UCX. Small and medium ones come from two
+/** Copies of received messages whose data UCX will reuse. Small and medium ones come from two
  *  reserved ranges of address space, whose pages are touched on first use; larger ones come from
- *  malloc, page-aligned. So a pointer tells whether pgasi_ucx_buffer_release frees it or UCX does.
- *  One thread at a time uses them. */
+ *  malloc, page-aligned. So the address shows whether pgasi_ucx_buffer_release or UCX frees a
+ *  buffer. One thread at a time uses them. */
 #ifndef PGASI_UCX_BUFFERS_H
 #define PGASI_UCX_BUFFERS_H
 

@@ -155,13 +155,14 @@ pgas_status_t pgasi_ucx_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
     return ctx->phase == PGASI_UCX_CLOSING && ctx->n_closing == 0 ? PGAS_OK : PGAS_INPROGRESS;
 }
 
-/* Gives up what was not drained, without calling completions: their owners may be gone. */
+/* Gives up what was not drained, without calling completions: their owners may not exist any
+ * more. */
 static void give_up(pgasi_ucx_ctx_t *ctx)
 {
     bool closing = ctx->phase == PGASI_UCX_CLOSING;
     ctx->phase = PGASI_UCX_GIVEN_UP;
     for (pgasi_ucx_flush_t *flush = ctx->running; flush != NULL; flush = flush->next)
-        flush->parts.comp = NULL; /* its owner may be gone, and so may this context */
+        flush->parts.comp = NULL; /* its owner and this context may not exist any more */
     if (!closing)
         pgasi_ucx_eps_begin_close(ctx);
     pgasi_ucx_eps_give_up(ctx);

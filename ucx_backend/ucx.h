@@ -46,7 +46,7 @@ typedef struct pgasi_ucx_entry pgasi_ucx_entry_t;
 typedef struct pgasi_ucx_flush_part pgasi_ucx_flush_part_t;
 
 #define PGASI_UCX_RANK_BITS 20
-/* openings of a context that receivers tell apart: each numbers its messages from zero */
+/* openings of a context that receivers distinguish: each numbers its messages from zero */
 #define PGASI_UCX_OPENINGS   4
 #define PGASI_UCX_AM_LONG    17 /* ids of the two forms of messages */
 #define PGASI_UCX_AM_COMPACT 18
@@ -360,15 +360,16 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
 pgas_status_t pgasi_ucx_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp);
-/** Fails the fetching atomics of an endpoint, which UCX forgets when the endpoint fails. */
+/** Fails the fetching atomics of an endpoint, which UCX does not complete when the endpoint
+ *  fails. */
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** Fails only those that were issued on former connections. */
 void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** The callback of puts and gets. */
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
 
-/** Calls the completion of an operation, unless the context was given up: then the owner may be
- *  gone. */
+/** Calls the completion of an operation, unless the context was given up: then the owner may not
+ *  exist any more. */
 static inline void pgasi_ucx_complete(const pgasi_ucx_ctx_t *ctx, pgasi_tp_comp_t *comp,
                                       pgas_status_t status)
 {

@@ -14,7 +14,7 @@
  *   - the thread calls pgas_agg_flush or pgas_quiesce, detaches, or issues a direct call to the
  *     rank;
  *   - its buffer is needed for another rank;
- *   - in handlers: the incoming calls at hand have run.
+ *   - in handlers: the calls that had arrived have run.
  *
  *  The time limit. The thread checks the time in every 64th call that is not inline, and in every
  *  8th round of progress: pgas_progress and calls that wait. It sends all batches before it sleeps

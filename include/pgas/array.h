@@ -250,8 +250,8 @@ PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas
  *  Units:  timeout_us in microseconds; negative: for ever; 0: the try form.
  *  Done:   operations that earlier holders made on elements under the lock are visible. Requests
  *          are granted in order of arrival, so a waiting writer does not starve. A rank that locks
- *          its own elements in a loop looks for requests of other ranks at every 64th of its own.
- *          After a request of another rank it looks before each of its next 64. It still gets more
+ *          its own elements in a loop checks for requests of other ranks at every 64th of its own.
+ *          After a request of another rank it checks before each of its next 64. It still gets more
  *          grants than other ranks, because their requests cross the network.
  *  Cost:   one round trip to the home (none for elements of the own rank), and one message back at
  *          unlock that is not waited for.

@@ -5,8 +5,8 @@
  *      pgas_atomic_add_u64(counter, 1);                  no result is fetched
  *      pgas_compare_swap_u64(word, 0, mine, &old);       has swapped if old is 0
  *
- *  CPUs carry the operations out: on the node by the compiler's builtin, elsewhere a CPU of the
- *  target's host. They are therefore atomic with respect to the owner's C11 atomics on the same
+ *  CPUs carry the operations out: on the node by the compiler's builtin, on other nodes a CPU of
+ *  the target's host. They are therefore atomic with respect to the owner's C11 atomics on the same
  *  word. On the node they are sequentially consistent. Elsewhere completion and pgas_fence order
  *  them.
  *

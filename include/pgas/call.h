@@ -2,7 +2,7 @@
  *
  *      static pgas_handler_t add;                         registered by name, see pgas/handler.h
  *      int64_t amount = 5;
- *      pgas_call(7, add, &amount, sizeof amount, NULL);   rank 7 runs add; nobody waits for it
+ *      pgas_call(7, add, &amount, sizeof amount, NULL);   rank 7 runs add; no thread waits for it
  *
  *      pgas_sync_t done;
  *      pgas_sync_init(&done, 1);
@@ -54,8 +54,8 @@
  *  PGAS_BACKLOG_LIMIT bytes, then they return PGAS_ERR_AGAIN. pgas_call_buffer in a plain handler
  *  also returns PGAS_ERR_AGAIN while the rank has 256 open pulls.
  *
- *  Deaths, if PGAS_ON_PEER_DEATH=continue lets the job go on. Counters and replies that wait for a
- *  dead rank decrement with PGAS_ERR_PEER. Once a thread's rank has noticed the death, further
+ *  Deaths, if PGAS_ON_PEER_DEATH=continue lets the job continue. Counters and replies that wait for
+ *  a dead rank decrement with PGAS_ERR_PEER. Once a thread's rank has noticed the death, further
  *  calls to the dead rank return PGAS_ERR_PEER. Calls without a counter that are outstanding or
  *  collected in batches are lost silently. pgas_quiesce and every collective of a team with the
  *  dead rank return PGAS_ERR_PEER. A call either returns PGAS_ERR_PEER or decrements its counter
@@ -83,10 +83,10 @@ PGAS_BEGIN_DECLS
  *          has run. If the target has no room, the call waits, with progress; inside a handler it
  *          is queued instead.
  *  Cost:   on the node a copy into the receiver's memory and a release store. Between nodes the
- *          same, two puts, or one active message; pgas_channel_query tells which. With executed an
- *          answer comes back, and a few atomic additions count the completions that each rank still
- *          has to report. That count takes 6 bytes per rank for each counter that is live at one
- *          time, allocated when the counter is first used so.
+ *          same, two puts, or one active message; pgas_channel_query reports which. With executed
+ *          an answer comes back, and a few atomic additions count the completions that each rank
+ *          still has to report. That count takes 6 bytes per rank for each counter that is live at
+ *          one time, allocated when the counter is first used so.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT   the library is not initialised
  *          PGAS_ERR_CONTEXT    the thread is not attached

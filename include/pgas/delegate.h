@@ -1,4 +1,4 @@
-/** Delegation: an operation on an object runs at the rank where the object lives, and returns a
+/** Delegation: an operation on an object runs at the rank that has the object, and returns a
  *  result.
  *
  *      static void on_pop(void *object, const void *args, size_t bytes, void *result,
@@ -16,10 +16,10 @@
  *  for its answer, other threads queue their requests. The next thread that sends takes all of
  *  them.
  *
- *  Hardware transactions are refused (PGAS_DELEGATE_HTM). On most processors that had them
- *  microcode has switched them off. Where they work they may always abort, so that a path without
- *  them is needed anyway. They do not reach memory of other nodes. On the node they would save a
- *  lock, and delegation has none.
+ *  Hardware transactions are refused (PGAS_DELEGATE_HTM). Microcode has switched them off on most
+ *  processors that had them. Where they work, they may always abort, so a path without them is
+ *  needed anyway. They do not reach memory of other nodes. On the node they would replace a lock,
+ *  but delegation has no lock.
  *
  *  Source: delegation as in Grappa; flat combining (Hendler, Incze, Shavit, Tzafrir 2010). */
 #ifndef PGAS_DELEGATE_H
@@ -85,7 +85,7 @@ typedef struct {
         sizeof(pgas_delegate_opts_t), PGAS_DELEGATE_CALL \
     }
 
-/** Runs op(object, args) where the object lives, and waits for the result.
+/** Runs op(object, args) at the rank that has the object, and waits for the result.
  *  Shape:  any attached thread, and blocking handlers. Plain handlers may name objects of the own
  *          rank only; the operation then runs at once.
  *  Units:  bytes and result_bytes up to PGAS_CALL_MAX - 32 each.

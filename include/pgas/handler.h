@@ -55,8 +55,8 @@ PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t
  *                 aligned to 8
  *  @param n       2 to 512 consecutive calls with the same handler and size. The library decides
  *                 how it cuts calls into batches; the result must not depend on n
- *  Source: conveyors of bale deliver one item at a time. Here the whole run is at hand, so that a
- *  handler can prefetch memory. */
+ *  Source: conveyors of bale deliver one item at a time. Here the handler gets the whole run, so it
+ *  can prefetch memory. */
 typedef void (*pgas_handler_batch_fn_t)(const void *args, size_t bytes, size_t stride, size_t n,
                                         pgas_thread_t source, void *context);
 

@@ -21,8 +21,8 @@
  *     pgas_finalize still waits for all live ranks.
  *  A death during pgas_init ends the job in both modes. With PGAS_SERVICE_THREADS=0 a rank learns
  *  of deaths only inside the library: before each sleep of a call that waits, and from time to time
- *  in pgas_progress. Ranks forward the news of other hosts, so it is delayed until each of those
- *  ranks enters the library. */
+ *  in pgas_progress. Ranks forward reports of deaths on other hosts. So a report is delayed until
+ *  each of those ranks enters the library. */
 #ifndef PGAS_INIT_H
 #define PGAS_INIT_H
 

@@ -9,8 +9,8 @@
  *      pgas_flush_all();                                     the next holder sees the changes
  *      pgas_lock_release(lock);
  *
- *  A lock lives at the rank that created it, its owner. Threads that want it wait in a queue there,
- *  first come, first served. A release grants it to the next thread.
+ *  The rank that created a lock is its owner: the lock is in the memory of that rank. Threads that
+ *  want it wait in a queue there, first come, first served. A release grants it to the next thread.
  *
  *  With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is granted to the
  *  next thread, which is informed (broken_p). If the owner dies, the lock is lost.
@@ -29,22 +29,22 @@ PGAS_BEGIN_DECLS
 /** The name of a lock, valid on all ranks; 0 is none. */
 typedef uint64_t pgas_lock_t;
 
-/** Creates a lock that lives at the calling rank.
+/** Creates a lock whose owner is the calling rank.
  *  Shape:  any attached thread, also in handlers.
  *  Owns:   pgas_lock_destroy frees it, otherwise the last pgas_finalize.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    lock_p is NULL
- *          PGAS_ERR_LIMIT      2^20 locks live here
+ *          PGAS_ERR_LIMIT      the calling rank owns 2^20 locks
  *          PGAS_ERR_CONTEXT    the thread is not attached
  *          PGAS_ERR_NO_MEMORY
  *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
 /** Destroys a lock. Its name is never given to another lock.
- *  Shape:  any thread of the rank where it lives.
+ *  Shape:  any thread of the lock's owner.
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY       a thread has it; nothing has happened
- *          PGAS_ERR_RANGE      it lives at another rank
+ *          PGAS_ERR_RANGE      another rank owns it
  *          PGAS_ERR_NOT_FOUND  no such lock
  *          PGAS_ERR_CONTEXT    the thread is not attached
  *          PGAS_ERR_NOT_INIT */

@@ -199,7 +199,7 @@ typedef struct {
     /* the greatest depth of a node below the root; default 1000. States at that depth are simulated
      * but not expanded */
     int max_depth;
-    /* limit for the nodes of one rank; default 1 GiB. At the limit the search goes on without new
+    /* limit for the nodes of one rank; default 1 GiB. At the limit the search continues without new
      * nodes. The root and its moves must fit. Each thread maps memory for nodes in steps of 2 MiB,
      * of which only the used part counts */
     size_t memory_bytes;

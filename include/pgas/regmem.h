@@ -93,8 +93,8 @@ typedef struct {
     size_t max_bytes;  /* the limit, as rounded */
     size_t unit_bytes; /* as rounded */
     /* in blocks that are in use: acquired, or retired and not complete; rounded up to alignment or
-     * units. A circular allocator counts free blocks behind an older one that is in use, too, a
-     * linear one all bytes of a unit until the unit is empty */
+     * units. A circular allocator also counts free blocks behind an older one that is in use. A
+     * linear allocator counts all bytes of a unit until the unit is empty */
     size_t used_bytes;
     size_t n_blocks; /* blocks in use */
     size_t n_chunks; /* super-chunks */
@@ -212,16 +212,16 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
  *          Reduce these where threads times peers are many, because all allocators use the heap.
  *  Done:   the block may be filled, then given to pgas_put, pgas_put_nb and functions built on
  *          them. A transfer that writes to the block must be complete before the release. The
- *          library passes the block's address to the transport: it copies and registers nothing. (A
- *          transport may copy into packets; UCX does so for small puts.)
+ *          library passes the block's address to the transport: it neither copies nor registers the
+ *          data. (A transport may copy into packets; UCX does so for small puts.)
  *  Owns:   until pgas_reg_release. Blocks that are not released when the thread detaches are lost.
  *  Cost:   no lock, system call or allocation while blocks return in time. When the room in use is
- *          full, a look at the context's completion numbers. One flush for each quarter of
+ *          full, the context's completion numbers are read. One flush is issued for each quarter of
  *          PGAS_REG_MAX that is released while operations are outstanding.
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN     pgas_reg_acquire_try: no room; pgas_reg_acquire waits, with progress
- *          PGAS_ERR_DEADLOCK  pgas_reg_acquire: no room, and this thread itself holds the oldest
- *                             block; logged
+ *          PGAS_ERR_DEADLOCK  pgas_reg_acquire: no room, and this thread itself has the oldest
+ *                             block in use; logged
  *          PGAS_ERR_PEER      pgas_reg_acquire: a peer died, and the transport does not report what
  *                             became of operations to it
  *          PGAS_ERR_RANGE     no such rank
@@ -238,8 +238,8 @@ PGAS_API pgas_status_t pgas_reg_acquire_try(int peer, size_t bytes, pgas_block_t
  *          PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_reg_release(const pgas_block_t *block);
 
-/** Describes the calling thread's allocator for a peer (or PGAS_REG_ANY), after a look at what is
- *  complete.
+/** Describes the calling thread's allocator for a peer (or PGAS_REG_ANY), after it has freed the
+ *  blocks whose operations are complete.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND  the thread has not used it yet
  *          PGAS_ERR_INVALID    a null pointer

@@ -261,7 +261,7 @@ PGAS_API void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *me
 
 /* ---- completion queues ---- */
 
-/* completions that are not polled are overwritten; for queues at which only WAITs look */
+/* completions that are not polled are overwritten; for queues that only WAITs read */
 #define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u
 #define PGAS_VERBS_CQ_EVENTS         2u /* has a file descriptor on which a thread can sleep */
 
@@ -273,7 +273,7 @@ typedef enum {
     PGAS_VERBS_READ,
     PGAS_VERBS_CSWAP,
     PGAS_VERBS_FADD,
-    PGAS_VERBS_NOP, /* mlx5 and snic; elsewhere a write of no bytes */
+    PGAS_VERBS_NOP, /* mlx5 and snic; with the provider verbs, a write of no bytes */
     /* chains only: the queue stops until a completion queue has produced the completion with this
      * index */
     PGAS_VERBS_WAIT,
@@ -544,12 +544,12 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  CSWAP 0x11, FADD 0x12.
  *
  *  Rewriting entries. Peers write into slots as into any memory, by mem.addr and mem.rkey of
- *  pgas_verbs_qp_buffer: with WRITE, atomics, or a message whose receive buffer lies there. They
- *  may rewrite remote addresses, data, operands and immediate data. The software NIC also accepts
- *  new opcodes and flags. Cards may refuse those, and new positions or numbers of segments. Rewrite
- *  an entry after its last run has ended and before its next ENABLE. A card may read it at any
- *  moment after the ENABLE. A card may read an entry of a queue that is not managed as soon as it
- *  is posted; the adversary PREFETCH does so.
+ *  pgas_verbs_qp_buffer: with WRITE, atomics, or a message whose receive buffer is there. They may
+ *  rewrite remote addresses, data, operands and immediate data. The software NIC also accepts new
+ *  opcodes and flags. Cards may refuse those, and new positions or numbers of segments. Rewrite an
+ *  entry after its last run has ended and before its next ENABLE. A card may read it at any moment
+ *  after the ENABLE. A card may read an entry of a queue that is not managed as soon as it is
+ *  posted; the adversary PREFETCH does so.
  *
  *  Visibility of a patch. A connection delivers in order. The receive completion of a message means
  *  that its own data and all data sent before it on the same connection are in place. A WAIT for

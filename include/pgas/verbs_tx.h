@@ -73,7 +73,8 @@ PGAS_API void pgas_verbs_tx_close(pgas_verbs_tx_t *tx);
  *  @param number_p  the request's number: 1, 2, 3 .., with gaps where marks took numbers; may be
  *         NULL
  *  @return PGAS_OK
- *          PGAS_ERR_AGAIN  the queue has no room: poll. The call has polled once and rung
+ *          PGAS_ERR_AGAIN  the queue has no room: poll. The call has already polled once and rung
+ *                          the doorbell
  *          PGAS_ERR_PEER   the connection has ended. Some requests may be accepted after that; they
  *                          count as posted
  *          otherwise as pgas_verbs_qp_write */

@@ -62,7 +62,7 @@ typedef struct pgasi_array {
     pgas_team_t *team;
     int rank, n_ranks; /* in the team */
     int *global;       /* team rank to rank */
-    int *node_rank;    /* team rank to rank of this node, -1 elsewhere */
+    int *node_rank;    /* team rank to rank of this node, -1: it is on another node */
     pgasi_array_map_t map;
     size_t stride; /* bytes of a chunk */
     bool wide;     /* no single load reads an element */

@@ -234,7 +234,7 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
     if (PGAS_UNLIKELY(grant->now.chunk != site->chunk)) {
         own_pin = false; /* the cache line has become another chunk's */
     } else if (x->foreign && is_pinned_against(grant, x)) {
-        /* a pin of this node was added since the home looked */
+        /* a pin of this node was added since the home read the pins */
     } else if (allows(grant, x) && !(x->kind == PGASI_ARRAY_PIN && grant->now.recall && !own_pin)) {
         status = PGAS_OK;
         if (x->kind != PGASI_ARRAY_PIN) {

@@ -1,7 +1,7 @@
 /* The home's side of the protocol: carries out what the table says for directory entries.
  *
- * Each chunk has a queue of requests in the order of arrival. The home looks at the first request
- * when the chunk is in a stable state, and at the next one when the first is done.
+ * Each chunk has a queue of requests in the order of arrival. The home starts the first request
+ * when the chunk is in a stable state, and the next one when the first is done.
  *
  * A step may ask the threads of this node to leave the chunk. If threads are inside, a round of
  * progress finds out when they have left, and one barrier serves all chunks that are closing. If
@@ -194,7 +194,7 @@ pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_ar
 }
 
 /* The grant permits it now. @return false: a thread of this node has pinned the chunk since the
- * home looked at the request. */
+ * home started the request. */
 static bool execute_for_other(pgasi_array_t *a, const pgasi_array_site_t *site,
                               pgasi_array_request_t *r)
 {

@@ -14,9 +14,9 @@ pgas_status_t pgasi_array_locks_start(void);
  *  *element_p: the element. */
 bool pgasi_array_locks_held(uint32_t array, uint64_t *element_p);
 
-/** Waits until all locks of the array have come back to this home, since releases may still be
- *  on their way, and forgets the array. No rank has a lock any more. If a rank of the team has
- *  died it does not wait. */
+/** Waits until all locks of the array have returned to this home, because releases may still be in
+ *  flight. Then it removes the array from the tables. The caller ensures that no rank has a lock of
+ *  the array. If a rank of the team has died it does not wait. */
 void pgasi_array_locks_end(const pgasi_array_t *a);
 
 #endif

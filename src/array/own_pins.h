@@ -1,5 +1,5 @@
-/** Pins of the calling thread. A thread may not wait for the end of its own pin, so an access looks
- *  here before it waits. */
+/** Pins of the calling thread. A thread may not wait for the end of its own pin, so an access
+ *  searches this list before it waits. */
 #ifndef PGASI_ARRAY_OWN_PINS_H
 #define PGASI_ARRAY_OWN_PINS_H
 

@@ -1,9 +1,9 @@
-/* The way of a thread into the protocol, and back.
+/* How a thread enters the protocol after a miss, and how it returns.
  *
  * A thread that misses takes the receive lock, so that it runs the protocol for its rank, and
- * leaves its access there. The thread that makes the chunk usable carries the access out before
- * it does anything else with the chunk. So an access that has waited its turn is done, however
- * many other threads want the chunk. */
+ * enqueues its access. The thread that makes the chunk usable carries the access out before it does
+ * anything else with the chunk. So each access is done in its turn, even if many other threads
+ * access the chunk. */
 #include "array/protocol.h"
 
 #include "array/own_pins.h"

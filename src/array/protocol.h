@@ -1,5 +1,5 @@
-/** The way of a thread into the protocol, and back. protocol.c chooses between the home's side, the
- *  cache's side and another rank of the node. */
+/** How a thread enters the protocol after a miss, and how it returns. protocol.c chooses between
+ *  the home's side, the cache's side and another rank of the node. */
 #ifndef PGASI_ARRAY_PROTOCOL_H
 #define PGASI_ARRAY_PROTOCOL_H
 
@@ -10,13 +10,15 @@
  *          PGAS_ERR_PEER: a rank of the team has died. */
 pgas_status_t pgasi_array_may_wait(const pgasi_array_t *a);
 
-/** Hands an access that its grant does not permit to the protocol. Serving. */
+/** Passes an access that its grant does not permit to the protocol. The caller is serving
+ *  (msg/serve.h). */
 void pgasi_array_miss(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x,
                       bool sequential);
-/** Waits until it is done. @return its status. */
+/** Waits until the access is done. @return the status of the access. */
 pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x);
 
-/** Makes sure that the home of a chunk has the operator, by a question if need be. */
+/** Makes sure that the home of a chunk has the operator. If this is not known, it asks the home and
+ *  waits. */
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                            pgas_array_op_t op);
 
@@ -24,10 +26,10 @@ pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_l
 void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
                            pgasi_array_grant_t *grant, bool recall);
 
-/** One barrier for all chunks that are closing; continues with those that all threads have left.
- *  Serving. */
+/** Executes one barrier for all chunks that are closing, and continues those that all threads have
+ *  left. The caller is serving. */
 void pgasi_array_poll(void);
-/** The same, as a hook of rounds of progress. */
+/** As pgasi_array_poll; the function that progress calls (boot/hooks.h). */
 int pgasi_array_poll_in_progress(void);
 
 #endif

@@ -55,8 +55,8 @@ static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
     pgasi_array_done(x, fits ? PGAS_OK : PGAS_ERR_INTERNAL);
 }
 
-/* Checks the range, the operator and the size of an access. @return PGAS_ERR_NOT_FOUND: the
- * operator is unknown here. */
+/* Checks the range, the operator and the size of an access. @return PGAS_ERR_NOT_FOUND: this rank
+ * has not registered the operator. */
 static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                               const pgasi_array_access_t *x, size_t bytes)
 {

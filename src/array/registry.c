@@ -16,7 +16,7 @@
 
 static struct {
     pgasi_array_t *array[IDS]; /* by number */
-    uint32_t next;             /* where to look for a free number */
+    uint32_t next;             /* where the search for a free number begins */
     uint32_t end;              /* numbers that have been used are below it */
     bool unfenced;             /* a chunk began to close since the last barrier */
 } all;

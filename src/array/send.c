@@ -1,10 +1,10 @@
 /* Messages of the array, the sending side.
  *
  * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
- * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at
- * the home when it is told that it may. The chunk does not change there before the cache has
- * given it back, and the cache handles the request to give it back later. Elements that a cache
- * writes back are stored at the home. */
+ * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at the
+ * home when a message permits it. The chunk does not change there before the cache has given it
+ * back, and the cache handles the request to give it back later. Elements that a cache writes back
+ * are stored at the home. */
 #include "array/wire.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define RUN_MAX 64
 
 static struct {
-    uint8_t *knows_heap; /* by rank: it has been told how to reach this rank's heap */
+    uint8_t *knows_heap; /* by rank: it has received the key of this rank's heap */
     /* A run, between begin and end: messages without data to one rank that differ only in
      * consecutive chunks and their lines. They travel as one message, followed by a list of the
      * lines. */

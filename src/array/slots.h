@@ -30,8 +30,8 @@ bool pgasi_array_all_left(bool at_home);
 /** Whether a rank of the node has died. Its threads never leave an access and never unlock. */
 bool pgasi_array_has_died(int node_rank);
 /** Lets other threads run, in the n-th round of waiting for a thread that is inside or has a
- *  lock. From time to time it looks for dead ranks, since without service threads no other code
- *  would notice that the thread's rank has died. */
+ *  lock. From time to time it checks for dead ranks. Without service threads no other code would
+ *  notice that the thread's rank has died. */
 void pgasi_array_let_others_run(uint32_t n);
 
 #endif

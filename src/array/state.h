@@ -132,8 +132,8 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
     X(RUN)            /* accesses that wait for the line are carried out, while it permits them */ \
     X(FREE)           /* the line is free */                                                       \
     /* at the home */                                                                              \
-    X(SERVE)          /* the first request is looked at again, in the new state */                 \
-    X(NEXT)           /* the first request is done, and the next is looked at */
+    X(SERVE)          /* the first request is evaluated again, in the new state */                 \
+    X(NEXT)           /* the first request is done, and the next one starts */
 /* clang-format on */
 
 #define PGASI_ARRAY_NAME_STATE(name)  PGASI_##name,

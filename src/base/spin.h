@@ -17,7 +17,7 @@ static inline bool pgasi_spin_try(int *lock)
            __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
-/** Takes the lock. It looks n_spins times, then yields the processor between looks, because the
+/** Takes the lock. It tries n_spins times, then yields the processor between tries, because the
  *  holder may need it. */
 static inline void pgasi_spin_lock(int *lock, uint32_t n_spins)
 {

@@ -17,7 +17,7 @@ typedef struct {
     int node, n_nodes, node_rank, node_size;
     const int *node_of;      /* [n_ranks] */
     const int *node_members; /* [node_size] global ranks of my node, ascending */
-    const int *local_of;     /* [n_ranks] index within my node, -1 elsewhere */
+    const int *local_of;     /* [n_ranks] index within my node, -1: on another node */
     const pid_t *node_pids;  /* [node_size] */
     const int *host_members; /* [host_ranks] global ranks of my host */
     /* [host_ranks] as seen by this process; 0: not visible (another PID namespace) */

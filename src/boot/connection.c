@@ -87,7 +87,7 @@ void pgasi_connection_send(const pgasi_connections_t *set, pgasi_connection_t *c
         size_t room = 2 * c->out_room + 4 * bytes;
         char *out = realloc(c->out, room);
         if (!out)
-            return; /* this link loses the news; another link may carry it */
+            return; /* this link loses the report; another link may carry it */
         c->out = out;
         c->out_room = room;
     }

@@ -135,7 +135,7 @@ struct pgas_team {
     /* [size] index among the members of its node, by team rank; NULL when n_nodes is 1 */
     int *local_of;
     MPI_Comm comm; /* all members, by team rank */
-    /* lowest team rank of each node, by node index; MPI_COMM_NULL elsewhere */
+    /* lowest team rank of each node, by node index; MPI_COMM_NULL on other ranks */
     MPI_Comm leaders;
     pgasi_shm_t board_shm;
     /* between nodes: three buffers of scratch_bytes; NULL when n_nodes is 1 */

@@ -59,8 +59,8 @@ static uint64_t patience_ns(void)
     return (uint64_t)pgasi_param.peer_timeout_s * PGASI_NS_PER_S;
 }
 
-/* Each step of the hash can be inverted, so the key is mixed in at both ends. Then the proof does
- * not reveal it. */
+/* Each step of the hash can be inverted, so the key is mixed in at the beginning and at the end.
+ * Then the proof does not reveal the key. */
 static uint64_t proof(int kind, int from, int to)
 {
     uint64_t key = pgasi_boot.job_key, sum = pgasi_hash_combine(key, (uint64_t)kind);

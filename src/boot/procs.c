@@ -1,5 +1,5 @@
 /* The processes of the other ranks of this host, each watched by a pidfd in the watch's epoll. A
- * process that has none (an old kernel, no descriptor left) is looked for once a second instead. */
+ * process that has none (an old kernel, no descriptor left) is checked once a second instead. */
 #include "boot/watch.h"
 
 #include <errno.h>

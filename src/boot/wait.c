@@ -6,9 +6,9 @@
  * dozen times, then sleeps on the futex of the wakeup flag.
  *
  * Why no wakeup is lost: a sleeper increments `sleepers`, runs membarrier on all registered
- * processes, then looks again and only then sleeps. A waker stores its change, then loads
+ * processes, then polls again and only then sleeps. A waker stores its change, then loads
  * `sleepers` with a compiler barrier in between. The membarrier happens either before the waker's
- * load (which then sees the sleeper) or after its store (which the sleeper's second look then
+ * load (which then sees the sleeper) or after its store (which the sleeper's second poll then
  * sees).
  *
  * Choice of the thread to wake: a waker that finds both a sleeper and a sleeping service thread

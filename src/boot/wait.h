@@ -1,7 +1,7 @@
 /** Waiting: a wait spins briefly, then yields, then sleeps. Wakeup flags end a sleep.
  *
  *  Every rank has a wakeup flag in the memory of its node. A thread that is about to sleep
- *  announces this in the flag, executes one membarrier (global expedited) and looks again. So a
+ *  announces this in the flag, executes one membarrier (global expedited) and polls again. So a
  *  thread that changes something that a rank may wait for only stores the change, and then reads
  *  the flag with a plain load and no fence: pgasi_wake().
  *
@@ -11,7 +11,7 @@
  *      pgasi_wait_end(&w);
  *
  *  Each step first runs the progress hook. Sleeps are futex waits of at most PGAS_NAP_MAX_US. So a
- *  wait also notices a change by code that wakes nobody (a plain store, MPI, a context). */
+ *  wait also notices a change by code that wakes no thread (a plain store, MPI, a context). */
 #ifndef PGASI_WAIT_H
 #define PGASI_WAIT_H
 
@@ -33,14 +33,14 @@ typedef struct {
 } pgasi_wakeup_t;
 #define PGASI_WAKEUP_SERVICE (1u << 16)
 
-/** Around the sleep of the service thread: it announces the sleep, looks again, and sleeps in epoll
+/** Around the sleep of the service thread: it announces the sleep, polls again, and sleeps in epoll
  *  on the kick pipe. It revokes the announcement when it is awake. */
 void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
-/** The wakeup flags. The number of a rank of the node is its node rank. Ranks elsewhere on the host
- *  follow (pgasi_wakeup_number); their entries are NULL until src/msg has found their memory. Set
- *  by boot. */
+/** The wakeup flags. The number of a rank of the node is its node rank. Ranks of the host that are
+ *  not on the node follow (pgasi_wakeup_number); their entries are NULL until src/msg has found
+ *  their memory. Set by boot. */
 extern pgasi_wakeup_t **pgasi_wakeups;
 
 typedef struct {
@@ -106,7 +106,7 @@ bool pgasi_wake_threads(int number);
 void pgasi_wake_service(int number);
 /** True if some rank could not wake this one: then the service thread must poll. */
 bool pgasi_wait_is_unreached(void);
-/** Around sleeps and naps of the service thread. In between it looks again. */
+/** Around sleeps and naps of the service thread. Between begin and end it polls again. */
 void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);

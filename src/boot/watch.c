@@ -292,7 +292,7 @@ pgas_status_t pgasi_watch_start_thread(void)
     pgasi_watch.stopping = false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* The default stack size, because the program's thread-local data lies on the stack too. */
+    /* The default stack size, because the program's thread-local data is on the stack too. */
     int rc = pthread_create(&pgasi_watch.thread, NULL, watch_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {

@@ -147,7 +147,8 @@ pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *ar
 
 /** Begins to read the pulled buffers of a message. */
 void pgasi_read_begin(pgasi_bulk_t *p);
-/** Tries again what the transport had no room for, and what a handler thread could not read. */
+/** Repeats reads for which the transport had no room, and reads that a handler thread could not
+ *  carry out. */
 void pgasi_read_advance(pgasi_bulk_t *p);
 /** Whether all reads that began have ended. Sets *retry_p if the transport had no room. */
 bool pgasi_read_is_over(const pgasi_bulk_t *p, bool *retry_p);
@@ -165,8 +166,9 @@ void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void 
 void pgasi_pull_begin(pgasi_bulk_t *p);
 /** Takes the message whose buffers have been read. NULL: it is not known. */
 pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
-/** One round, under the receive lock, in a handler's context. Sets *retry_p if the transport had no
- *  room. @return the number of calls that are finished */
+/** Continues the reads of pulled buffers until none can continue. The caller holds the receive
+ *  lock; the function sends as handlers do. Sets *retry_p if the transport had no room. @return the
+ *  number of calls that are finished */
 int pgasi_pulls_progress(bool *retry_p);
 /** The most bytes of pulled buffers that this rank held at one time. */
 uint64_t pgasi_pulls_high(void);

@@ -27,7 +27,7 @@ typedef struct {
     uint32_t args_at, args_bytes;
     uint16_t handler;
     uint8_t n_parts, spare;
-    uint64_t wire; /* token of the call, see descriptor.h; 0: nobody waits for the call */
+    uint64_t wire; /* token of the call, see descriptor.h; 0: no thread waits for the call */
     /* token of a counter at the source, which decrements when all buffers are read; 0: none */
     uint32_t local;
     uint32_t offer;          /* id of the source's offer (offer.c); 0: none */

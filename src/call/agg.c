@@ -30,7 +30,7 @@ typedef struct {
     pgasi_sendq_stats_t before;
 } agg_t;
 
-#define LOOK_EVERY 64 /* calls outside of the inline path, for each look at the clock */
+#define LOOK_EVERY 64 /* calls outside of the inline path, for each time that the clock is read */
 
 static agg_t *agg_of(pgas_agg_t *agg)
 {

@@ -28,14 +28,14 @@
 #define QUIET_SHARE 64
 /* ... but at most so many times the cost of a poll. */
 #define QUIET_COSTS 8
-/* rounds with calls from the node, for each look whether a poll of the quiet transport is due */
+/* rounds with calls from the node, for each check whether a poll of the quiet transport is due */
 #define BUSY_EVERY 8
-/* rounds with gathered calls that have a time limit, for each look at the clock */
+/* rounds with gathered calls that have a time limit, for each time that the clock is read */
 #define TIME_EVERY 8
 /* Without service threads: rounds under the receive lock, for each time that contexts of threads
  * outside of the library are helped. */
 #define HELP_EVERY 256
-/* calls of pgas_progress without an event, for each look that costs a system call */
+/* calls of pgas_progress without an event, for each poll that costs a system call */
 #define LOOK_EVERY 1024
 /* calls of pgas_progress without an event, in a row, for each time that the thread yields */
 #define YIELD_EVERY 512
@@ -357,8 +357,9 @@ void pgasi_progress_when_woken(void)
 
 /* ---- loops of the program ---- */
 
-/* A loop of the program that calls pgas_progress never sleeps here. From time to time it looks for
- * dead ranks and yields. The thread or rank for which it waits may need the same processor. */
+/* A loop of the program that calls pgas_progress never sleeps here. From time to time the thread
+ * checks for dead ranks and yields. The thread or rank for which it waits may need the same
+ * processor. */
 static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_row)
 {
     if (pgasi_self.in_handler)

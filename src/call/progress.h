@@ -11,7 +11,7 @@
 /** Every step of a wait calls this. It makes one round for the calling thread.
  *  @return the number of handled events. */
 int pgasi_progress(void);
-/** Every wait calls this before it sleeps. A sleeping thread does not look at the time, so this
+/** Every wait calls this before it sleeps. A sleeping thread does not check the time, so this
  *  function publishes the calls that are gathered under a time limit. */
 void pgasi_progress_before_sleep(void);
 /** Every wait that a wakeup flag has ended calls this. It runs all calls that have arrived, and

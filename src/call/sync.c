@@ -1,6 +1,6 @@
 /* Completion counters and replies: see sync.h.
  *
- * Answers run under the receive lock, one at a time. A counter may be gone as soon as it has
+ * Answers run under the receive lock, one at a time. A counter may cease to exist as soon as it has
  * reached zero, because a thread waits for that. So the thread that decrements a counter first
  * reads everything that it needs of it. */
 #include "call/sync.h"

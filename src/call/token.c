@@ -66,7 +66,7 @@ pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler
     e->written = false;
     e->generation = e->generation == UINT16_MAX ? 1 : (uint16_t)(e->generation + 1);
     uint32_t token = index << 16 | e->generation;
-    /* The caller looks afterwards whether the rank is dead, so this store comes first. */
+    /* The caller checks afterwards whether the rank is dead, so this store is first. */
     __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST);
     *token_p = token;
     return PGAS_OK;
@@ -125,7 +125,7 @@ pgas_status_t pgasi_outstanding_add(pgasi_token_entry_t *e, int rank, uint32_t h
     __atomic_store_n(&pgasi_outstanding_handlers(outstanding)[rank], (uint16_t)handler,
                      __ATOMIC_RELAXED);
     __atomic_add_fetch(&e->n_outstanding, 1, __ATOMIC_RELAXED);
-    /* The caller looks afterwards whether the rank is dead, so this addition comes first. */
+    /* The caller checks afterwards whether the rank is dead, so this addition is first. */
     __atomic_add_fetch(&outstanding[rank], 1, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }

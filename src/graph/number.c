@@ -3,7 +3,7 @@
  * The home of a name is the rank hash % n_ranks. There are four phases of aggregated calls, with a
  * quiesce after each:
  *   announce  Each rank sends the names that it has read to their homes.
- *   first     A home tells the rank that read the name first of all ranks. Each rank counts its
+ *   first     The home informs the rank that was the first to read the name. Each rank counts its
  *             first names in the order in which it read them. An exclusive scan over rounds and
  *             ranks turns the counts into vertex numbers.
  *   number    The first rank sends the vertex number to the home.

@@ -11,7 +11,7 @@
 typedef struct {
     char path[PATH_MAX];
     pgas_graph_format_t format;
-    bool is_guess;       /* the format is NAMES, because it looked like no other */
+    bool is_guess;       /* the format is NAMES, because no other format was recognised */
     bool is_stream;      /* no regular file: rank 0 reads it and sends pieces to the others */
     uint64_t size;       /* of a file */
     uint64_t data_begin; /* the offset behind the header */

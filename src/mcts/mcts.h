@@ -1,8 +1,8 @@
 /** The search object, and the functions of the files that work on it as a whole. The objects below
  *  it have headers of their own: node.h, worker.h, pool.h. message.h has the messages between
- *  ranks, walk.h the way of a rollout.
+ *  ranks, walk.h the path of a rollout.
  *
- *  Each file uses only files that stand before it in this list:
+ *  Each file uses only files that precede it in this list:
  *      pool; spec, registry; node, select, backprop; queue, send; walk; worker;
  *      gc, stats, results; info, root; handlers; create, search.
  *  This folder uses the public headers of the library and src/base only. */

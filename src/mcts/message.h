@@ -12,7 +12,7 @@
 
 typedef enum {
     HANDLER_CREATE, /* make a child and its first rollouts, or simulate a state once */
-    HANDLER_SELECT, /* rollouts go on at a node */
+    HANDLER_SELECT, /* rollouts continue at a node */
     HANDLER_REPORT, /* the report of rollouts */
     HANDLER_MARK,   /* a node can be reached from the root */
     HANDLER_AUDIT,  /* a parent counts so many visits of a node */

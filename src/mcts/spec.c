@@ -1,6 +1,6 @@
 /* The program's description of a problem: checking it, and calling its functions. Their results
  * are brought into range. The first violation of a function is logged, later ones are not; the
- * search goes on with a harmless value. */
+ * search continues with a harmless value. */
 #include "mcts/mcts.h"
 
 /* A playout by single moves that is longer ends with the value 0.5 for each player. */

@@ -1,5 +1,5 @@
-/* The way of a rollout: down from the root, through nodes of this rank by plain memory accesses and
- * to nodes of other ranks by messages; a simulation at its end; the report back up.
+/* The path of a rollout: down from the root, through nodes of this rank by plain memory accesses
+ * and to nodes of other ranks by messages; a simulation at its end; the report back up.
  *
  * Down and up call each other, so they are in one file: the first report of a child lets the
  * rollouts that wait for the child go down, and a proven node is reported up at once. */
@@ -154,7 +154,8 @@ void pgasi_mcts_suspend(worker_t *w, node_t *node, const rollouts_t *rollouts)
         pgasi_mcts_keep(w, job);
         return;
     }
-    pgas_mcts_t *m = w->mcts; /* any thread may go on, so handlers give jobs to them in turn */
+    /* any thread may continue, so handlers give jobs to the threads in turn */
+    pgas_mcts_t *m = w->mcts;
     __atomic_fetch_add(&m->work.made, 1, __ATOMIC_RELEASE);
     pgasi_mcts_push(pgasi_mcts_helper_for(m, w->next_worker++ % (uint32_t)m->n_threads), job);
 }
@@ -213,8 +214,8 @@ static void spread(worker_t *w, node_t *node, uint32_t n)
                         sizeof *message + m->state_bytes);
 }
 
-/* Links a node of the graph that exists to one more parent, before the rollouts go on. In a graph
- * with cycles they may select this child of the parent again, and would wait for their own
+/* Links a node of the graph that exists to one more parent, before the rollouts continue. In a
+ * graph with cycles they may select this child of the parent again, and would wait for their own
  * report. */
 static void link_parent(worker_t *w, node_id_t parent, uint32_t i, node_t *child)
 {
@@ -391,7 +392,7 @@ static node_t *visit_child(worker_t *w, node_id_t id, uint64_t visits, const rol
     return NULL;
 }
 
-/* Sends rollouts to a child. Returns it if the caller shall go on there. */
+/* Sends rollouts to a child. Returns it if the caller must continue there. */
 static node_t *step_down(worker_t *w, node_t *node, const rollouts_t *rollouts)
 {
     segment_t *s;

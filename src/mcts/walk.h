@@ -1,4 +1,4 @@
-/** The way of a rollout: down from the root, a simulation, and the report back up.
+/** The path of a rollout: down from the root, a simulation, and the report back up.
  *
  *  The first rollout that selects a child that does not exist makes it, or has it made by another
  *  rank. Rollouts that select the child meanwhile are deferred: they wait in its entry until its
@@ -20,8 +20,8 @@ void pgasi_mcts_simulate_once(worker_t *w, const void *state, uint32_t owner,
  * the state is simulated without a node. In a graph the node may exist already. */
 node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner,
                                node_id_t parent_node, const rollouts_t *rollouts);
-/* The id of child i of a node is known, or (id 0) there was no room for it. Deferred rollouts go
- * on. */
+/* The id of child i of a node is known, or (id 0) there was no room for it. Deferred rollouts
+ * continue. */
 void pgasi_mcts_link(worker_t *w, node_t *node, uint32_t i, node_id_t child);
 /* Delivers a report to a receiver on this rank. Then r, *parent_p and *child_p are those of the
  * next report on the way up. */

@@ -25,9 +25,9 @@ typedef struct {
 /* The next step of a job. In the latter two it waits for memory that the way down reads. */
 typedef enum { STAGE_SIMULATE, STAGE_NODE, STAGE_EDGES } stage_t;
 
-/* Three uses. As a path element it remembers, in a graph, through which parent rollouts went down
- * to a node. As a job it waits in a queue to go on at a node. As a deferred rollout it waits in the
- * entry of a child that is being made. */
+/* Three uses. As a path element it records, in a graph, through which parent rollouts reached a
+ * node. As a job it waits in a queue and then continues at a node. As a deferred rollout it waits
+ * in the entry of a child that is being made. */
 struct path {
     path_t *next;
     node_t *node;

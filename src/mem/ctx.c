@@ -35,7 +35,7 @@ static struct {
 } addresses;
 static struct {
     uint32_t all; /* threads that wait for everything that was issued */
-    int busy;     /* a thread looks at the contexts of others */
+    int busy;     /* a thread checks the contexts of others */
 } help;
 
 void *pgasi_lazy_alloc(size_t bytes)

@@ -50,7 +50,8 @@ typedef struct pgasi_ctx {
     uint32_t in_flight;       /* operations that progress must complete */
     /* own context: depth of the owner's sections; the owner takes no lock */
     uint32_t inside;
-    /* own context: another thread makes progress on it, because its owner is elsewhere */
+    /* own context: another thread makes progress on it, because its owner is outside of the
+     * library */
     uint32_t borrowed;
     /* sections and polls of its owner, for helping threads ... */
     uint32_t n_entered, n_progressed;

@@ -1,8 +1,8 @@
 /* Requests, flush and fence: when one-sided operations are complete, here and at the peer.
  *
  * A request counts its parts that are not locally complete. Remote completion is a number for each
- * context and peer: a put remembers how many operations were issued before it, a flush remembers
- * how many it covered. So any number of puts share one flush. */
+ * context and peer: a put records how many operations were issued before it, a flush records how
+ * many it covered. So any number of puts share one flush. */
 #include "mem/rma.h"
 
 #include <stdlib.h>

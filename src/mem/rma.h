@@ -59,8 +59,8 @@ typedef struct pgasi_rma {
 } pgasi_rma_t;
 pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
 
-/** Finds the way of an operation and carries it out: by loads and stores, by the owner's service
- *  thread, or through the transport. */
+/** Chooses how an operation reaches its target, and carries it out: by loads and stores, by the
+ *  owner's service thread, or through the transport. */
 pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_req_wait(pgasi_req_t *req);
 

@@ -1,7 +1,7 @@
 /* Strided and indexed transfers: many small parts under one request.
  *
  * On the node each part is a memory copy. Off the node all parts are issued before the first is
- * waited for. If an error stops this, the parts in flight are waited for, because they use the
+ * waited for. After an error the function waits for the parts in flight, because they use the
  * caller's buffer. */
 #include <string.h>
 

@@ -42,7 +42,7 @@ static inline bool pgasi_thread_attached(void)
 /** True between init and finalize. Every public function reads it first. */
 extern bool pgasi_running;
 
-/** start attaches the initialising thread as slot 0. stop forgets all threads. */
+/** start attaches the initialising thread as slot 0. stop detaches all threads. */
 pgas_status_t pgasi_thread_start(void);
 void pgasi_thread_stop(void);
 

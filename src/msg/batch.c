@@ -2,8 +2,8 @@
  * full, when a caller asks, when a single call must not overtake it, or when its time is up.
  *
  * When a peer is full, closed batches wait in order for progress to send them. A caller waits for
- * them with progress. A handler must not wait, and goes on gathering behind them. A single call is
- * written straight into the channel, or into one message, if nothing is before it. */
+ * them with progress. A handler must not wait, and continues to gather behind them. A single call
+ * is written straight into the channel, or into one message, if nothing is before it. */
 #include "msg/send.h"
 
 #include "base/clock.h"
@@ -60,7 +60,7 @@ void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
 }
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait, only a full
- * batch is closed; progress publishes it behind them. AGAIN: progress goes on with it. */
+ * batch is closed; progress publishes it behind them. AGAIN: progress continues it. */
 static pgas_status_t publish(pgasi_sendq_t *sq, out_t *out, int dest, pgasi_publish_reason_t reason)
 {
     buffer_t *batch = out->batch;
@@ -143,7 +143,7 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
 }
 
 /* A handler, or a caller that asks for it, may gather further batches behind those that wait.
- * Answers have no limit, because somebody waits for them. */
+ * Answers have no limit, because a thread waits for them. */
 static inline bool may_queue(const pgasi_sendq_t *sq, size_t room, pgas_full_t full)
 {
     return (pgasi_self.in_handler || full == PGAS_FULL_QUEUE) && full != PGAS_FULL_AGAIN &&
@@ -166,7 +166,8 @@ static pgas_status_t append(pgasi_sendq_t *sq, out_t *out, int dest, const messa
     pgas_agg_cursor_t *c = &sq->cursor[dest];
     if (c->kind) {
         size_t stride = pgasi_desc_stride(m->header);
-        if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
+        /* the run continues */
+        if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) {
             write_body(c->pos - 8, m);
             c->pos += stride;
             return PGAS_OK;
@@ -460,8 +461,8 @@ bool pgasi_sendq_timed(const pgasi_sendq_t *sq)
            __atomic_load_n(&sq->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
 }
 
-/* A tick is half the limit, and a batch leaves with the second tick that it sees. So nobody reads
- * the clock when a batch is opened. */
+/* A tick is half the limit, and a batch leaves with the second tick that it sees. So opening a
+ * batch does not read the clock. */
 int pgasi_sendq_look(pgasi_sendq_t *sq)
 {
     uint64_t now = pgasi_now_ns(), step = sq->latency_ns / 2;

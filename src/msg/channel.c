@@ -158,8 +158,8 @@ bool pgasi_channel_next(out_t *out)
 }
 
 /* Fetches the cache lines of a place that is about to be written, by a store to each. As many
- * fetches overlap as stores may wait, while a copy has several stores to a line. The first line, at
- * which the receiver looks, comes last. */
+ * fetches overlap as stores may wait, while a copy has several stores to a line. The first line,
+ * which the receiver polls, is written last. */
 static inline void fetch_lines(char *at, size_t bytes)
 {
     for (size_t i = bytes / 64 * 64; i > 0; i -= 64)

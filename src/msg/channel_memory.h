@@ -2,11 +2,11 @@
  *  peers reach as they reach the heap: by puts or, on one host, by stores.
  *
  *  The owner grants chunks to senders that ask, inside the handling of messages; no thread of the
- *  program takes part. A sender's first calls to an endpoint are messages. Then it asks (ASK), and
- *  goes on with messages until the answer (GRANT) arrives. JOIN is its last message. It goes to the
- *  same endpoint through the same context, and messages of one context to one peer arrive in order.
- *  So the receiver begins to look at the channel when everything sent before has run. A sender that
- *  gets no chunks, because the memory is full, goes on with messages.
+ *  program takes part. A sender's first calls to an endpoint are messages. Then it requests a
+ *  channel (ASK), and continues to send messages until the answer (GRANT) arrives. JOIN is its last
+ *  message. It goes to the same endpoint through the same context, and messages of one context to
+ *  one peer arrive in order. So the receiver begins to poll the channel when everything sent before
+ *  has run. A sender that gets no chunks, because the memory is full, continues to send messages.
  *
  *  Layout, the same on all ranks: the wakeup flag of the rank (wait.h), a state for each channel,
  *  chunks. Behind them are the buffers from which the owner's contexts send. */

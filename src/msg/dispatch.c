@@ -182,7 +182,7 @@ void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank)
     }
 }
 
-/* Refuses calls of the library's own handlers. False: nobody was informed. */
+/* Refuses calls of the library's own handlers. False: no caller was informed. */
 static bool refuse_internal(uint64_t header, const char *args, pgas_thread_t source)
 {
     uint32_t i = pgasi_desc_handler(header) - PGASI_DESC_FIRST_INTERNAL;

@@ -62,7 +62,7 @@ void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t s
 uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank);
 
 /** The same for an endpoint whose thread has left. Callers that wait receive PGAS_ERR_PEER. Calls
- *  whose end nobody waits for are counted and logged once. */
+ *  for whose end no thread waits are counted and logged once. */
 uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank);
 
 /** Reports the arrival of descriptors that run later to the callers that asked for a report, and

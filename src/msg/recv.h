@@ -34,8 +34,8 @@ typedef struct {
 } pgasi_place_t;
 
 /* A channel from another node to a thread that may stay away; the sender has joined it or is about
- * to. Arrivals before the place have been reported. The receive lock guards the struct; looks take
- * no lock. */
+ * to. Arrivals before the place have been reported. The receive lock guards the struct; readers
+ * take no lock. */
 typedef struct report {
     struct report *next;
     pgasi_join_t channel;
@@ -108,9 +108,9 @@ static inline void set_head(endpoint_t *ep, incoming_t *in)
     __atomic_store_n(&in->state->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
-/* A thread may look without the lock, perhaps at a place that another thread has drained meanwhile
- * and that a sender writes again. A wrong answer costs a round, because the holder of the lock
- * looks again. (ThreadSanitizer cannot know that.) */
+/* A thread may poll without the lock. The place that it reads may have been drained meanwhile by
+ * another thread, and a sender may write it again. A wrong answer costs a round, because the holder
+ * of the lock polls again. (ThreadSanitizer cannot know that.) */
 __attribute__((no_sanitize("thread"))) static inline bool has_arrived(const endpoint_t *ep,
                                                                       uint32_t i)
 {

@@ -1,8 +1,8 @@
 /* Receive queues: running what has arrived; see recv_queue.h.
  *
- * Shaped for many small calls from few active senders. A look costs one load per channel that was
+ * Shaped for many small calls from few active senders. A poll costs one load per channel that was
  * ever used. A single call moves one cache line. The receiver walks a published batch without
- * looking at valid bits. */
+ * reading valid bits. */
 #include "msg/recv.h"
 
 #include "base/log.h"
@@ -66,7 +66,7 @@ static uint64_t take(const endpoint_t *ep, incoming_t *in, uint64_t header)
     return n;
 }
 
-/* A descriptor that is one call of a program's handler, and nobody waits for it. */
+/* A descriptor that is one call of a program's handler, and no thread waits for it. */
 static inline bool is_plain(uint64_t header)
 {
     const uint64_t special = PGASI_DESC_TOKEN | (uint64_t)PGASI_DESC_MORE_MAX

@@ -100,12 +100,12 @@ bool pgasi_ep_pending(int ep);
  *  caller holds the endpoint's lock; for PGASI_EP_ANY that is the receive lock. */
 uint64_t pgasi_ep_drain(int ep);
 /** The same, but if the channel that had something last has something again, only that channel. A
- *  thread that waits for an answer thus receives it without looks at all other channels. The others
- *  wait for at most 7 such rounds of a few calls. */
+ *  thread that waits for an answer thus receives it without a poll of all other channels. The
+ *  others wait for at most 7 such rounds of a few calls. */
 uint64_t pgasi_ep_drain_some(int ep);
 uint64_t pgasi_ep_drain_if_free(int ep);
 /** Runs what has arrived for a thread that leaves. Each pass takes one chunk of each channel, so it
- *  ends although others go on calling. */
+ *  ends although other ranks continue to call. */
 void pgasi_ep_drain_out(int ep);
 static inline bool pgasi_recvq_pending(void)
 {
@@ -121,8 +121,8 @@ static inline bool pgasi_ep_used(int ep)
 }
 
 /** Reports the arrival of calls for threads that stay away, which came through channels from other
- *  nodes, to the callers that wait for it. The service calls this. Returns the number of calls it
- *  looked at. */
+ *  nodes, to the callers that wait for it. The service calls this. Returns the number of calls that
+ *  it read. */
 uint64_t pgasi_eps_report(void);
 
 /** Calls at an endpoint whose thread has left are refused instead of run. */

@@ -60,8 +60,8 @@ static bool next_descs(pgasi_place_t *p, const char *chunks, uint64_t n_chunks,
 
 /* ---- reports for threads that stay away ---- */
 
-/* If the receiver is beyond the reported place, reports go on from the receiver's place. The sender
- * cannot overwrite anything of the channel before it has run. */
+/* If the receiver is beyond the reported place, reports continue from the receiver's place. The
+ * sender cannot overwrite anything of the channel before it has run. */
 static void catch_up(const endpoint_t *ep, report_t *t)
 {
     for (uint32_t i = 0; i < ep->n_incoming; i++) {
@@ -92,7 +92,7 @@ static uint64_t report_channel(const endpoint_t *ep, report_t *t)
     return n;
 }
 
-/* A look without a lock, as in has_arrived. */
+/* This polls without a lock, as has_arrived does. */
 __attribute__((no_sanitize("thread"))) static bool has_unreported(int number, const report_t *t)
 {
     const char *at = __atomic_load_n(&t->place.at, __ATOMIC_RELAXED);

@@ -85,7 +85,7 @@ struct out {
     int rank, ep;
     int wakeup_number; /* if it is written by stores */
     bool dirty;        /* in the list of open batches */
-    bool held;         /* in the list that progress goes on with */
+    bool held;         /* in the list that progress continues */
     bool begun;        /* a call is being built in place (pgas_call_begin) */
     bool dead;         /* the rank has died: nothing is sent there */
     buffer_t *batch;   /* NULL: none open */
@@ -177,7 +177,7 @@ size_t pgasi_send_publish_max(size_t chunk_bytes);
 /** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
  *  the peer is alive, it would wait for ever, so the function ends the job. */
 void pgasi_send_check_lost(int rank, pgas_status_t status);
-/** Adds a destination to the list that progress goes on with, and sets the length of that list. */
+/** Adds a destination to the list that progress continues, and sets the length of that list. */
 void pgasi_send_hold(pgasi_sendq_t *sq, out_t *out);
 void pgasi_send_set_held(pgasi_sendq_t *sq, int n);
 

@@ -1,4 +1,4 @@
-/* Buffers of a send queue, and the list of destinations that progress goes on with.
+/* Buffers of a send queue, and the list of destinations that progress continues.
  *
  * A send queue keeps up to PGASI_SENDQ_BUFFERS buffers. They are in registered memory if there are
  * other nodes, so that the transport need not copy. Larger ones, and those beyond the limit, come

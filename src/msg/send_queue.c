@@ -126,7 +126,7 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return check_call(rank, handler, args, bytes, false);
 }
 
-/* Handlers' calls are gathered until the incoming calls at hand have run, except the first: a
+/* Handlers' calls are gathered until the calls that had arrived have run, except the first: a
  * single call should not wait for the end of the round. */
 static bool is_first_answer(pgasi_sendq_t *sq)
 {
@@ -228,8 +228,8 @@ pgas_status_t pgasi_sendq_probe(int rank, int ep, bool shared, size_t bytes, boo
     return status;
 }
 
-/* Avoids the context in which the thread is building a call, because that may last until somebody
- * has this answer. */
+/* Avoids the context in which the thread is building a call, because that may last until a rank has
+ * this answer. */
 static pgasi_ctx_t *ctx_for_answer(int rank)
 {
     pgasi_ctx_t *ctx = pgasi_thread_ctx();
@@ -327,7 +327,8 @@ const pgasi_sendq_stats_t *pgasi_sendq_stats(const pgasi_sendq_t *sq)
 }
 
 /* First what is gathered for handlers, then what waits, then what has left. A call moves through
- * them in this order, so that it is counted at least once if it moves while this function looks. */
+ * them in this order, so that it is counted at least once if it moves while this function
+ * counts. */
 uint64_t pgasi_sendqs_sent(void)
 {
     uint64_t sum = 0;

@@ -79,7 +79,7 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
 
 /** Sends one call through the caller's context and publishes it, except in handlers. wire_token
- *  NULL: nobody waits for the call. */
+ *  NULL: no thread waits for the call. */
 pgas_status_t pgasi_sendq_call(int rank, uint32_t handler, const void *args, size_t bytes,
                                const uint64_t *wire_token, pgas_full_t full);
 /** The same to an endpoint. shared: through the context of threads that have none, whatever thread
@@ -99,7 +99,7 @@ pgas_status_t pgasi_sendq_probe(int rank, int ep, bool shared, size_t bytes, boo
  *  handlers of the library, answers through its own context. */
 pgas_status_t pgasi_sendq_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
                                  const void *data, size_t bytes);
-/** The same, not gathered: the answer leaves before the handler goes on, if there is room. */
+/** The same, not gathered: the answer leaves before the handler continues, if there is room. */
 pgas_status_t pgasi_sendq_answer_now(int rank, uint32_t handler, const void *head,
                                      size_t head_bytes);
 
@@ -124,7 +124,7 @@ pgas_status_t pgasi_sendq_append_two(pgasi_sendq_t *sendq, int rank, uint32_t ha
                                      const void *head, size_t head_bytes, const void *data,
                                      size_t bytes, pgas_full_t full);
 /** Publish open batches: of one destination, or of all.
- *  @return PGAS_ERR_AGAIN: progress goes on with it */
+ *  @return PGAS_ERR_AGAIN: progress continues it */
 pgas_status_t pgasi_sendq_publish(pgasi_sendq_t *sendq, int dest, pgasi_publish_reason_t reason);
 /** Publishes to one destination. Outside of handlers it waits until everything has left. */
 pgas_status_t pgasi_sendq_flush(pgasi_sendq_t *sendq, int dest);
@@ -135,8 +135,8 @@ pgas_status_t pgasi_sendq_publish_all(pgasi_sendq_t *sendq, pgasi_publish_reason
 int pgasi_sendq_progress(pgasi_sendq_t *sendq);
 /** True if calls wait. */
 bool pgasi_sendq_held(const pgasi_sendq_t *sendq);
-/** Destinations of the shared context whose calls wait. Any thread goes on with them, because
- *  perhaps no thread has that context. */
+/** Destinations of the shared context whose calls wait. Any thread continues them, because perhaps
+ *  no thread has that context. */
 extern uint32_t pgasi_sendq_shared_held;
 static inline bool pgasi_sendq_shared_waits(void)
 {
@@ -151,12 +151,12 @@ void pgasi_sendq_set_publish_bytes(pgasi_sendq_t *sendq, size_t bytes);
 /** Limits the bytes in buffers that gather. Both limits only become smaller. */
 void pgasi_sendq_set_memory(pgasi_sendq_t *sendq, size_t bytes);
 
-/** A batch is published at most latency_ns after the first look at the time behind its first call.
- *  Limits only become shorter. UINT64_MAX: none. */
+/** A batch is published at most latency_ns after the first pgasi_sendq_look that follows its first
+ *  call. Limits only become shorter. UINT64_MAX: none. */
 void pgasi_sendq_set_latency(pgasi_sendq_t *sendq, uint64_t latency_ns);
-/** True if a thread must look at the time now and then. */
+/** True if a thread must call pgasi_sendq_look now and then. */
 bool pgasi_sendq_timed(const pgasi_sendq_t *sendq);
-/** Looks at the time, and publishes batches that are too old. The context is locked or the caller's
+/** Reads the clock, and publishes batches that are too old. The context is locked or the caller's
  *  own. Returns events. */
 int pgasi_sendq_look(pgasi_sendq_t *sendq);
 const pgasi_sendq_stats_t *pgasi_sendq_stats(const pgasi_sendq_t *sendq);

@@ -1,4 +1,4 @@
-/** Delegation: the side that asks. */
+/** Delegation: the requesting side. */
 #ifndef PGASI_DELEGATE_H
 #define PGASI_DELEGATE_H
 

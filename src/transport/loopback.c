@@ -448,7 +448,7 @@ static pgas_status_t loop_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
     return PGAS_OK;
 }
 
-/* Reads the descriptor. If it was readable, or messages wait, the caller must look again before it
+/* Reads the descriptor. If it was readable, or messages wait, the caller must poll again before it
  * sleeps. */
 static pgas_status_t loop_arm(pgasi_tp_ctx_t *tp_ctx)
 {

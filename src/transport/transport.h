@@ -31,10 +31,10 @@ typedef struct pgasi_tp_comp {
     void (*fn)(struct pgasi_tp_comp *self, pgas_status_t status);
 } pgasi_tp_comp_t;
 
-/** The parts of an operation that completes when all of them have, such as a flush of several
- *  endpoints. pgasi_tp_parts_begin counts one part that belongs to the caller, so the operation
- *  cannot complete while the caller still adds parts; pgasi_tp_parts_end is followed by the end of
- *  that part. */
+/** The parts of an operation, such as a flush of several endpoints. The operation completes when
+ *  all parts have completed. pgasi_tp_parts_begin counts one part that belongs to the caller, so
+ *  the operation cannot complete while the caller still adds parts; pgasi_tp_parts_end is followed
+ *  by the end of that part. */
 typedef struct {
     pgasi_tp_comp_t *comp; /* NULL: no completion is called */
     pgas_status_t status;  /* of a part that failed */
@@ -140,14 +140,15 @@ static inline uint64_t pgasi_amo_apply(void *word, pgas_amo_t op, size_t bytes, 
 /** An incoming active message. header and data are valid during the callback. If the callback
  *  returns true it has kept `data`, which stays valid until am_release(context, data). A backend
  *  that receives data in temporary memory copies them first, unless the consumer has set
- *  `am_in_passing`. Data of a large message arrive whole, however they travelled. The contents are
- *  not trusted: the consumer checks the job key, sizes and numbers. */
+ *  `am_in_passing`. The data of a large message are complete, even if they arrived in pieces. The
+ *  contents are not trusted: the consumer checks the job key, sizes and numbers. */
 typedef struct pgasi_tp_am {
     const void *header;
     size_t header_bytes;
     void *data;
     size_t data_bytes;
-    int source; /* the rank that sent it: in range; right unless a process lies on purpose */
+    /* the rank that sent it: in range, but not proven: a hostile process may send a wrong one */
+    int source;
 } pgasi_tp_am_t;
 
 typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);
@@ -272,8 +273,8 @@ struct pgasi_tp_ctx {
 struct pgasi_tp_key {
     const pgasi_tp_ops_t *ops;
     /* Loads, stores and __atomic builtins at key_map's address may replace put, get and amo. A
-     * fence orders them only after operations of the same way; a flush orders them after all
-     * operations. */
+     * fence orders loads and stores among themselves, and put, get and amo among themselves. A
+     * flush orders both kinds. */
     bool direct;
 };
 
@@ -281,8 +282,8 @@ struct pgasi_tp_key {
  *  entries). */
 extern const pgasi_tp_ops_t pgasi_tp_refusals;
 
-/** Finds the table of a transport by name ("ucx", "loopback"). Missing entries are refusals, never
- *  NULL. @return NULL: no such transport */
+/** Finds the table of a transport by name ("ucx", "verbs", "loopback"). Missing entries are
+ *  refusals, never NULL. @return NULL: no such transport */
 const pgasi_tp_ops_t *pgasi_tp_find(const char *name);
 
 /** The tables of backends that were built in; registry.c lists them. */

@@ -1,5 +1,5 @@
-/** Addresses of InfiniBand and RoCE ports: which GID a port uses, and what a queue pair tells its
- *  peer. No function asks a device.
+/** Addresses of InfiniBand and RoCE ports: the GID that a port uses, and the address that a queue
+ *  pair sends to its peer. No function asks a device.
  *
  *  A port has a table of GIDs. With RoCE an entry also determines the frame format, so both ends
  *  must use entries of one type. */
@@ -29,7 +29,7 @@ int pgasi_gid_choose(const pgasi_gid_t *gids, int n, int wanted);
 /** Whether it is an IPv4 address, ::ffff:a.b.c.d. */
 bool pgasi_gid_is_ipv4(const uint8_t gid[16]);
 
-/** What a queue pair of the providers verbs and mlx5 tells its peer. */
+/** The address that a queue pair of the providers verbs and mlx5 sends to its peer. */
 typedef struct {
     uint32_t qpn, psn;
     uint16_t lid;      /* 0: there is none, and gid is used */

@@ -5,7 +5,7 @@
  *  staged here until the doorbell, and occupancy of a queue is counted here: `sent` describes the
  *  request at each position, pi is behind the last one written, ci behind the last one whose
  *  completion was polled. The id of a work request (wr_id) names the place of its description,
- *  because libibverbs does not tell a failed receive from a failed send. */
+ *  because libibverbs does not distinguish a failed receive from a failed send. */
 #ifndef PGASI_VERBS_IBV_H
 #define PGASI_VERBS_IBV_H
 
@@ -47,7 +47,7 @@ typedef struct {
     pgas_verbs_cq_t super;
     struct ibv_cq *cq;
     struct ibv_comp_channel *channel; /* NULL: no events */
-    /* empty polls since the thread last looked for events of the device */
+    /* empty polls since the thread last checked for events of the device */
     uint32_t n_empty;
     bool ended;    /* the overrun was reported; some devices go on when there is room again */
     bool has_next; /* next was taken while arming */

@@ -10,7 +10,7 @@
 #include "verbs_backend/wqe.h"
 
 #define POLL_BATCH   16
-#define EVENTS_EVERY 1024u /* empty polls between two looks */
+#define EVENTS_EVERY 1024u /* empty polls between two checks for events */
 
 /* ---- sending ---- */
 

@@ -28,7 +28,7 @@ typedef struct {
     struct ibv_comp_channel *channel; /* NULL: no events */
     void *page;                       /* the page of doorbells */
     uint32_t n_events;                /* events that were taken from the channel */
-    /* empty polls; after some of them the thread looks for events of the device */
+    /* empty polls; after some of them the thread checks for events of the device */
     uint32_t n_empty;
 } pgasi_mlx5_cq_t;
 

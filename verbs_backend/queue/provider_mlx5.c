@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "verbs_backend/queue/prm.h"
 
-#define EVENTS_EVERY 1024u /* empty polls between two looks */
+#define EVENTS_EVERY 1024u /* empty polls between two checks for events */
 #define CQ_DOORBELL  0x20  /* in a page of doorbells */
 
 static pgas_status_t status_of(int error)
@@ -277,7 +277,8 @@ static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
 }
 
 /* This does not use libmlx5, which does not know how far the queue was polled. The request contains
- * a count of earlier events, two bits, by which the card tells a new request from an old one. */
+ * a count of earlier events, two bits, by which the card distinguishes a new request from an old
+ * one. */
 static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
 {
     enum { SOLICITED = 1 << 24, COUNT_SHIFT = 28, ACK_AT = 1 << 20 };

@@ -116,8 +116,8 @@ void pgasi_raw_cq_start(pgasi_raw_cq_t *cq, uint32_t start);
 void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start);
 void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq);
 
-/* functions of the ops table that both providers share, for their completion queues and queue
- * pairs */
+/* Entries of the ops table that the providers mlx5 and snic share, for their completion queues and
+ * queue pairs */
 pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
                               uint32_t *n_p);
 pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,

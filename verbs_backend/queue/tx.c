@@ -6,7 +6,7 @@
  * polling makes room. mark() takes a number of its own: an entry that is signaled and does nothing
  * else.
  *
- * Posting. `stop` is the next number that needs more than a write: a signal, a doorbell, or a look
+ * Posting. `stop` is the next number that needs more than a write: a signal, a doorbell, or a check
  * whether there is room. Below it a post to an unshared transmitter is a comparison and the
  * provider's write. A shared transmitter has stop 0, so that all posts take the long path, under
  * the lock.
@@ -64,7 +64,7 @@ typedef struct pgasi_verbs_poller {
     pgas_verbs_cq_t *cq;
     int (*cq_poll)(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
     pgas_verbs_tx_t *members; /* accessed by the holder */
-    bool some_broken;         /* atomic: a member's doorbell has failed since the holder looked */
+    bool some_broken;         /* atomic: a member's doorbell has failed since the holder checked */
 } pgasi_verbs_poller_t;
 
 struct pgas_verbs_tx {

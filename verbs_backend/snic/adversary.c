@@ -26,8 +26,8 @@ uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below)
 
 /* ---- PREFETCH ---- */
 
-/** A copy of a send queue. The process that runs it is not told when the owner closes the queue, so
- *  it may find another queue in the same place. */
+/** A copy of a send queue. The process that runs it is not informed when the owner closes the
+ *  queue. It may then find another queue in the same place. */
 typedef struct snic_shadow {
     uint32_t qpn;
     size_t bytes;

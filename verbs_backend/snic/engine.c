@@ -23,7 +23,7 @@
 #define BUDGET     256
 #define BUDGET_ALL 4096                /* entries of one call */
 #define RETRY_NS   UINT64_C(500000000) /* one try, when the peer does not answer */
-/* between two checks whether a peer lives while its memory is accessible */
+/* between two checks whether a peer is alive while its memory is accessible */
 #define LOOK_MS 100
 
 /* ---- one entry ---- */

@@ -1,5 +1,5 @@
 /** Inside of the software NIC: the layout of device memory, and what a process knows of the devices
- *  that it looks at.
+ *  that it has mapped.
  *
  *  Three kinds of threads write device memory. The owner writes control fields. The thread that
  *  runs the device writes the requester's fields of its queue pairs. Threads that run its peers
@@ -51,7 +51,7 @@ typedef struct {
     uint64_t count;
     uint32_t dead;    /* the queue has overrun */
     uint32_t armed;   /* 0: no; 1: any completion; 2: solicited or error */
-    uint32_t n_waits; /* a WAIT of the device has looked and is blocked */
+    uint32_t n_waits; /* a WAIT of the device has found too few completions and is blocked */
 } __attribute__((aligned(64))) snic_cq_t;
 
 typedef struct {
@@ -227,7 +227,7 @@ snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *statu
 snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int devmem_fd,
                                    pgas_status_t *status_p);
 void pgasi_snic_view_put(snic_view_t *view);
-/** Whether the process of a view still runs. Marks the view as gone if not. */
+/** Whether the process of a view still runs. If not, the view is marked as ended. */
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Writes to the event pipe of a completion queue. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
@@ -262,7 +262,7 @@ static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref, uint6
     return inside && (ref & 3) == 0 ? (char *)view->devmem + ref : NULL;
 }
 
-/** How many places of queue pairs have to be looked at. */
+/** The number of places of queue pairs that the engine must visit. */
 static inline uint32_t snic_high(const snic_devmem_t *devmem)
 {
     return PGASI_MIN(__atomic_load_n(&devmem->qps_high, __ATOMIC_ACQUIRE), SNIC_QPS);
@@ -289,10 +289,10 @@ static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
 
 /** Locks in device memory: they spin, yield, and are taken over from threads that have died. A lock
  *  holds start << 32 | id of its holder; 0: it is free. The start (in clock ticks; 0 if it could
- *  not be read) tells threads apart whose id is the same. */
+ *  not be read) distinguishes threads that have the same id. */
 void pgasi_snic_lock(uint64_t *lock);
 bool pgasi_snic_try_lock(uint64_t *lock);
-/** As pgasi_snic_lock, but gives up after some yields if the holder lives.
+/** As pgasi_snic_lock, but gives up after some yields if the holder is alive.
  *  @return false: not locked */
 bool pgasi_snic_lock_soon(uint64_t *lock);
 static inline void snic_unlock(uint64_t *lock)

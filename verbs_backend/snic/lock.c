@@ -15,7 +15,7 @@
 #define EXITING     4u /* PF_EXITING of the kernel, in field 9 of stat */
 #define LOCK_SPINS  1000
 #define LOCK_YIELDS 64
-#define LOCK_CHECKS 256 /* yields between two checks whether the holder lives */
+#define LOCK_CHECKS 256 /* yields between two checks whether the holder is alive */
 
 uint64_t pgasi_snic_start_time(uint32_t pid)
 {

@@ -5,7 +5,7 @@
  *
  * A client passes its device memory when it joins, and receives the wakeup page. Both sides verify
  * the descriptor (socket.c), and neither waits for the other without a limit. The process drops a
- * client that sends nothing. A process without room tells each new client so. */
+ * client that sends nothing. A process without room reports that to each new client. */
 #include "verbs_backend/snic/process.h"
 
 #include <errno.h>
@@ -192,8 +192,8 @@ static void refuse_client(const server_t *server, int socket, int want)
 }
 
 /* When descriptors have run out, new clients wait in the listener's queue, and the listener stays
- * readable. Each of them is accepted with the spare descriptor and told. If that fails too, the
- * listener pauses for a moment. */
+ * readable. Each of them is accepted with the spare descriptor and receives the reason. If that
+ * fails too, the listener pauses for a moment. */
 static void turn_away(server_t *server)
 {
     if (server->spare_fd >= 0)

@@ -1,4 +1,5 @@
-/* The responder of a request: whether its process lives, and what its memory allows. */
+/* The responder of a request: whether its process is alive, and which accesses its memory
+ * allows. */
 #include "verbs_backend/snic/engine.h"
 
 #include "base/clock.h"

@@ -21,7 +21,7 @@
 #define ROUNDS     4 /* of one caller before it leaves the rest to the device's thread */
 #define SPINS      2000
 #define YIELDS     50
-#define BLOCKED_NS 1000000 /* between two looks at entries that wait for other processes */
+#define BLOCKED_NS 1000000 /* between two checks of entries that wait for other processes */
 #define IDLE_NS    100000000
 
 enum { AWAKE, LONG, SHORTLY }; /* how the thread of a device sleeps */
@@ -117,7 +117,7 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
     return there ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* The remaining entries wait for others, so a thread must look again without being asked. */
+/* The remaining entries wait for others, so a thread must check them again without a doorbell. */
 static void need_thread(pgasi_snic_t *snic, bool now)
 {
     snic_devmem_t *devmem = snic->view->devmem;

@@ -176,7 +176,7 @@ pgasi_snic_state_t pgasi_snic_qp_query(pgasi_snic_t *snic, uint32_t qpn);
  *  @param pi  the producer index of the doorbell itself, 16 bits: what a card sees if the record is
  *           behind */
 void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi);
-/** Receive entries were posted: senders that wait for them may go on. */
+/** Receive entries were posted: senders that wait for them may continue. */
 void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn);
 void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn);
 /** In mode PROCESS: whether the executing process has ended, so that nothing completes any more. It

@@ -87,8 +87,9 @@ static int open_place(int i, bool make, char *path, size_t bytes)
     return -1;
 }
 
-/* A folder that exists comes first. So all processes of the user agree, even if a place in front of
- * it becomes free. */
+/* The first pass tries all folders without making any; the second pass may make one. So an existing
+ * folder is used even if one with a lower number could now be made, and all processes of the user
+ * agree. */
 static int find_place(bool make, char *path, size_t bytes)
 {
     int fd = -1;

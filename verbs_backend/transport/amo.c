@@ -64,7 +64,7 @@ pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pend
     return PGAS_INPROGRESS;
 }
 
-/* Replies arrive in the order of the requests, so only the oldest one is looked for. */
+/* Replies arrive in the order of the requests, so only the oldest open request is checked. */
 int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep)
 {
     int n = 0;

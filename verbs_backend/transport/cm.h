@@ -117,7 +117,7 @@ bool pgasi_cm_open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_cm_t *cm);
 /* cm.c */
 void pgasi_cm_add_job(pgasi_verbs_cm_t *cm, uint64_t connection, int peer,
                       const pgasi_cm_record_t *record);
-/** Takes the request out of the list. Its context may go on from here. */
+/** Takes the request out of the list. Its context may continue after this call. */
 void pgasi_cm_complete_request(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request,
                                pgas_status_t status);
 void pgasi_cm_complete_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status);

@@ -66,7 +66,8 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_
         flush->parts.status = status;
         status = PGAS_OK;
     }
-    if (status == PGAS_OK) /* otherwise the parts that have begun end, and nobody waits for them */
+    /* otherwise the parts that have begun end, and no caller waits for them */
+    if (status == PGAS_OK)
         status = pgasi_tp_parts_end(&flush->parts, comp);
     pgasi_verbs_part_done(ctx, flush, PGAS_OK);
     return status;

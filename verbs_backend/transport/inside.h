@@ -212,7 +212,7 @@ extern const pgasi_tp_ops_t pgasi_verbs_table;
 /** Copies the address of a rank. @return false: it is not an address of this transport */
 bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank,
                             pgasi_verbs_tp_address_t *address_p);
-/** Marks a peer as gone on all contexts; the first time it logs that and calls error_fn. Any thread
+/** Marks a peer as lost on all contexts; the first time it logs that and calls error_fn. Any thread
  *  may call it that holds no lock of the transport. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
 /** LEFT: it has finalized and sends no more replies. UNREACHABLE: it is alive, but its connection
@@ -288,7 +288,7 @@ void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep);
 /** Ends all operations of an endpoint with a status; no further ones begin. */
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status);
-/** Closes all endpoints of the context, and tells the peers. */
+/** Closes all endpoints of the context, and informs the peers. */
 void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx);
 
 /** The endpoint of a peer; it is opened if there is none. */
@@ -331,8 +331,8 @@ static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
            !ep->flushes.first && ep->done >= ep->posted;
 }
 
-/** Calls the completion of an operation, unless the context is closing: then the owner may be
- *  gone. */
+/** Calls the completion of an operation, unless the context is closing: then the owner may not
+ *  exist any more. */
 static inline void pgasi_verbs_complete(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
                                         pgas_status_t status)
 {

@@ -27,7 +27,7 @@
  *
  *  Wakeup. After the header the sender loads the receiver's wakeup flag (window->sleepers). If a
  *  thread of the receiver sleeps, the sender wakes it. No fence instruction orders the store and
- *  the load. A thread that goes to sleep raises the flag, runs membarrier(2), and looks at its
+ *  the load. A thread that is about to sleep raises the flag, runs membarrier(2), and polls its
  *  channels once more instead. The inline path is closed where the kernel has no membarrier.
  *
  *  Streams. Processors fetch lines ahead of stores, but only while the stores in the store buffer
@@ -114,7 +114,7 @@ PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const
                                          size_t bytes, pgas_sync_t *executed);
 /* A call of 8 .. PGAS_CALL_STREAM_MAX bytes, a multiple of 8, that is part of a stream: true if it
  * was made. It is no inline function, because it would take its caller's registers. It saves few
- * registers on the stack, because these stores would stand among the stores to the chunk. */
+ * registers on the stack, because these stores would be among the stores to the chunk. */
 PGAS_API bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes);
 
 /* The true tail, from the stored one. usual: the header that most descriptors of the stream have,
