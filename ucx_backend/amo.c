@@ -6,8 +6,8 @@
  * Its fetching and, or, xor on shared memory take the word itself as the operand
  * (uct_sm_ep_atomic64_fetch; the software path is right).
  *
- * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues, because
- * their completion count starts at one and ucp_request_send_state_ff does not finish them. So the
+ * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues. Their
+ * completion count starts at one, and ucp_request_send_state_ff does not finish them. So the
  * backend keeps a list of them and ends them itself.
  *
  * UCX 1.13 completes a non-fetching atomic at once and keeps no request that could be counted. To

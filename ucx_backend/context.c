@@ -1,9 +1,9 @@
 /* The UCX context: configuration, capabilities, and the ops table of the backend.
  *
  * UCX reads its configuration with our prefix (PGAS_UCX_TLS and so on; UCX_* counts where
- * PGAS_UCX_* is not set), because MPICH uses UCX too. The backend sets what the user has not set:
- * atomics by CPUs, and no shared-memory transports where the library itself maps the node's memory.
- * A worker with these transports costs 2 to 4 MiB instead of 76 KiB. */
+ * PGAS_UCX_* is not set), because MPICH uses UCX too. The backend sets the variables that the user
+ * has not set: atomics by CPUs, and no shared-memory transports where the library itself maps the
+ * node's memory. A worker with these transports costs 2 to 4 MiB instead of 76 KiB. */
 #include "ucx_backend/ucx.h"
 
 #include <glob.h>

@@ -155,8 +155,8 @@ pgas_status_t pgasi_ucx_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
     return ctx->phase == PGASI_UCX_CLOSING && ctx->n_closing == 0 ? PGAS_OK : PGAS_INPROGRESS;
 }
 
-/* Gives up what was not drained, without calling completions: their owners may not exist any
- * more. */
+/* Gives up the operations that were not drained, without calling completions: their owners may not
+ * exist any more. */
 static void give_up(pgasi_ucx_ctx_t *ctx)
 {
     bool closing = ctx->phase == PGASI_UCX_CLOSING;

@@ -1,6 +1,6 @@
-/* Fence and flush. Only endpoints with something to flush are flushed (they are in a list), so a
- * flush without earlier operations costs nothing, whatever the number of peers. A flush waits for
- * parts if it covers several endpoints, or messages without a completion of their own. */
+/* Fence and flush. Only endpoints with unflushed operations are flushed; they are in a list. So a
+ * flush without earlier operations costs nothing for any number of peers. A flush waits for parts
+ * if it covers several endpoints, or messages without a completion of their own. */
 #include "ucx_backend/ucx.h"
 
 void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)

@@ -241,9 +241,9 @@ static bool is_key(const void *buffer, size_t bytes, key_header_t *header_p)
 
 /* Unpacks UCX's key, for memory that is not mapped here. When UCX unpacks a key of memory that its
  * transports do not map, it asks the peer for a connection. Nothing waits for the answer. If the
- * context is closed before the answer, the peer looks for files of the context that are closed
- * (/proc/PID/fd), or finds others under their numbers, and UCX ends the peer by an assertion. So a
- * key whose memory is loaded and stored directly has no key of UCX. */
+ * context is closed before the answer, the peer opens files of the context by number
+ * (/proc/PID/fd). They are closed, or other files have their numbers, and UCX ends the peer by an
+ * assertion. So a key whose memory is loaded and stored directly has no key of UCX. */
 static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
 {
     /* otherwise it is unpacked when the connection is up */

@@ -41,7 +41,7 @@ static const unsigned char *segment(const unsigned char *ring, size_t ring_bytes
            (((size_t)block * PGASI_WQE_BB + (size_t)k * PGASI_WQE_SEGMENT) & (ring_bytes - 1));
 }
 
-/* Decodes what follows the fixed part: inline data alone, or data pointers. */
+/* Decodes the segments behind the fixed part: inline data alone, or data pointers. */
 static bool decode_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block,
                            pgasi_wqe_t *wqe, unsigned at)
 {

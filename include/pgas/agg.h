@@ -45,8 +45,9 @@ typedef enum {
 
 /** The ranks over which calls travel. Nodes are arranged in rows and columns (two hops), or in a
  *  cube (three hops). A thread then has batches for the ranks of about 2 sqrt(n) or 3 cbrt(n)
- *  nodes, instead of n. A call is copied at each hop. An intermediate rank keeps without a limit
- *  what a slow rank cannot take. For style TRAD only; calls do not take the inline path.
+ *  nodes, instead of n. A call is copied at each hop. An intermediate rank keeps the calls that a
+ *  slow rank cannot receive, without a limit. For style TRAD only; calls do not take the inline
+ *  path.
  *
  *  The result is the same as direct: source, order among calls of the aggregator to one rank,
  *  quiescence, flushes with a counter. There is no order with the thread's other calls. A plain

@@ -112,17 +112,17 @@ PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const 
 typedef enum {
     PGAS_EXECUTED, /* the handler has run */
     /* The call has arrived at the target; the handler may not have run. On the node a call arrives
-     * when it leaves the caller. Elsewhere the target answers before it runs the handler, after it
-     * has run what preceded the call in the same message. The answer reports an unknown handler,
-     * and a thread that has already left. If the thread leaves between arrival and execution, the
-     * call is dropped silently. */
+     * when it leaves the caller. On other nodes the target answers before it runs the handler, and
+     * after it has run the calls that preceded it in the same message. The answer reports an
+     * unknown handler, and a thread that has already left. If the thread leaves between arrival and
+     * execution, the call is dropped silently. */
     PGAS_REMOTE,
     /* The caller's buffers may be reused. For arguments that is on return, so that the counter has
      * already decremented then. */
     PGAS_LOCAL
 } pgas_when_t;
 
-/** What a call does while the target has no room. */
+/** The behaviour of a call while the target has no room. */
 typedef enum {
     PGAS_FULL_WAIT,  /* it waits, with progress; in a handler: as PGAS_FULL_QUEUE */
     PGAS_FULL_AGAIN, /* it returns PGAS_ERR_AGAIN, and nothing has happened */

@@ -12,8 +12,9 @@
 
 PGAS_BEGIN_DECLS
 
-/** Prints version, build, transports, parameters (value, default, origin, unit, doc), the progress
- *  rule for each class of operations, and the bytes per rank, in 80 columns.
+/** Prints the properties of the running library in 80 columns: version, build, transports, and
+ *  parameters (value, default, origin, unit, doc). Then follow the progress rule for each class of
+ *  operations, and the bytes per rank.
  *  Shape:  any rank. With PGAS_INFO=1 pgas_init calls it on rank 0. Before pgas_init it omits
  *          everything that depends on the job, and prints only on the launcher's rank 0. The log
  *          warns about PGAS_ variables that the library does not know.

@@ -216,8 +216,8 @@ typedef struct pgas_mcts pgas_mcts_t;
 /** Creates a search, which has no state yet.
  *  Shape:  collective. Starts n_threads - 1 threads of the library on each rank. They are attached,
  *          and sleep between searches. At most 64 searches exist at a time.
- *  Owns:   *spec and *opts are copied. What they point to stays the program's, and must live as
- *          long as the search. pgas_mcts_destroy frees the search.
+ *  Owns:   *spec and *opts are copied. The memory to which they point stays the program's, and must
+ *          exist as long as the search. pgas_mcts_destroy frees the search.
  *  @return the same on all ranks:
  *          PGAS_OK.
  *          PGAS_ERR_INVALID: description or options are inconsistent; the log says how.
@@ -254,7 +254,7 @@ typedef enum {
     PGAS_MCTS_BY_END    /* the root is final, so there is nothing to search */
 } pgas_mcts_end_t;
 
-/** What is known of the root. */
+/** The known results at the root. */
 typedef struct {
     /* The move with the most visits; of moves with equally many, the one with the greatest value. A
      * proven win comes before all other moves, a proven loss after them. If the best move is
@@ -315,7 +315,7 @@ PGAS_API void pgas_mcts_stop(pgas_mcts_t *mcts);
 /** Cancels a stop that no search has seen yet. */
 PGAS_API void pgas_mcts_unstop(pgas_mcts_t *mcts);
 
-/** Asks the rank of the root what is known, also while a search runs.
+/** Requests the known results from the rank of the root, also while a search runs.
  *  Shape:  any attached thread of any rank, not in a handler.
  *  Done:   *info_p is a recent state of the root. In mode ROOT it is that of rank 0's own tree.
  *  Cost:   a call and its reply. A phase ends only while no call is under way; therefore the calls

@@ -440,8 +440,8 @@ PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_addres
 
 /** Connects to the queue pair with this address, which must connect as well. A queue pair may
  *  connect to itself.
- *  Done:   requests can be posted. The device retries what is sent before the peer has connected,
- *          for some seconds (opts.retry).
+ *  Done:   requests can be posted. The device repeats sends for some seconds (opts.retry) while the
+ *          peer has not connected yet.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID   a NULL pointer
  *          PGAS_ERR_FORMAT    not an address
@@ -571,9 +571,8 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  ENABLE beyond the last posted position runs the ring's contents again. All n slots must then
  *  hold whole entries of the chain; a NOP fills one slot. Open such a queue with
  *  PGAS_VERBS_QP_IGNORE_OVERRUN: posting then fills the ring to its last slot and does not check
- *  completions. No hardware rule keeps a run from overtaking a patch. Before the peer rewrites an
- *  entry for the next run, it must know that the entry's run has ended, from the run's effect or
- *  its completion.
+ *  completions. No hardware rule keeps a run from overtaking a patch. The peer may rewrite an entry
+ *  for the next run when the entry's run has ended. The run's effect or its completion shows that.
  *
  *  Consumed resources. Signaled entries that run again need a completion queue with
  *  PGAS_VERBS_CQ_IGNORE_OVERRUN unless a thread polls it; indices of WAIT keep counting. The

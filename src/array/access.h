@@ -1,5 +1,5 @@
-/** What threads do with elements: by the grant, and by the protocol where the grant does not permit
- *  it. */
+/** Accesses of threads to elements: by the grant, and by the protocol where the grant does not
+ *  permit it. */
 #ifndef PGASI_ARRAY_ACCESS_H
 #define PGASI_ARRAY_ACCESS_H
 

@@ -50,7 +50,7 @@ static void free_array(pgasi_array_t *a)
     free(a);
 }
 
-/* Runs once a job, and frees what an earlier job has left. */
+/* Runs once a job, and frees the memory that an earlier job has left. */
 static pgas_status_t start(void)
 {
     if (started_epoch == pgasi_epoch)

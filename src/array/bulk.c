@@ -92,7 +92,8 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
     pgas_array_range(array, -1, &first, &n);
     for (size_t j = 0; mine == PGAS_OK && elem <= sizeof copies && j < at_once; j++)
         memcpy(copies + j * elem, value, elem);
-    status = pgas_barrier(a->team); /* what other ranks did before comes before */
+    /* operations that other ranks issued before this call precede its stores */
+    status = pgas_barrier(a->team);
     for (uint64_t done = 0; mine == PGAS_OK && status == PGAS_OK && done < n; done += at_once)
         mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done),
                                 elem <= sizeof copies ? copies : value);

@@ -1,4 +1,4 @@
-/* The cache's side of the protocol: carries out what the table says for cache lines of this rank.
+/* The cache's side of the protocol: carries out the table's actions for cache lines of this rank.
  *
  * policy.c decides which chunks are fetched.
  *

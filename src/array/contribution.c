@@ -1,5 +1,5 @@
-/* Contributions: what caches have combined for a chunk. The home keeps them until all pieces
- * have arrived and the home's threads have left the chunk. */
+/* Contributions: the values that caches have combined for a chunk. The home keeps them until all
+ * pieces have arrived and the home's threads have left the chunk. */
 #include "array/contribution.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/** Contributions at the home: what caches have combined for a chunk in state Operated, from the
- *  arrival of the first piece until the merge. Serving. */
+/** Contributions at the home: the values that caches have combined for a chunk in state Operated,
+ *  from the arrival of the first piece until the merge. Serving. */
 #ifndef PGASI_ARRAY_CONTRIBUTION_H
 #define PGASI_ARRAY_CONTRIBUTION_H
 

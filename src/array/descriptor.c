@@ -1,4 +1,4 @@
-/* Descriptors of accesses: what an access carries, its completion, and tokens.
+/* Descriptors of accesses: their data, their completion, and tokens.
  *
  * A token names an access that another rank carries out. It contains a generation, so that a
  * late reply finds no access. */

@@ -45,7 +45,7 @@ typedef struct pgasi_array_access {
     const struct pgasi_array_own_pin *pins;
 } pgasi_array_access_t;
 
-/** What a cache line or the home must permit. */
+/** The kind of access that a cache line or the home must permit. */
 typedef enum { PGASI_ARRAY_NEED_R, PGASI_ARRAY_NEED_W, PGASI_ARRAY_NEED_O } pgasi_array_need_t;
 
 static inline pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x)

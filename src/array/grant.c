@@ -1,4 +1,4 @@
-/* Access grants: what the threads of a site do with a chunk, without the protocol.
+/* Access grants: accesses of a site's threads to a chunk, without the protocol.
  *
  * The code is shaped for three kinds of use:
  * 1. One thread works on a chunk. It becomes the owner, and reads, changes and writes by plain
@@ -69,7 +69,8 @@ static void guard(pgasi_array_grant_t *grant, uint16_t budget)
     grant->now.budget = budget;
 }
 
-/* Publishes to all threads of this rank what they may do at the same time as others. */
+/* Publishes the accesses that all threads of this rank may make at the same time as other
+ * threads. */
 static void publish_to_all(const pgasi_array_site_t *site)
 {
     pgasi_array_grant_t *grant = site->grant;

@@ -1,4 +1,4 @@
-/** Access grants: what the threads of one site may do with a chunk at the moment.
+/** Access grants: the accesses to a chunk that the threads of one site may make at the moment.
  *
  *  A site is either the node of the chunk's home, or another rank with a cache line of the
  *  chunk. The ranks of the home's node share one grant in shared memory. Any thread may use a
@@ -24,12 +24,12 @@ typedef enum {
     PGASI_ARRAY_GUARDED /* none: each access takes the lock */
 } pgasi_array_mode_t;
 
-/** What is taken away from threads. */
+/** The accesses that are taken away from threads. */
 typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } pgasi_array_level_t;
 
-/** What the grant's lock guards. It is assigned as a whole when the grant becomes another chunk's.
- *  Mapping entries are of one owner (DATA or OPERATE), or of all threads of some ranks (READ). They
- *  change only with the lock held. */
+/** The fields that the grant's lock guards. It is assigned as a whole when the grant becomes
+ *  another chunk's. Mapping entries are of one owner (DATA or OPERATE), or of all threads of some
+ *  ranks (READ). They change only with the lock held. */
 typedef struct {
     uint8_t permits, mode;
     uint8_t recall;    /* the level that pins keep the protocol from reaching */
@@ -86,7 +86,7 @@ void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t per
 typedef enum {
     PGASI_ARRAY_CLOSED,  /* no thread is inside */
     PGASI_ARRAY_CLOSING, /* a thread may be inside: a barrier and the slots show when it has left */
-    PGASI_ARRAY_PINNED   /* pins are in the way: closed again when they have ended */
+    PGASI_ARRAY_PINNED   /* pins prevent it: it is closed again when they have ended */
 } pgasi_array_closed_t;
 
 /** Permits no new accesses of a level. recall: another site wants the chunk. */

@@ -1,4 +1,4 @@
-/* The home's side of the protocol: carries out what the table says for directory entries.
+/* The home's side of the protocol: carries out the table's actions for directory entries.
  *
  * Each chunk has a queue of requests in the order of arrival. The home starts the first request
  * when the chunk is in a stable state, and the next one when the first is done.

@@ -22,7 +22,7 @@ typedef struct pgasi_array_request {
     pgasi_array_access_t x;    /* of another rank, its values follow */
 } pgasi_array_request_t;
 
-/** What one cache has combined for a chunk, until it is merged into the elements. */
+/** The values that one cache has combined for a chunk, until they are merged into the elements. */
 typedef struct pgasi_array_contribution {
     struct pgasi_array_contribution *next;
     uint32_t op;
@@ -32,7 +32,7 @@ typedef struct pgasi_array_contribution {
     _Alignas(PGASI_ARRAY_CONTRIBUTION_ALIGN) char room[];
 } pgasi_array_contribution_t;
 
-/** A directory entry: what the home knows of a chunk. */
+/** A directory entry: the home's state of a chunk. */
 typedef struct {
     uint64_t members; /* sharers or operators: a bit each (coarse from 65 ranks on) */
     pgasi_array_request_t *first, *last;

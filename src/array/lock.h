@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include "array/array.h"
 
-/** Prepares for requests, also of other ranks. Called once a job, before its first array is
- *  made. Frees what an earlier job has left. */
+/** Prepares for requests, also of other ranks. Called once a job, before its first array is made.
+ *  Frees the memory that an earlier job has left. */
 pgas_status_t pgasi_array_locks_start(void);
 
 /** Whether a thread of this rank has a lock of the array with this number, or waits for one.

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Elements lie in blocks of 2^shift elements. A block that belongs to one rank is a chunk, and
- *  has the block's number. A block with a border between ranks inside is cut into pieces, and
- *  each piece is a chunk of its own. The piece at the beginning of rank r's elements is chunk
- *  n_blocks + 2 r. The piece at their end is chunk n_blocks + 2 r + 1. */
+/** Elements are in blocks of 2^shift elements. A block that belongs to one rank is a chunk, and has
+ *  the block's number. A block with a border between ranks inside is cut into pieces, and each
+ *  piece is a chunk of its own. The piece at the beginning of rank r's elements is chunk n_blocks +
+ *  2 r. The piece at their end is chunk n_blocks + 2 r + 1. */
 typedef struct {
     uint64_t n_elems, n_blocks;
     uint32_t shift;

@@ -1,4 +1,5 @@
-/** Mapping entries: what inline functions read to see what a thread may do with a sub-block.
+/** Mapping entries: inline functions read them to see which accesses a thread may make to a
+ *  sub-block.
  *
  *  Every rank has a table with an entry for each sub-block of the array, and a summary of it for
  *  reads. The grant's lock is held in all functions here. Withdrawn entries stop new accesses;

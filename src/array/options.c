@@ -18,7 +18,7 @@
 #define PREFETCH        32
 #define PREFETCH_MAX    64
 
-/* What all ranks must agree on. */
+/* The options on which all ranks must agree. */
 typedef struct {
     uint64_t elem_bytes, n_elems, chunk_elems, offsets, low, high;
     int64_t status;

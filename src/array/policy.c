@@ -1,4 +1,4 @@
-/* What a cache does about a miss.
+/* How a cache handles a miss.
  *
  * Fetching a chunk pays off when the chunk is used again. So the home carries out the first access
  * to a chunk, and the second access fetches it. Walks in order, pins, and arrays that fit into the

@@ -1,4 +1,4 @@
-/** What a cache does about a miss: it fetches the chunk, or lets the home carry the access out. */
+/** How a cache handles a miss: it fetches the chunk, or lets the home carry the access out. */
 #ifndef PGASI_ARRAY_POLICY_H
 #define PGASI_ARRAY_POLICY_H
 

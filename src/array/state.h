@@ -159,7 +159,7 @@ typedef struct {
     uint64_t actions;
 } pgasi_array_step_t;
 
-/** What an event does in a state. */
+/** The effect of an event in a state. */
 const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event);
 
 /** Whether requests at the home wait in this state. (In Z and Y the first is served at once.) */

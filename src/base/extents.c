@@ -199,8 +199,8 @@ void pgasi_extents_destroy(pgasi_extents_t *x)
 
 /* ---- allocation ---- */
 
-/* Turns [offset, offset + bytes), which lies in the free extent e, into a block. e keeps the part
- * below it, or becomes the block itself. The part above gets a record of its own. */
+/* Turns [offset, offset + bytes), which is inside of the free extent e, into a block. e keeps the
+ * part below it, or becomes the block itself. The part above gets a record of its own. */
 static pgas_status_t carve(pgasi_extents_t *x, extent_t *e, uint64_t offset, uint64_t bytes)
 {
     uint64_t below = offset - e->offset;

@@ -6,7 +6,7 @@
  *  it at a time. Bytes are exact: a caller that wants granules rounds before the call. Alignments
  *  are powers of two and apply to offsets.
  *  Cost: O(log n) in the number of extents. Over-aligned requests also visit the free extents whose
- *  size lies in [bytes, bytes + alignment). Each extent has one small record from a pool. */
+ *  size is in [bytes, bytes + alignment). Each extent has one small record from a pool. */
 #ifndef PGASI_EXTENTS_H
 #define PGASI_EXTENTS_H
 
@@ -62,8 +62,8 @@ pgas_status_t pgasi_extents_free(pgasi_extents_t *extents, uint64_t offset);
 pgas_status_t pgasi_extents_size_of(const pgasi_extents_t *extents, uint64_t offset,
                                     uint64_t *bytes_p);
 
-/** Returns what covers an offset. The outputs (each may be NULL) give the start and size of that
- *  extent, free or block. */
+/** Returns the extent or block that covers an offset. The outputs (each may be NULL) give the start
+ *  and size of that extent, free or block. */
 pgasi_extent_state_t pgasi_extents_state(const pgasi_extents_t *extents, uint64_t offset,
                                          uint64_t *start_p, uint64_t *bytes_p);
 

@@ -1,6 +1,6 @@
-/** Broadcasts inside the library: the head of their messages, the plan of a rank, and what a rank
- *  knows of an acknowledged broadcast. A rank that receives a broadcast forwards it to its children
- *  in the tree, then runs its handler.
+/** Broadcasts inside the library: the head of their messages, the plan of a rank, and the state
+ *  that a rank keeps of an acknowledged broadcast. A rank that receives a broadcast forwards it to
+ *  its children in the tree, then runs its handler.
  *
  *  The files, each calls only those above it:
  *
@@ -124,7 +124,7 @@ typedef struct {
     int32_t child[PGASI_BCAST_CHILDREN_MAX]; /* rank + 1 of children that have not answered */
 } pgasi_bcast_entry_t;
 
-/** What the entries of a rank take, if all are in use. For the account. */
+/** The bytes that the entries of a rank take, if all are in use. For the account. */
 static inline uint64_t pgasi_bcast_table_bytes(uint64_t n_ranks)
 {
     return n_ranks * (PGAS_BROADCASTS_MAX * sizeof(pgasi_bcast_entry_t) + 8);
@@ -167,7 +167,7 @@ void pgasi_bcast_ack_stop(void);
 
 /* ---- run.c ---- */
 
-/** What pgas_broadcast_data returns in the handler, and the block to which it belongs, or NULL. */
+/** The result of pgas_broadcast_data in the handler, and the block to which it belongs, or NULL. */
 typedef struct {
     pgasi_bcast_block_t *block;
     const void *data;

@@ -23,7 +23,7 @@ typedef struct {
     uint32_t args_bytes;
 } pgasi_bcast_buffer_head_t;
 
-/** What a rank has: the buffer, or sizes and pieces of its range. */
+/** The data that a rank has: the buffer, or sizes and pieces of its range. */
 typedef struct {
     const char *data;
     const uint64_t *sizes; /* EACH; data are the pieces */

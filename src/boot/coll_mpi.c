@@ -3,7 +3,7 @@
  *
  * All data travel as bytes. This library combines them, in its own order (MPICH 4.0.2 compares
  * MPI_UINT32_T as signed). Pieces keep every count below 2^31: a block longer than a piece is sent
- * piece by piece, where each block's piece is one element of a type whose extent is the whole
+ * piece by piece. A piece of each block is then one element of a type whose extent is the whole
  * block. */
 #include "boot/internal.h"
 

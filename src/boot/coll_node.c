@@ -5,7 +5,8 @@
  * of GROUP report to their first member, these report to member 0, and all read the result there:
  * three steps instead of n^2 reads. Large data travel in pieces of one area; the slots of the board
  * let the writer run ahead of the readers. An allreduce of a piece among more than two members is a
- * reduce-scatter, in which each member combines one share of it, and an allgather of the shares.
+ * reduce-scatter and an allgather. In the reduce-scatter each member combines one share of the
+ * piece.
  *
  * Contributions are combined from member 0 upwards, so all members get the same bits. */
 #include "boot/internal.h"

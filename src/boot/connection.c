@@ -1,4 +1,5 @@
-/* Connections of the service ring: their list, what epoll waits for, and what is not sent yet. */
+/* Connections of the service ring: their list, the events for which epoll waits, and the data that
+ * are not sent yet. */
 #include "boot/connection.h"
 
 #include <errno.h>

@@ -58,10 +58,10 @@ pgasi_connection_t *pgasi_connection_add(pgasi_connections_t *set, int fd, int r
 pgasi_connection_t *pgasi_connection_find(const pgasi_connections_t *set, uint32_t id);
 /** Sets the events that the connection waits for. how: EPOLL_CTL_ADD or EPOLL_CTL_MOD */
 void pgasi_connection_poll(const pgasi_connections_t *set, const pgasi_connection_t *c, int how);
-/** Queues data and sends what the socket takes. */
+/** Queues data and sends as much as the socket accepts. */
 void pgasi_connection_send(const pgasi_connections_t *set, pgasi_connection_t *c, const void *data,
                            size_t bytes);
-/** Sends what the socket takes of the queued data. */
+/** Sends as much of the queued data as the socket accepts. */
 void pgasi_connection_push(const pgasi_connections_t *set, pgasi_connection_t *c);
 /** Closes the socket. The sweep frees the connection. */
 void pgasi_connection_close(pgasi_connection_t *c);

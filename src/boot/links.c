@@ -115,7 +115,7 @@ static void wait_to_retry(pgasi_connection_t *c)
     c->due_ns = pgasi_now_ns() + RETRY_NS;
 }
 
-/* A dial ended with an error. The ring decides what that proves. */
+/* A dial ended with an error. The ring decides whether that proves a death. */
 static void dial_failed(pgasi_connection_t *c, int error)
 {
     int rank = c->rank;

@@ -7,7 +7,7 @@
  *  of its ranks. A link carries news in both directions. A rank forwards news over all its links,
  *  unless it already has them.
  *
- *  What an event proves:
+ *  The conclusion from an event:
  *    the rank's host saw its process end   The rank is dead.
  *    a link ends with FIN or RST           Nothing yet: this rank dials it again.
  *    a host that is up refuses a dial      The rank is dead: a rank that lives has a listener.

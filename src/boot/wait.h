@@ -1,9 +1,9 @@
 /** Waiting: a wait spins briefly, then yields, then sleeps. Wakeup flags end a sleep.
  *
  *  Every rank has a wakeup flag in the memory of its node. A thread that is about to sleep
- *  announces this in the flag, executes one membarrier (global expedited) and polls again. So a
- *  thread that changes something that a rank may wait for only stores the change, and then reads
- *  the flag with a plain load and no fence: pgasi_wake().
+ *  announces this in the flag, executes one membarrier (global expedited) and polls again. A thread
+ *  that makes a change for which a rank may wait only stores the change. Then it reads the flag
+ *  with a plain load and no fence: pgasi_wake().
  *
  *      pgasi_wait_t w = PGASI_WAIT_INIT;
  *      while (!condition)

@@ -1,4 +1,4 @@
-/* Bulk messages at their target: memory, parts, running, and what handlers see. See bulk.h. */
+/* Bulk messages at their target: memory, parts, running, and the handlers' view. See bulk.h. */
 #include "bulk/bulk.h"
 
 #include <stdlib.h>

@@ -116,7 +116,7 @@ void *pgasi_reach_map(int rank, pgas_gptr_t ptr, uint64_t bytes);
  *  kernel or PGAS_VM_READ does not allow it. */
 bool pgasi_reach_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
 /** Makes a segment known to context 0 by the key that came with a message. False: there is no key,
- *  or ptr and bytes do not lie in its segment. */
+ *  or ptr and bytes are not in its segment. */
 bool pgasi_reach_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
 void pgasi_reach_start(void);
 

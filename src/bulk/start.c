@@ -1,4 +1,4 @@
-/* Start, stop and progress of bulk messages, and what a death ends. */
+/* Start, stop and progress of bulk messages, and the messages that a death ends. */
 #include "boot/hooks.h"
 #include "bulk/bulk.h"
 #include "mem/ctx.h"

@@ -35,13 +35,13 @@ typedef struct {
     uint32_t reply_key_at_8; /* as key_at_8 */
     uint64_t reply_bytes;    /* 0: no reply is wanted */
     uint64_t reply_address;  /* at the source */
-    pgas_gptr_t reply_ptr;   /* the same, if it lies in a segment */
+    pgas_gptr_t reply_ptr;   /* the same, if it is in a segment */
 } pgasi_bulk_head_t;
 
 typedef struct {
     uint64_t bytes;
     uint64_t address; /* pull: at the source */
-    pgas_gptr_t ptr;  /* push: where the buffer is; pull: the source, if it lies in a segment */
+    pgas_gptr_t ptr;  /* push: where the buffer is; pull: the source, if it is in a segment */
     uint32_t mode;
     uint16_t helper, key_at_8; /* offset in the head, divided by 8, of the segment's key; 0: none */
 } pgasi_bulk_part_t;

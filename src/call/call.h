@@ -14,8 +14,8 @@ pgas_status_t pgasi_call_complete(void);
  *  when the thread leaves, or when its handler has ended. */
 void pgasi_call_forget(void);
 
-/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if the thread has a
- *  context and a send queue of its own. */
+/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread. The thread must
+ *  have a context and a send queue of its own; otherwise nothing happens. */
 void pgasi_call_path_open(void);
 
 /** Work that quiescence waits for and that no channel counts: calls whose buffers are being read,

@@ -1,4 +1,5 @@
-/** Progress: a round serves peers and continues what the calling thread has issued. */
+/** Progress: a round serves peers and continues the operations that the calling thread has
+ *  issued. */
 #ifndef PGASI_PROGRESS_H
 #define PGASI_PROGRESS_H
 

@@ -199,7 +199,7 @@ static void update_chunk(sweeps_t *s, uint64_t chunk, double base)
     s->chunk_dangling[chunk] = dangling;
 }
 
-/* What every vertex gets, independent of edges. */
+/* The value that every vertex gets, independent of edges. */
 static double base_value(const sweeps_t *s)
 {
     double n = (double)s->graph->n_vertices, base = (1 - s->rule.damping) / n;

@@ -1,7 +1,7 @@
 /* The input: bytes of a file or of standard input.
  *
- * A file is cut into equal ranges. A line belongs to the rank in whose range it begins, so a rank
- * reads from behind the first line end at or after its cut minus one. Rank 0 reads a stream in
+ * A file is cut into equal ranges. A line belongs to the rank in whose range it begins. So a rank
+ * begins to read behind the first line end at or after its cut minus one. Rank 0 reads a stream in
  * pieces of up to 1 MiB that end with a line. Piece k of a round goes to rank k in aggregated calls
  * of 4 KiB. Each rank has one buffer, for any size of the input.
  *

@@ -1,4 +1,4 @@
-/* What the library says about itself: pgas_info_print and pgas_stats_print. */
+/* The library's reports about itself: pgas_info_print and pgas_stats_print. */
 #include "config.h"
 
 #include "pgas/info.h"

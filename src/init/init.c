@@ -179,7 +179,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         goto stop_calls;
     status = pgasi_chanmem_plan();
     if (status == PGAS_OK)
-        status = pgasi_account_check(); /* the transport now knows what it takes */
+        status = pgasi_account_check(); /* the transport now knows how much memory it takes */
     if (status == PGAS_OK)
         status = pgasi_recvqs_start();
     if (status != PGAS_OK)

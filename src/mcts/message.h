@@ -1,9 +1,9 @@
 /** The messages between the ranks of a search, and the functions that send them (send.c).
  *
  *  Any message may overtake any other. Quiescence counts messages by itself. Jobs in queues, and
- *  calls that had to be postponed, are counted in m->work when they are made and when they end. An
- *  active worker counts as one piece of work from when it finds something to do until it has passed
- *  on everything that resulted from it. */
+ *  calls that had to be postponed, are counted in m->work when they are made and when they end. A
+ *  worker counts as one piece of work while it is active. It becomes active when it finds a job,
+ *  and ends when it has passed on all results of its jobs. */
 #ifndef PGASI_MCTS_MESSAGE_H
 #define PGASI_MCTS_MESSAGE_H
 

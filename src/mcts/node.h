@@ -2,8 +2,8 @@
  *
  *  A node is plain memory of one rank. All threads of that rank may work at it at the same time, so
  *  every shared field is changed by atomic operations. Nodes, edges and segments are allocated
- *  while a search runs, and are given back only in an idle phase, that is, while no rollout is
- *  under way. */
+ *  while a search runs. They are freed only in an idle phase, that is, while no rollout is under
+ *  way. */
 #ifndef PGASI_MCTS_NODE_H
 #define PGASI_MCTS_NODE_H
 

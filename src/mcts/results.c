@@ -32,8 +32,8 @@ static bool is_better(const node_t *node, const child_t *a, const child_t *b)
     return node->player == PGAS_MCTS_CHANCE ? a->visits > b->visits : is_better_move(a, b);
 }
 
-/* If the best child is proven, then of all proven children the one with the greatest value is the
- * best, however often it was visited. */
+/* If the best child is proven, the result is the proven child with the greatest value. Its number
+ * of visits does not matter then. */
 child_t *pgasi_mcts_best_child(const node_t *node, uint32_t *i_p)
 {
     child_t *best = NULL;

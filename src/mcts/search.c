@@ -33,7 +33,7 @@ static uint64_t deadline_of(uint64_t begin_ns, int64_t time_us)
 
 /* ---- phases ---- */
 
-/* What all ranks need to know at the end of a phase, summed over the ranks. */
+/* Counts that all ranks need at the end of a phase, summed over the ranks. */
 typedef struct {
     uint64_t started, completed;
     uint64_t idle_ns;      /* of all threads */

@@ -6,8 +6,8 @@
  * super-chunk and a ring by itself. The head continues at the region's beginning once the tail has
  * left that, and otherwise in another region that has room.
  *
- * Invariant: the blocks of a region lie from its tail to its head, in the order of records, with no
- * gap except behind wrap_end. So a block is freed by moving its region's tail to its end. A
+ * Invariant: the blocks of a region are between its tail and its head, in the order of records,
+ * with no gap except behind wrap_end. So a block is freed by moving its region's tail to its end. A
  * record's number says when it is free: HELD until the block is retired, 0 when it is released. At
  * the tail all records with numbers up to `completed` are removed. */
 #include <stdlib.h>

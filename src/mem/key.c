@@ -1,4 +1,4 @@
-/* Keys of peers' segments: what a context needs to reach memory of another rank through the
+/* Keys of peers' segments: a context needs them to reach memory of another rank through the
  * transport. A context learns a key when it first reaches the segment, and keeps it until it is
  * closed. */
 #include "mem/segment.h"

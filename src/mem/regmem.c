@@ -2,10 +2,10 @@
  * context; and the memory account.
  *
  * A block is retired with the number of operations that its thread had issued, over all peers or to
- * the ring's peer. All operations up to a number are complete when a flush that covers it is, or
- * when at some moment no operation of the context is in flight. So a single block costs nothing. A
- * flush is started, and not waited for, once for each quarter of the limit and before a ring
- * grows. */
+ * the ring's peer. All operations up to a number are complete when a flush that covers the number
+ * is complete. They are also complete when at some moment no operation of the context is in flight.
+ * So a single block costs nothing. A flush is started, and not waited for, once for each quarter of
+ * the limit and before a ring grows. */
 #include "mem/regmem.h"
 
 #include <pthread.h>

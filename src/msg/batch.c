@@ -229,7 +229,8 @@ static pgas_status_t take_back(pgasi_sendq_t *sq, out_t *out)
 }
 
 /* Handlers may leave calls to progress. When an application thread returns from this function its
- * calls have been sent, because the thread may not enter the library again for a long time. */
+ * calls have been sent. The reason is that the thread may stay outside of the library for a long
+ * time. */
 static inline pgas_status_t send_now(pgasi_sendq_t *sq, out_t *out, int dest, const message_t *m,
                                      pgas_full_t full)
 {
@@ -357,8 +358,8 @@ pgas_status_t pgasi_sendq_append_two(pgasi_sendq_t *sq, int rank, uint32_t handl
     return pgasi_send_send(sq, rank, &m, full, false);
 }
 
-/* A receiver that is at work makes room within microseconds, while single calls behind a batch take
- * the slower way for one pass over the ring. So gathering begins a little later. */
+/* An active receiver makes room within microseconds. Single calls behind a batch take the slower
+ * path for one pass over the ring. So gathering begins a little later. */
 static void wait_for_room(out_t *out, size_t room)
 {
     int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;
@@ -366,7 +367,8 @@ static void wait_for_room(out_t *out, size_t room)
         pgasi_cpu_relax();
 }
 
-/* Tries to send what waits now and then, and before it becomes too much. */
+/* Sends a message, or gathers it behind waiting batches. Every OVERFLOWS_PER_TRY calls, and when
+ * the message would exceed the limit, it tries to send the waiting batches. */
 static pgas_status_t send_or_gather(pgasi_sendq_t *sq, int dest, const message_t *m)
 {
     out_t *out = out_of(sq, dest);

@@ -166,9 +166,9 @@ static inline void fetch_lines(char *at, size_t bytes)
         __atomic_store_n((uint64_t *)(void *)(at + i - 16), 0, __ATOMIC_RELAXED); /* not valid */
 }
 
-/* Copies a batch into the ring: full lines one after the other, whose fetches overlap. If the calls
- * were written into the ring one by one, alternating with the cursor's own line, stores would wait
- * for one line after the other: three to four times slower on the machines measured. */
+/* Copies a batch into the ring: full lines one after the other, whose fetches overlap. Calls that
+ * are written into the ring one by one alternate with stores to the cursor's own line. Then stores
+ * would wait for one line after the other: three to four times slower on the machines measured. */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 {
     size_t bytes = batch->used;
@@ -186,8 +186,8 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 }
 
 /* Another thread may be sending. Because of the order in which the parts of the tail are stored,
- * this thread may for a moment see too much, never too little. What is written meanwhile behind the
- * tail is not valid in this phase, or is a call that counts. */
+ * this thread may for a moment see too much, never too little. A header that is written meanwhile
+ * behind the tail is not valid in this phase, or it belongs to a call that counts. */
 __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const out_t *out)
 {
     uint64_t base, phase;

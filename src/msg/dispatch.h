@@ -1,7 +1,7 @@
 /** Dispatch: runs the function that a descriptor's handler number names. src/call/handler.c gives
  *  the program's handlers their numbers; the library's own have numbers from
- *  PGASI_DESC_FIRST_INTERNAL on. A descriptor with a token belongs to src/call, which registers
- *  what happens to it. */
+ *  PGASI_DESC_FIRST_INTERNAL on. A descriptor with a token belongs to src/call, which registers the
+ *  function that handles it. */
 #ifndef PGASI_DISPATCH_H
 #define PGASI_DISPATCH_H
 
@@ -35,7 +35,7 @@ void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
 void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn);
 void pgasi_handler_set_refused(uint32_t id, pgasi_refuse_fn_t fn);
 
-/** What happens to descriptors with a token (descriptor.h):
+/** The handling of descriptors with a token (descriptor.h):
  *  - run: the call runs and completes;
  *  - refuse: the caller receives PGAS_ERR_PEER;
  *  - arrived: the call has arrived and runs later. The result is the token that is left. */
@@ -65,8 +65,8 @@ uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank);
  *  for whose end no thread waits are counted and logged once. */
 uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank);
 
-/** Reports the arrival of descriptors that run later to the callers that asked for a report, and
- *  notes in the descriptors that it has done so. The caller is inside a handler of the library
+/** Reports the arrival of descriptors that run later to the callers that requested a report. It
+ *  marks these descriptors as reported. The caller is inside a handler of the library
  *  (pgasi_handlers_enter). */
 void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank);
 

@@ -5,8 +5,8 @@
  * buffer that gathered it. The transport may have no room for the header's put when the arguments
  * have left. The header is then unsent, and leaves before anything else goes there.
  *
- * It is one file of more than 500 lines, because its two halves, asking and writing, share the
- * struct of a channel and nothing else has it. */
+ * It is one file of more than 500 lines. Its two halves, requests and writes, share the struct of a
+ * channel, which no other file has. */
 #include "msg/far_channel.h"
 
 #include <stdlib.h>
@@ -399,8 +399,8 @@ pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out)
     return PGAS_OK;
 }
 
-/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, then
- * puts the header, and moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
+/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header. Then it
+ * puts the header and moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
  * use ends now, or when the header has left. */
 static pgas_status_t put_desc(pgasi_sendq_t *sq, out_t *out, buffer_t *buffer, uint64_t at,
                               const char *body, size_t bytes, uint64_t header, uint64_t tail)

@@ -11,8 +11,8 @@
  *  bytes of a put, nor between puts. The transport promises (transport.h) that puts before the
  *  fence are visible at the peer before those after it. UCX keeps the promise by the order of a
  *  queue pair, by the order of a stream that the peer's software reads, or by waiting for the
- *  earlier puts. A put of an aligned word is never seen in halves where it is one store, of the
- *  adapter on its bus or of the peer's processor. */
+ *  earlier puts. A put of an aligned word is atomic if it is one store: of the adapter on its bus,
+ *  or of the peer's processor. */
 #ifndef PGASI_FAR_CHANNEL_H
 #define PGASI_FAR_CHANNEL_H
 
@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include "msg/channel_memory.h"
 
-/** Takes what a receiver answers to a sender of this rank. data: what followed the message.
+/** Handles the answer of a receiver to a sender of this rank. data: what followed the message.
  *  @return false: no sender asked for it */
 bool pgasi_far_channel_answer(const pgasi_ctl_t *ctl, int source, const char *data, size_t bytes);
 

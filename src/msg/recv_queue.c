@@ -74,8 +74,8 @@ static inline bool is_plain(uint64_t header)
     return !(header & special) && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
 }
 
-/* Runs what has arrived in one channel, up to the end of a chunk. Plain descriptors run right
- * here. */
+/* Runs the descriptors that have arrived in one channel, up to the end of a chunk. Plain
+ * descriptors run right here. */
 static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
 {
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;

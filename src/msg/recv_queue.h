@@ -104,8 +104,8 @@ uint64_t pgasi_ep_drain(int ep);
  *  others wait for at most 7 such rounds of a few calls. */
 uint64_t pgasi_ep_drain_some(int ep);
 uint64_t pgasi_ep_drain_if_free(int ep);
-/** Runs what has arrived for a thread that leaves. Each pass takes one chunk of each channel, so it
- *  ends although other ranks continue to call. */
+/** Runs the calls that have arrived for a thread that leaves. Each pass takes one chunk of each
+ *  channel, so it ends although other ranks continue to call. */
 void pgasi_ep_drain_out(int ep);
 static inline bool pgasi_recvq_pending(void)
 {
@@ -128,7 +128,7 @@ uint64_t pgasi_eps_report(void);
 /** Calls at an endpoint whose thread has left are refused instead of run. */
 void pgasi_ep_set_left(int ep, bool left);
 extern uint64_t pgasi_eps_left; /* one bit for each thread's endpoint that any thread may drain */
-/** Refuses what has arrived at these endpoints. Returns the number of calls. */
+/** Refuses the calls that have arrived at these endpoints. Returns the number of calls. */
 uint64_t pgasi_eps_refuse(void);
 /** The job ends: from now on any thread runs the calls for the thread of an endpoint. */
 void pgasi_ep_serve_for_all(int ep);

@@ -1,5 +1,5 @@
-/* Looks at what has arrived, without running it: reports to callers that wait for the arrival of
- * calls whose thread stays away, and counts calls for threads that never came. */
+/* Inspects descriptors that have arrived, without running them: reports to callers that wait for
+ * the arrival of calls whose thread stays away, and counts calls for threads that never came. */
 #include "msg/recv.h"
 
 #include <stdlib.h>

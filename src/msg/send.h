@@ -116,7 +116,7 @@ struct pgasi_sendq {
     chunk_t *chunks;            /* by endpoint and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
     uint64_t header;  /* of a call of 8 bytes of the owning thread, without handler and phase */
-    uint64_t context; /* who may gather here: see pgas_call_path_t */
+    uint64_t context; /* threads that may gather here: see pgas_call_path_t */
     uint64_t epoch;   /* pgas_call_run's epoch when windows to dead ranks were last closed */
     pgasi_ctx_t *ctx;
     pgas_agg_cursor_t *cursor; /* by destination */
@@ -300,7 +300,7 @@ static inline void close_window(out_t *out)
 }
 
 /* Clears the word behind a descriptor where it could hold a valid bit. Elsewhere it does not: the
- * word may be in the next cache line, and until that line has come from the receiver's core the
+ * word may be in the next cache line. Until that line has arrived from the receiver's core, the
  * store would delay the one that makes the descriptor valid. */
 static inline void clear_valid(const out_t *out, char *at)
 {

@@ -326,8 +326,8 @@ const pgasi_sendq_stats_t *pgasi_sendq_stats(const pgasi_sendq_t *sq)
     return &sq->stats;
 }
 
-/* First what is gathered for handlers, then what waits, then what has left. A call moves through
- * them in this order, so that it is counted at least once if it moves while this function
+/* The order is: calls gathered for handlers, calls that wait, calls that have left. A call moves
+ * through them in this order, so that it is counted at least once if it moves while this function
  * counts. */
 uint64_t pgasi_sendqs_sent(void)
 {

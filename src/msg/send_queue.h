@@ -1,7 +1,7 @@
-/** Send queues: what a context has to send, by destination. On the node it writes into channels, to
- *  other nodes it sends messages or puts; all hold the same descriptors. A batch is open while its
- *  descriptors are not yet published. A parameter named dest is a destination, endpoint * n_ranks +
- *  rank. A rank is its own destination at PGASI_EP_ANY. */
+/** Send queues: the calls that a context has to send, by destination. On the node it writes into
+ *  channels, to other nodes it sends messages or puts; all hold the same descriptors. A batch is
+ *  open while its descriptors are not yet published. A parameter named dest is a destination,
+ *  endpoint * n_ranks + rank. A rank is its own destination at PGASI_EP_ANY. */
 #ifndef PGASI_SENDQ_H
 #define PGASI_SENDQ_H
 

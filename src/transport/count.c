@@ -59,7 +59,7 @@ static pgas_status_t count(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, size_t 
     return status;
 }
 
-/* Counts data of an operation that lie in watched memory. */
+/* Counts the bytes of an operation that are in watched memory. */
 static pgas_status_t count_data(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, const void *data,
                                 size_t bytes, pgas_status_t status)
 {

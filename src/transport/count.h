@@ -27,7 +27,7 @@ typedef struct {
     /* pieces of memory allocated by the transport or registered with it ... */
     uint64_t n_registered;
     uint64_t registered_bytes; /* ... and their bytes; released memory stays counted */
-    /* puts and messages whose data lie in watched memory */
+    /* puts and messages whose data are in watched memory */
     uint64_t n_watched;
     uint64_t watched_bytes;
 } pgasi_tp_counts_t;
@@ -35,7 +35,7 @@ typedef struct {
 /** Wraps a table. The next call must open it (see wrap.h). */
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
 
-/** From now on operations whose data lie wholly in these bytes are also counted apart, for all
+/** From now on operations whose data are wholly in these bytes are also counted apart, for all
  *  instances; 0 bytes: none. No other thread may issue meanwhile. */
 void pgasi_tp_count_watch(const void *from, size_t bytes);
 

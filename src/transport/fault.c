@@ -1,4 +1,4 @@
-/* The fault-injecting wrapper. fault.h says what it may do, transport.h what it may not.
+/* The fault-injecting wrapper. fault.h lists the faults and the promises that still hold.
  *
  * Every operation becomes a record. The wrapper refuses it, or issues it at once, or defers it: a
  * later progress call then issues it from its context's list of deferred records. When the wrapped

@@ -2,8 +2,8 @@
  *  wrapped ones, and entries that only pass a call on. A wrapper embeds these structs first in its
  *  own and overrides some entries.
  *
- *  A table's open() does not know what it wraps, so a wrapper stores that in a static between wrap
- *  and open. Therefore one thread must wrap and then open. */
+ *  A table's open() gets no pointer to the table that it wraps. So a wrapper stores the pointer in
+ *  a static variable between wrap and open. Therefore one thread must wrap and then open. */
 #ifndef PGASI_TRANSPORT_WRAP_H
 #define PGASI_TRANSPORT_WRAP_H
 

@@ -1,12 +1,12 @@
-/** The table behind pgas/verbs.h: what a provider (verbs, mlx5, snic) does, and what all of its
- *  objects begin with.
+/** The table behind pgas/verbs.h: the functions of a provider (verbs, mlx5, snic), and the first
+ *  members of all of its objects.
  *
  *  verbs.c checks arguments and counts open objects. So providers see valid arguments only: sizes
  *  within the limits of query, spans within those of the queue pair, states in order. Providers set
  *  the first members as the comments say; the rest of an object is their own. One thread at a time
  *  posts to, rings and polls an object. Control functions may run on other objects at the same
- *  time, so providers protect what these share with the hot paths (the table from numbers to queue
- *  pairs). */
+ *  time. So providers protect the data that these share with the hot paths (the table from numbers
+ *  to queue pairs). */
 #ifndef PGASI_VERBS_DEVICE_H
 #define PGASI_VERBS_DEVICE_H
 
@@ -40,7 +40,7 @@ struct pgas_verbs_dev {
 struct pgas_verbs_cq {
     pgas_verbs_dev_t *dev; /* set by verbs.c, as are the flags */
     uint32_t flags;
-    uint32_t depth;    /* set by the provider: what the queue really has */
+    uint32_t depth;    /* set by the provider: the real depth of the queue */
     int n_users;       /* queue pairs that use it, atomic */
     uint32_t reserved; /* completions for which transmitters have reserved room (tx.c) */
     struct pgasi_verbs_poller *poller; /* of transmitters (tx.c); NULL: there are none */

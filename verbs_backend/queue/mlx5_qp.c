@@ -149,8 +149,8 @@ static pgasi_prm_path_t begin_path(const pgasi_mlx5_dev_t *dev, const mlx5_qp_t 
     };
 }
 
-/* Makes rings, records and the card's object. After a failure pgasi_mlx5_qp_close undoes what was
- * made. */
+/* Makes rings, records and the card's object. After a failure pgasi_mlx5_qp_close undoes the
+ * completed steps. */
 static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
 {
     pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;

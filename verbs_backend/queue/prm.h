@@ -2,8 +2,8 @@
  *  cross-channel bits, and whether a card has those. Functions have no side effects; the provider
  *  mlx5 passes the bytes to the card by mlx5dv_devx_*.
  *
- *  Fields are big-endian. A field is named by the number of its first bit, counted from the
- *  beginning of the command, or of the queue pair's context in it. The numbers are those of
+ *  Fields are big-endian. A field is named by the number of its first bit. Bits are counted from
+ *  the beginning of the command, or of the queue pair's context in it. The numbers are those of
  *  rdma-core's mlx5_ifc.h, which is not installed, after NVIDIA's Programmer's Reference Manual. */
 #ifndef PGASI_VERBS_PRM_H
 #define PGASI_VERBS_PRM_H

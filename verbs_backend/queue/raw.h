@@ -70,8 +70,8 @@ typedef struct {
 
 #define PGASI_RAW_NUMBER_BITS 24
 #define PGASI_RAW_PAGE        1024
-/** What a device of these providers begins with: queue pairs and shared receive queues by number,
- *  for completions. */
+/** The common part of the devices of these providers: queue pairs and shared receive queues by
+ *  number, for completions. */
 struct pgasi_raw_dev {
     pgas_verbs_dev_t super;
     pthread_mutex_t lock;

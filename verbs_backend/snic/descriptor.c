@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* When descriptors have run out, this one is given up for a moment, so that a sleeping peer can
- * still be woken and its memory be mapped. */
+/* A spare descriptor. When descriptors have run out, it is closed for a moment. Then a sleeping
+ * peer can still be woken, and its memory be mapped. */
 static struct {
     pthread_mutex_t lock;
     int n_users; /* devices of this process */

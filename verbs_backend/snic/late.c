@@ -1,4 +1,4 @@
-/* The adversary delays results and completions (DELAY): which ones, and what happens when they
+/* The adversary delays results and completions (DELAY): which ones, and their effect when they
  * arrive. */
 #include "verbs_backend/snic/engine.h"
 

@@ -1,5 +1,5 @@
 /* Locks between processes, in device memory. A lock names the thread that holds it and the time at
- * which that thread started, so a waiting thread can take over the lock of a dead one. */
+ * which that thread started. So a waiting thread can take over the lock of a dead one. */
 #include "verbs_backend/snic/inside.h"
 
 #include <errno.h>

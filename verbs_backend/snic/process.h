@@ -1,4 +1,4 @@
-/** What clients and the process of the software NIC exchange over its socket. */
+/** The messages between clients and the process of the software NIC, over its socket. */
 #ifndef PGASI_VERBS_SNIC_PROCESS_H
 #define PGASI_VERBS_SNIC_PROCESS_H
 

@@ -1,4 +1,4 @@
-/* The receive side: takes entries from the receive queue of a queue pair or from a shared one, and
+/* The receive side: takes entries from the receive queue of a queue pair or from a shared one. It
  * delivers the data of SEND and of WRITE with immediate data. */
 #include "verbs_backend/snic/engine.h"
 

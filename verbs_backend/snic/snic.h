@@ -3,7 +3,7 @@
  *  A device is one opened NIC. Its state is in device memory, which other processes map: queue
  *  pairs, completion queues, shared receive queues, registered memory, and an arena for rings.
  *  References name the memory of rings. A reference is an offset in the device memory, or an
- *  address of the owner's process; then only that process can execute what touches the ring.
+ *  address of the owner's process; then only that process can execute entries that access the ring.
  *
  *  The thread that runs a device executes its send queues. It reads entries and checks them,
  *  accesses the peer's memory and receive side, and writes completions into the queues of both

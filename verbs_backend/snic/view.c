@@ -1,6 +1,6 @@
 /* Views: the devices that this process has mapped, its own and its peers', and the memory of their
  * keys. The device memory of a peer is mapped through /proc/PID/fd, which needs only the same user.
- * So is memory that comes from a memfd. What is opened in this way is verified like a passed
+ * So is memory that comes from a memfd. A file that is opened in this way is verified like a passed
  * descriptor (descriptor.c). Descriptors cannot be passed here, because the NIC does not see how
  * peers exchange their addresses. The executing process receives device memory over its socket. */
 #include "verbs_backend/snic/inside.h"

@@ -4,8 +4,8 @@
  * finalizes says so first. Any other end of a connection proves nothing (lost.c).
  *
  * One lock guards all of it. No transfer takes the lock, and nothing blocks. The thread of any
- * context may read and write. What needs the receive queue (opening and closing the other end of a
- * queue pair) is a job for context 0. */
+ * context may read and write. Context 0 does the work that needs the receive queue: it opens and
+ * closes the other end of a queue pair. */
 #include "verbs_backend/transport/cm.h"
 
 #include <errno.h>

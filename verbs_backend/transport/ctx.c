@@ -1,6 +1,5 @@
-/* A context: completion queues for what it sends, its endpoints, and a descriptor to sleep on.
- * Context 0 also receives, and executes connect requests of peers. One thread at a time uses a
- * context. */
+/* A context: completion queues for its sends, its endpoints, and a descriptor to sleep on. Context
+ * 0 also receives, and executes connect requests of peers. One thread at a time uses a context. */
 #include "verbs_backend/transport/inside.h"
 
 #include <errno.h>
@@ -239,8 +238,8 @@ pgas_status_t pgasi_verbs_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
     return PGAS_OK;
 }
 
-/* A context may not sleep if it was woken, if completions, connect requests or jobs are there, or
- * if it awaits a reply, which arrives without a completion. */
+/* A context may not sleep if it was woken, or if completions, connect requests or jobs are pending.
+ * It may not sleep either while it awaits a reply, because replies arrive without a completion. */
 pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *tp_ctx)
 {
     pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);

@@ -1,4 +1,4 @@
-/** What goes over the network: the address of a rank, and the prefix of messages. */
+/** The data on the network: the address of a rank, and the prefix of messages. */
 #ifndef PGASI_VERBS_FORMAT_H
 #define PGASI_VERBS_FORMAT_H
 
@@ -36,7 +36,7 @@ typedef struct {
 uint64_t pgasi_verbs_amo_reply_check(uint64_t result, uint32_t number, bool refused);
 
 #define PGASI_VERBS_HOSTS_MAX 8
-/** The address of context 0: how to connect to it, and what a sender needs for the first
+/** The address of context 0: how to connect to it, and the data that a sender needs for the first
  *  message. */
 typedef struct {
     uint32_t magic;

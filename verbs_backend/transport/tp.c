@@ -116,7 +116,7 @@ static uint64_t hash_of_file(const char *path)
     return pgasi_hash_text(text);
 }
 
-/* Fills in what peers must know. */
+/* Fills in the fields that peers need. */
 static pgas_status_t make_address(pgasi_verbs_tp_t *tp)
 {
     pgasi_verbs_tp_address_t *address = &tp->address;

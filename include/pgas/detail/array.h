@@ -39,7 +39,7 @@ enum {
     PGAS_ARRAY_OPS_OF(XOR)
 };
 
-/* What the threads of a rank may do inline with the elements of a sub-block. */
+/* The inline accesses that the threads of a rank may make to the elements of a sub-block. */
 typedef struct {
     /* element i of the array, if it is in this sub-block, is at base + i * elem_bytes */
     char *base;
@@ -70,7 +70,7 @@ struct pgas_array {
     uint64_t n_elems;
 };
 
-/* What a thread needs for an inline access. */
+/* The state that a thread needs for an inline access. */
 typedef struct {
     uint32_t *slot; /* where the thread says that it is inside an access */
     /* the same, or NULL if the thread may not use mappings. Reads test this pointer, because a

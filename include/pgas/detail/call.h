@@ -82,7 +82,7 @@ typedef struct {
     uint64_t sized;  /* 1: this use of the chunk has calls of other sizes than 8 */
 } pgas_call_window_t;
 
-/* What a thread needs for the inline path. */
+/* The state that a thread needs for the inline path. */
 typedef struct {
     uint64_t epoch;             /* 0 in handlers: they have no inline path */
     pgas_call_window_t *window; /* by rank */
