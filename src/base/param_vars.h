@@ -54,21 +54,22 @@ PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks",
 PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
             "memory of all channels of the node into one rank; chunks become smaller to fit")
 PGASI_PARAM(FAR_CALLS, far_calls, CHOICE, "auto", "auto|message|put|map", "",
-            "way of calls to other nodes: active messages, puts into chunks there, or plain "
-            "stores where the memory can be mapped")
+            "how calls reach other nodes: as active messages, by puts into channels, or by plain "
+            "stores into mapped channels; auto: stores on the same host, puts with an RDMA device, "
+            "otherwise messages")
 PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
             "memory of all channels from other nodes into one rank; senders that get no channel "
             "send messages")
 PGASI_PARAM(FAR_QUEUE, far_queue, SIZE, "4M", "4K..64G", "bytes",
-            "messages that may wait at a rank for one of its threads; then senders must stop, "
-            "and messages in flight still arrive")
+            "most messages that wait at a rank for one of its threads; beyond that senders stop, "
+            "but messages in flight still arrive")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes",
             "largest argument block of a call")
 PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads",
             "most threads for handlers that may wait; they are created when needed")
 PGASI_PARAM(BUFFER_LIMIT, buffer_limit, SIZE, "1G", "64K..16T", "bytes",
-            "most bytes of call buffers that a rank holds at one time, copied and fetched ones "
-            "each; also the most of one call")
+            "most bytes of call buffers in a rank at one time, one limit for copied and one for "
+            "fetched buffers; also the limit of one call")
 PGASI_PARAM(VM_READ, vm_read, BOOL, "1", "", "",
             "copy memory outside of segments between ranks of a node by process_vm_readv, where "
             "the system allows it")
@@ -91,7 +92,7 @@ PGASI_PARAM(FAULT, fault, STRING, "", "", "",
 PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "",
             "seed of injected faults")
 PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "",
-            "what the job does when a rank dies")
+            "when a rank dies: abort: the job ends; continue: the other ranks continue")
 PGASI_PARAM(PEER_TIMEOUT_S, peer_timeout_s, INT, "20", "1..86400", "seconds",
             "a host that does not answer for this time counts as dead, with all its ranks")
 PGASI_PARAM(WATCH_INTERFACE, watch_interface, STRING, "", "", "",
@@ -116,7 +117,7 @@ PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
 PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "",
             "GID of the port (RoCE); -1: the library chooses")
 PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "",
-            "what executes the software NIC's work: the calling thread, a thread, or a process")
+            "executor of the software NIC's work: the calling thread, a thread, or a process")
 PGASI_PARAM(VERBS_INTERFACE, verbs_interface, STRING, "", "", "",
             "network interface on which queue pairs connect (TCP); empty: loopback on one host, "
             "otherwise any")

@@ -38,9 +38,9 @@ typedef struct {
 void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
-/** The wakeup flags. The number of a rank of the node is its node rank. Ranks of the host that are
- *  not on the node follow (pgasi_wakeup_number); their entries are NULL until src/msg has found
- *  their memory. Set by boot. */
+/** The wakeup flags by number. The number of a rank of the node is its node rank. For rank r of
+ *  another node the number is node_size + r. Its entry is NULL until src/msg/far_channel.c has
+ *  mapped that rank's channel memory. */
 extern pgasi_wakeup_t **pgasi_wakeups;
 
 typedef struct {

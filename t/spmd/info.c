@@ -1,7 +1,7 @@
 /* Information about the library.
  *   what:   pgas_info prints version, MPI, transports, every parameter with value, default and
- *           origin, the progress rule for these service threads, and the bytes per rank. pgas_stats
- *           counts operations.
+ *           origin, the progress rule for these service threads, and the bytes per rank.
+ *           pgas_stats_print counts operations.
  *   np:     1 2 3
  *   nodes:  0 1
  *   tls:    posix tcp,self

@@ -5,7 +5,7 @@
  *   nodes:  0 1
  *   tls:    posix
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=3000 PGAS_CHUNKS=8 PGAS_LANES=4
- *   source: include/pgas/thread.h, src/msg/inbox.c */
+ *   source: include/pgas/runtime.h, src/msg/recv_queue.c */
 #include <pthread.h>
 #include <sched.h>
 #include "t/spmd/job.h"

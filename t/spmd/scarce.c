@@ -7,7 +7,7 @@
  *   env:    PGAS_TRANSPORT=ucx
  *   tls:    sysv,cma
  *   needs:  no-sanitizers
- *   source: pgas/init.h, pgas/thread.h; setrlimit(2), pthread_create(3)
+ *   source: pgas/init.h, pgas/runtime.h; setrlimit(2), pthread_create(3)
  * The limits are lowered when MPI is up, which knows none of its own. */
 #include <dirent.h>
 #include <inttypes.h>
