@@ -1,5 +1,5 @@
 /* Messages of the array, the receiving side. Each message goes to the home's side or to the
- * cache's side, or completes an access. A message that makes no sense is dropped, and the first
+ * cache's side, or completes an access. A malformed message is dropped, and the first
  * one is logged. */
 #include "array/wire.h"
 
@@ -23,8 +23,7 @@ static int member(const pgasi_array_t *a, int rank)
 static void drop(const pgasi_array_message_t *m, int source)
 {
     if (pgasi_first_dropped())
-        PGASI_ERROR("array",
-                    "a message of kind %d from rank %d for array %u makes no sense: dropped",
+        PGASI_ERROR("array", "a message of kind %d from rank %d for array %u is malformed: dropped",
                     m->kind, source, m->array);
 }
 
@@ -140,7 +139,7 @@ static bool is_fetch(uint8_t event)
            event == PGASI_E_UPGRADE;
 }
 
-/* A message to the home of the chunk. @return false: it makes no sense. */
+/* A message to the home of the chunk. @return false: it is malformed. */
 static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
                      const pgasi_array_location_t *loc, const void *data, size_t bytes, int source)
 {

@@ -134,7 +134,7 @@ static void bind_to(hwloc_topology_t t, hwloc_bitmap_t allowed, hwloc_obj_type_t
                         hwloc_obj_type_string(type), o->logical_index);
     else if (slot == 0)
         hw.has_bound = true;
-    PGASI_DEBUG("place", "thread %d goes to %s %u", slot, hwloc_obj_type_string(type),
+    PGASI_DEBUG("place", "thread %d is bound to %s %u", slot, hwloc_obj_type_string(type),
                 o->logical_index);
 }
 

@@ -183,9 +183,8 @@ static void refuse_no_huge_pages(size_t bytes, int reason)
     control_t *c = control.base;
     if (!__atomic_exchange_n(&c->has_refused_huge, 1, __ATOMIC_RELAXED))
         PGASI_ERROR("shm",
-                    "no huge pages for %zu bytes of each rank (%s), and PGAS_HUGEPAGES=yes refuses "
-                    "to go without: raise "
-                    "/proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
+                    "no huge pages for %zu bytes of each rank (%s), but PGAS_HUGEPAGES=yes needs "
+                    "them: raise /proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
                     bytes, strerror(reason));
 }
 

@@ -340,7 +340,7 @@ bool pgasi_watch_block(pgas_team_t *team)
     pthread_mutex_unlock(&pgasi_watch.hook_lock);
     if (whole && pgasi_watch.phase == PGASI_WATCH_RUN && !pgasi_watch.has_thread &&
         pgasi_watch_start_thread() != PGAS_OK)
-        PGASI_WARN("watch", "a death while this team is made goes unnoticed");
+        PGASI_WARN("watch", "a death during the creation of this team is not detected");
     return whole;
 }
 

@@ -127,7 +127,7 @@ static pgas_status_t no_ring(MPI_Comm world)
                             "death a rank that leaves counts as dead");
     else if (pgasi_boot.rank == 0)
         PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
-                            "another host may go unnoticed; "
+                            "another host may not be detected; "
                             "set PGAS_WATCH_INTERFACE to one on a network that they share");
     return status;
 }

@@ -59,11 +59,9 @@ static void print_progress_rule(FILE *out)
             "them compute, the operation waits";
 #define RULE "  %-46s %s\n"
     fprintf(out, "progress rule (what completes an operation while the target computes):\n");
-    fprintf(out, RULE, "put, get, atomics within the node",
-            "the caller, by loads and stores");
+    fprintf(out, RULE, "put, get, atomics within the node", "the caller, by loads and stores");
     fprintf(out, RULE, "put, get, atomics on attached memory", server);
-    fprintf(out, RULE, "put, get between nodes, RDMA or shared memory",
-            "the transport");
+    fprintf(out, RULE, "put, get between nodes, RDMA or shared memory", "the transport");
     fprintf(out, RULE, "put, get between nodes, TCP", server);
     fprintf(out, RULE, "atomics between nodes", server);
     fprintf(out, RULE, "calls and replies", server);

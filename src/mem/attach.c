@@ -81,8 +81,8 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
              slot = find_slots(n_slots);
     if (!slot) {
         PGASI_ERROR("mem",
-                    "cannot attach %zu bytes: no %llu GiB of global pointers are left that no "
-                    "peer may remember; attach once and detach late",
+                    "cannot attach %zu bytes: fewer than %llu GiB of global pointers are left that "
+                    "no peer has used; attach once and detach late",
                     bytes, (unsigned long long)n_slots);
         return PGAS_ERR_LIMIT;
     }

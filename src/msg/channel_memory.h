@@ -59,7 +59,7 @@ void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t b
 void pgasi_ctl_start(void);
 
 /** The requests in senders' control messages; called in a handler. The functions fill in the
- *  answer. False: the message makes no sense, and nothing is done.
+ *  answer. False: the message is malformed, and nothing is done.
  *  - grant: a channel; ctl->n is 0 if there is no memory for it; *wire_p is the heap's key;
  *  - grow: a further chunk; ctl->n is 0 if there is none;
  *  - join: the sender uses its channel from now on;

@@ -16,7 +16,7 @@
 static void drop(int source)
 {
     if (pgasi_first_dropped())
-        PGASI_ERROR("call", "rank %d sent a channel message that makes no sense: dropped", source);
+        PGASI_ERROR("call", "rank %d sent a malformed channel message: dropped", source);
 }
 
 /* A sender asks for a channel. The answer carries the key of the heap. */
@@ -41,7 +41,7 @@ static bool on_more(pgasi_ctl_t *ctl, int source)
     return true;
 }
 
-/* False: the message makes no sense, and nothing is done. */
+/* False: the message is malformed, and nothing is done. */
 static bool follow(pgasi_ctl_t *ctl, int source, const char *data, size_t bytes)
 {
     switch (ctl->what) {

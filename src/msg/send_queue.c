@@ -275,7 +275,7 @@ void pgasi_ctl_send(int rank, const pgasi_ctl_t *ctl, const void *data, size_t b
     pgas_status_t status =
         pgasi_sendq_answer(rank, PGASI_DESC_CHANNEL, ctl, sizeof *ctl, data, bytes);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
+        PGASI_ERROR("call", "cannot answer the channel request of rank %d: %s", rank,
                     pgas_status_text(status));
 }
 

@@ -1,7 +1,7 @@
 /* what: Queue pairs of a device work between two sides: every operation, selective signaling,
  *       shared receive queues, events. Each error has its own status.
  * env: TAP_DEVICE=snic | TAP_DEVICE=
- * log: warn: .*(has no WAIT and ENABLE|does not know where its queues lie)
+ * log: warn: .*(has no WAIT and ENABLE|does not know the addresses of its queues)
  * timeout: 300
  * source: include/pgas/verbs.h; the InfiniBand architecture on errors
  *

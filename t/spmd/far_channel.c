@@ -18,7 +18,7 @@
  *   env:    PGAS_CHUNKS=4 PGAS_CHUNKS_MAX=2 |
  *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAR_CHUNK_MEMORY=0
- *   log:    sent a channel message that makes no sense
+ *   log:    sent a malformed channel message
  *   source: pgas/call.h, src/msg/far_channel.h; seeded model test
  */
 #include <pthread.h>

@@ -175,7 +175,7 @@ pgas_status_t pgasi_ibv_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts
     pgasi_ibv_dev_t *dev = pgasi_ibv_dev(base);
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
     if (opts->flags & PGAS_VERBS_QP_REMOTE_SLOTS) {
-        PGASI_WARN("verbs", "%s: the provider verbs does not know where its queues lie",
+        PGASI_WARN("verbs", "%s: the provider verbs does not know the addresses of its queues",
                    base->info.name);
         return PGAS_ERR_UNSUPPORTED;
     }

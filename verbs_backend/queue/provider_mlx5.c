@@ -37,7 +37,7 @@ static bool probe_chains(struct ibv_context *context, char *why, size_t why_byte
     int error = mlx5dv_devx_general_cmd(context, in, sizeof in, out, sizeof out);
     bool has = error == 0 && pgasi_prm_cap_cd(out);
     if (error != 0)
-        snprintf(why, why_bytes, "the card does not tell its capabilities: %s", strerror(error));
+        snprintf(why, why_bytes, "the card does not report its capabilities: %s", strerror(error));
     else if (!has)
         snprintf(why, why_bytes, "the card has no cross-channel queues (capability cd)");
     return has;
@@ -93,7 +93,7 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
         *context_p = open_context(devices[i]);
         status = *context_p != NULL ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
         if (status != PGAS_OK)
-            PGASI_WARN("verbs", "cannot open %s as mlx5: %s; \"verbs:%s\" may do", name,
+            PGASI_WARN("verbs", "cannot open %s as mlx5: %s; try \"verbs:%s\"", name,
                        strerror(errno), name);
         break;
     }

@@ -118,7 +118,7 @@ static pgas_status_t not_reached(const char *name, int error)
               "/libpgas-UID to " P_tmpdir "/libpgas-UID.31 belong to others";
     else if (error == EPERM)
         why = "it belongs to another user";
-    PGASI_ERROR("snic", "the process of the software NIC \"%s\" is not reached: %s", name, why);
+    PGASI_ERROR("snic", "the process of the software NIC \"%s\" cannot be reached: %s", name, why);
     return PGAS_ERR_IO;
 }
 
@@ -222,10 +222,11 @@ static pgas_status_t join_process(pgasi_snic_t *snic, const char *name)
         snic->view->wakeup = map_wakeup(fd);
         status = snic->view->wakeup != NULL ? PGAS_OK : PGAS_ERR_IO;
         if (status != PGAS_OK)
-            PGASI_ERROR("snic",
-                        "process %d answers as the software NIC \"%s\", but what it gives is not "
-                        "its memory",
-                        (int)pgasi_snic_peer(snic->process_socket), name);
+            PGASI_ERROR(
+                "snic",
+                "process %d answers as the software NIC \"%s\", but it sent a wrong file for "
+                "its memory",
+                (int)pgasi_snic_peer(snic->process_socket), name);
     } else if (status != PGAS_ERR_AGAIN) {
         const char *what = "sends an invalid answer";
         if (status == PGAS_ERR_TIMEOUT)

@@ -134,7 +134,7 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
     size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_amo_request_t, compare);
     if (body_bytes < (prefix->op == PGAS_AMO_CSWAP ? sizeof request : least) ||
         (bytes != 4 && bytes != 8) || prefix->op > PGAS_AMO_CSWAP) {
-        drop(ctx->receiver, "an atomic operation that makes no sense");
+        drop(ctx->receiver, "a malformed atomic operation");
         return;
     }
     memcpy(&request, body, PGASI_MIN(body_bytes, sizeof request));

@@ -73,7 +73,7 @@ static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
         status = pgas_verbs_open(&opts, &tp->dev);
     if (status != PGAS_OK) {
         PGASI_ERROR("verbs",
-                    "opening the device %s failed: %s; `pgas_info --devices` lists what is there, "
+                    "opening the device %s failed: %s; `pgas_info --devices` lists the devices, "
                     "PGAS_VERBS_DEVICE selects one",
                     name, pgas_status_text(status));
     }
