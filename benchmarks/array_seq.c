@@ -1,7 +1,7 @@
 /* Sequential walks through a distributed array: every thread of every rank reads, writes or
- * operates on all elements in turn. Each thread begins elsewhere, and continues in the next round
- * where it has ended. With --paper every thread walks once through an array of some hundred million
- * elements a node, as in the DArray paper.
+ * operates on all elements in turn. Each thread begins at an element of its own, and continues in
+ * the next round where it has ended. With --paper every thread walks once through an array of some
+ * hundred million elements a node, as in the DArray paper.
  *
  * read, write, operate: element by element. pinned-*: chunk by chunk, by plain pointers. Writers
  * and operators of one node then divide the array among them, because the program has to order

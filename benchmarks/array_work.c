@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HEAD  4096 /* bytes before a plain array, for its block */
-#define PIECE 4096 /* elements that are looked at together */
+#define PIECE 4096 /* elements that are checked together */
 #define KEPT  5    /* rounds of which figures are kept */
 
 /* ---- elements ---- */

@@ -14,7 +14,7 @@
 #include <ucp/api/ucp.h>
 
 #define AM_ID       1
-#define TESTS_APART 200 /* rounds of progress between two looks at MPI */
+#define TESTS_APART 200 /* rounds of progress between two polls of MPI */
 #define ADDRESS_MAX 4096
 #define BLOCK_BYTES 4096
 #define KEY_MAX     1024

@@ -30,7 +30,7 @@ static int flushed(int code)
     return 1;
 }
 
-/* MPI starts first, so that pgas_info can tell its sockets from those of the library. */
+/* MPI starts first, so that pgas_info can distinguish its sockets from those of the library. */
 static int job(void)
 {
     static listeners_t listeners;

@@ -213,16 +213,17 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 
 /* ---- in place ---- */
 
-/** Begins a call whose arguments the program writes where they travel.
+/** Begins a call whose arguments the program writes directly into the channel or message.
  *  Shape:  threads as with pgas_call_to, one call at a time per thread. A thread that is not
  *          attached (PGAS_WAY_SEND) must commit or abandon the call before it ends. Until then the
  *          thread's other calls to the same target return PGAS_ERR_BUSY, except those by
- *          PGAS_WAY_SEND, and its aggregators must not be used for that rank.
+ *          PGAS_WAY_SEND. Its aggregators must not be used for that rank.
  *  Done:   *args_p has `bytes` bytes, aligned to 8, contents undefined. It belongs to the caller
  *          until commit.
- *  Cost:   on the node *args_p is the target's memory if the thread has a context of its own and
- *          runs no handler, and the channel has room. Between nodes it is the message. Otherwise,
- *          and with PGAS_WAY_SEND always, it is a block that commit copies.
+ *  Cost:   on the node *args_p is in the target's memory, under three conditions: the thread has a
+ *          context of its own, it runs no handler, and the channel has room. Between nodes *args_p
+ *          is in the message. Otherwise, and with PGAS_WAY_SEND always, it is a block that commit
+ *          copies.
  *  @return as pgas_call_to; PGAS_ERR_BUSY also if the thread has already begun a call. */
 PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);

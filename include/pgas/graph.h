@@ -248,9 +248,9 @@ typedef struct {
  *  Done:   values[i], i < n_local, is the value of vertex first_vertex + i. For one number of ranks
  *          the bits are the same each time, with any number of threads. Other numbers of ranks give
  *          values that differ by rounding.
- *  Cost:   before the sweeps a plan of 12 bytes an edge. A sweep sends 8 bytes for each pair of a
- *          rank and a vertex of another rank to which vertices of the rank point, in aggregated
- *          calls of up to 1 KiB; it has one pgas_quiesce and one allreduce.
+ *  Cost:   before the sweeps a plan of 12 bytes an edge. In a sweep each rank sends 8 bytes for
+ *          each vertex of another rank to which its own vertices have edges, in aggregated calls of
+ *          up to 1 KiB. A sweep has one pgas_quiesce and one allreduce.
  *  @return PGAS_OK.
  *          PGAS_ERR_INVALID: also for damping, iterations or tolerance out of range.
  *          PGAS_ERR_LIMIT: PGAS_CALL_MAX is too small; 1040 suffices.

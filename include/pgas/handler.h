@@ -51,7 +51,7 @@ PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t
 
 /** The batch form of a handler: it runs n calls of one source at once, in the order issued. The
  *  other calls of that source run before and after it, as if the calls ran one by one.
- *  @param args    arguments of call i are the `bytes` bytes at (const char *)args + i * stride,
+ *  @param args    the arguments of call i are `bytes` bytes at (const char *)args + i * stride,
  *                 aligned to 8
  *  @param n       2 to 512 consecutive calls with the same handler and size. The library decides
  *                 how it cuts calls into batches; the result must not depend on n

@@ -19,7 +19,7 @@
  *      pgas_mcts_search(mcts, &budget, &info);               // info.best is the best move
  *      pgas_mcts_advance(mcts, info.best);                   // the tree below it is kept
  *
- *  A rollout goes from the root down to a node that is new, final, or at the greatest depth, and
+ *  A rollout descends from the root to a node that is new, final, or at the greatest depth. Then it
  *  reports its value back up to the root. The value is the mean outcome of `playouts` random games,
  *  an evaluation, or the outcome of the final state itself. The rank that has the root starts
  *  rollouts in phases. A phase ends by quiescence (pgas_quiesce_work). Between phases, and when
@@ -127,15 +127,15 @@ typedef struct {
 
 /* ---- the search ---- */
 
-/** How selection scores a child. Q is the mean value of the child for the player who moves at the
- *  parent, n and N are the visits of child and parent, C is `exploration`, P is the prior. Moves
+/** How selection scores a child. Q is the mean value of the child for the player to move at the
+ *  parent. n and N are the visits of child and parent. C is `exploration`, P is the prior. Moves
  *  are first tried in the order of their priors; without priors, in random order. */
 typedef enum {
     PGAS_MCTS_UCB1, /* Q + C sqrt(ln N / n); all moves are tried once, unless fpu is set */
     PGAS_MCTS_PUCT  /* Q + C P sqrt(N) / (1 + n) */
 } pgas_mcts_policy_t;
 
-/** How rollouts count that have visited a node and have not reported yet. */
+/** How selection counts rollouts that have visited a node and have not reported yet. */
 typedef enum {
     PGAS_MCTS_UNOBSERVED,   /* in n and N, not in Q (WU-UCT) */
     PGAS_MCTS_VIRTUAL_LOSS, /* also in Q: each one as virtual_loss rollouts of value 0 */
@@ -296,8 +296,8 @@ typedef struct {
 /** Searches, and keeps the tree of earlier searches.
  *  Shape:  collective. Every thread of the search works; the caller's is one of them.
  *  Done:   on return the search is idle, and *info_p (may be NULL) is the same on all ranks. With
- *          one rank and one thread, the same seed, options, state and number of rollouts give the
- *          same tree each time, except with always_call or a time limit.
+ *          one rank and one thread the tree is a function of seed, options, state and number of
+ *          rollouts, except with always_call or a time limit.
  *  Cost:   a phase ends with some allreduces. Only nodes are allocated.
  *  @return PGAS_OK.
  *          PGAS_ERR_INVALID: no state, no budget, or an inconsistent one; the log says how.

@@ -25,7 +25,7 @@
  *
  *  Zones. The zone is requested when a super-chunk is made. In a job on one node all of its pages
  *  are then there. With a transport, pages that a peer has touched before do not move, nor do pages
- *  that a network card has pinned at init. A zone that is full is ignored.
+ *  that a network card has pinned at init. If the zone is full, the pages are in another one.
  *
  *  Completion numbers. A sender gives each block a number when it is done with it (retire); numbers
  *  grow with time. Now and then it says up to which number all operations are complete (complete).
@@ -112,7 +112,7 @@ typedef struct pgas_general pgas_general_t;
  *  Owns:   the matching destroy gives all memory back, including blocks in use, which must not be
  *          used any more. The last pgas_finalize destroys allocators that are left.
  *  Cost:   a few allocations. With PGAS_ZONE_OWN or PGAS_ZONE(n), on a machine of several zones,
- *          hwloc is asked, which takes milliseconds the first time.
+ *          hwloc finds the zone. The first time that takes milliseconds.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    a null pointer, options of an unknown size, or an unknown growth or
  *                              alignment

@@ -90,11 +90,11 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
  *          PGAS_ERR_CONTEXT  in a plain handler, which runs on a thread that is attached already */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
-/** Undoes one attach. The last one first completes what the thread has issued, as pgas_flush_all.
+/** Undoes one attach. The last one first completes all operations of the thread, as pgas_flush_all.
  *  @return PGAS_OK
- *          PGAS_ERR_CONTEXT   not attached; in a plain handler; or the attach with which slot 0 or
- *                             a handler thread began, which pgas_finalize or the handler's end
- *                             undoes
+ *          PGAS_ERR_CONTEXT   the thread is not attached, or runs a plain handler; or the attach
+ *                             is the first one of slot 0 (pgas_finalize undoes it) or of a handler
+ *                             thread (the end of the handler undoes it)
  *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads
  *          otherwise the status of pgas_flush_all, e.g. PGAS_ERR_PEER. The thread is detached then,
  *          too */

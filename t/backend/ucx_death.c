@@ -86,7 +86,7 @@ static pgasi_tp_t *open_rank(int rank, pgasi_tp_ctx_t *ctxs[2])
     return tp;
 }
 
-/* Serves until told to stop, then hangs until it is killed. */
+/* Serves until a message stops it, then hangs until it is killed. */
 static void child(void)
 {
     pgasi_tp_ctx_t *ctxs[2];

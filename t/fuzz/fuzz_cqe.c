@@ -125,7 +125,7 @@ static void poll_some(world_t *w, unsigned choices)
     }
 }
 
-/* A completion of these bytes, mostly of this lap and of queues that exist. */
+/* A completion of these bytes, mostly of this phase and of queues that exist. */
 static void put(world_t *w, unsigned choices, const uint8_t *bytes)
 {
     uint32_t at = w->cq_at + (choices & 7);

@@ -1,5 +1,5 @@
 /* what: not a test by itself: rank 2 disagrees at the second of three promises; t/lint/harness.t
- * looks at the output */
+ * checks the output */
 #include "t/spmd.h"
 
 int main(int argc, char **argv)

@@ -430,7 +430,8 @@ static void fills(void)
     bool good = HOLDS(status == PGAS_ERR_AGAIN) & HOLDS(n >= 8) & HOLDS(n < 100000);
     uint64_t theirs;
     swap(&n, &theirs, sizeof n);
-    good &= HOLDS(becomes(there, theirs)); /* all is done, but nothing has told so */
+    /* all requests are done, but no completion has reported it */
+    good &= HOLDS(becomes(there, theirs));
     ask_t a;
     ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, 1);
     good &= HOLDS(post(qp, &a) == PGAS_ERR_AGAIN) & HOLDS(pgas_verbs_cq_poll(cq, &c, 1) == 0);

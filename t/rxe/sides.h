@@ -118,8 +118,8 @@ static void promise(bool good, const char *text)
         diag("%s%s", good ? "" : "side 0 ", theirs ? "" : "side 1");
 }
 
-/* A condition of a promise: says where it does not hold. (An int, so that & between conditions, all
- * of which shall be looked at, is no mistake to a compiler.) */
+/* A condition of a promise: says where it does not hold. (An int: & evaluates all conditions, and
+ * compilers warn about & between bools.) */
 static int holds_(bool good, const char *text, int line)
 {
     if (!good)

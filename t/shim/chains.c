@@ -68,7 +68,7 @@ static pgas_verbs_completion_t wait_chain(chain_t *chain)
     return completion;
 }
 
-/* When a write of the pair's has come back that was posted now, the card has looked at everything
+/* When a write of the pair's has come back that was posted now, the card has checked everything
  * rung before, twice. */
 static void pass_time(chain_t *chain)
 {

@@ -334,8 +334,8 @@ static void test_small_buffer(pair_t *pair)
 }
 
 /* Posts without polling until completions are more than a queue has room for. When that happens
- * only the device knows: it may be slow, so bursts are repeated. @return whether the queue told of
- * it, before all completions had come */
+ * only the device knows: it may be slow, so bursts are repeated. @return whether the queue reported
+ * the overrun before all completions had arrived */
 static bool overrun(pair_t *pair, pgas_verbs_cq_t *small)
 {
     enum { BURST = 40, YIELDS = 100 };

@@ -4,8 +4,8 @@
  *
  *  interpose.c  the few functions of libc that those libraries reach the kernel by uverbs.c     the
  *  kernel's commands, as they are written to the device devx.c       the kernel's ioctls for
- *  objects by DEVX: pages of doorbells, memory, queue pairs card.c       the objects, and the
- *  thread that looks at doorbells: libmlx5 rings by a plain store
+ *  objects by DEVX: pages of doorbells, memory, queue pairs card.c the objects, and the thread that
+ *  polls doorbells: libmlx5 rings by a plain store
  *               to a mapped page
  *
  *  All other ioctls are refused as an old kernel does, so libibverbs falls back to written

@@ -113,7 +113,7 @@ static void reset(void)
 }
 
 /* A question from the same thread would publish (calls of a thread keep their order), so the owners
- * look themselves. */
+ * check themselves. */
 static void nothing_runs_before_its_time(void)
 {
     uint64_t value = 5;

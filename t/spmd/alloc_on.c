@@ -42,7 +42,7 @@ static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *
     in_handler[0] = pgas_free_on(ptr);
 }
 
-/* On the own rank a handler gets memory, elsewhere it would have to wait. */
+/* A handler gets memory of its own rank. For memory of another rank it would have to wait. */
 static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     pgas_gptr_t ptr = PGAS_NULL;

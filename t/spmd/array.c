@@ -267,7 +267,7 @@ static void bulk(void)
 }
 
 /* Runs of elements larger than a call may be. Another rank stores each time, so that all chunks are
- * elsewhere. */
+ * on another rank. */
 static void large_runs(void)
 {
     enum { WORDS = 60000 };

@@ -492,8 +492,8 @@ static uint64_t recalled_at(int role)
     return layout->x / chunk * chunk + (uint64_t)role;
 }
 
-/* Each writes an element of its own in one chunk and reads it back. The first does so all the time,
- * the others now and then, and look at its element, so that the chunk is taken from the first
+/* Each writes an element of its own in one chunk and reads it back. The first does so all the time.
+ * The others do it now and then, and read its element, so that the chunk is taken from the first
  * wherever it may be. */
 static void recalls_role(const litmus_t *l, int role)
 {

@@ -463,7 +463,7 @@ static void contexts(void)
     spmd_is_int(crew_faults(), 0, "threads that are not attached");
     BAD(pgas_array_destroy(array));
     array = crew_array(8, N, CHUNK, 3, NULL); /* that no thread has used */
-    BAD(pgas_barrier(NULL));                  /* before handlers look at that variable */
+    BAD(pgas_barrier(NULL));                  /* before handlers read that variable */
     BAD(pgas_call(job_right(), inside, NULL, 0, NULL));
     BAD(pgas_quiesce());
     BAD(pgas_barrier(NULL));

@@ -84,8 +84,8 @@ static bool compute(uint64_t n_calls)
     return true;
 }
 
-/* Until the target's thread sleeps, and its service thread too: for long enough that neither is
- * just looking around. */
+/* Until the target's thread sleeps, and its service thread too: for long enough that neither is in
+ * a poll between two sleeps. */
 static void wait_until_asleep(void)
 {
     for (uint64_t since = pgasi_now_ns(); pgasi_now_ns() < since + ASLEEP_NS; sched_yield())

@@ -590,7 +590,7 @@ static void again_means_nothing_happened(void)
     begin();
     gate_open = 0;
     memset(private_memory, 0x11, 200);
-    /* elsewhere a push waits for the target */
+    /* on another node a push waits for the target */
     bool near = me != 0 && pgas_node_of(0) == pgas_node();
     n_bad += pgas_put(to_place[0] + (uint64_t)me * 4096, &before, 8) != PGAS_OK ||
              pgas_flush(0) != PGAS_OK;

@@ -5,7 +5,7 @@
  *   nodes:  0 1
  *   tls:    posix
  *   needs:  no-sanitizers
- *   source: clock_gettime(2); this program's clock_gettime stands in for the C library's */
+ *   source: clock_gettime(2); this program's clock_gettime replaces the C library's */
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  *          gets the same bits.
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
- * source:  a seeded model: anybody can compute what any rank contributes, so nothing is
- *          communicated to check */
+ * source: a seeded model: each rank can compute the contributions of all ranks, so checks need no
+ * communication */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -551,8 +551,8 @@ static pgas_team_t *split(int color, int key)
     return team;
 }
 
-/* Each rank in turn is late, and meanwhile looks for messages that others send after the barrier.
- * */
+/* Each rank in turn is late, and meanwhile polls for messages that others send after the
+ * barrier. */
 static void nobody_leaves_early(const side_t *side)
 {
     bool good = true;

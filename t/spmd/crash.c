@@ -15,7 +15,7 @@ static void on_signal(int number)
     _exit(7);
 }
 
-/* A function with a name, to be looked for in the backtrace. */
+/* A function with a name, which the test searches in the backtrace. */
 __attribute__((noinline, visibility("default"))) void crash_here(int aborts);
 void crash_here(int aborts)
 {

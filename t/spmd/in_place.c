@@ -193,7 +193,7 @@ static void channels_grow_and_shrink(void)
             "no such targets");
 }
 
-/* What looks like descriptors of either phase must never run. */
+/* Bytes with the form of descriptors of either phase must never run. */
 static void what_is_abandoned_is_not_run(void)
 {
     int peer = job_right(), from = (me + n_ranks - 1) % n_ranks, n_bad = 0;

@@ -173,7 +173,7 @@ static void *look_all_the_time(void *arg)
     return NULL;
 }
 
-/* A phase ends when no call is under way, and each look is one. */
+/* A phase ends when no call is under way, and each pgas_mcts_look is a call. */
 static void looks(void)
 {
     pgas_mcts_spec_t spec = maze_spec(1000000, 3);

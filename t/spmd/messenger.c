@@ -122,7 +122,7 @@ static void a_channel_that_grows_is_a_queue(void)
     *let_go = 0;
     begin_queues();
     pgasi_rng_seed(&rng, seed + (uint64_t)(me * n_ranks + peer));
-    /* elsewhere a put would need the rank that does not poll */
+    /* on another node a put would need the rank that does not poll */
     bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node();
     if (near)
         n_bad += pgas_call(peer, hold, NULL, 0, NULL) != PGAS_OK;

@@ -393,7 +393,7 @@ static void known_heaps(void)
     spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
 }
 
-/* Null where a value goes or comes from, on the node and elsewhere. */
+/* NULL for the value that an operation reads or stores, on the node and between nodes. */
 static void null_values(void)
 {
     pgas_gptr_t there = areas[job_right()];

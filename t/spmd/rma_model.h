@@ -456,7 +456,7 @@ static int compare_all(model_t *m)
     for (size_t i = 0; i < (size_t)m->n * SHARD; i++)
         n_bad += theirs[i] != m->area->own[i];
     free(theirs);
-    pgas_barrier(NULL); /* all have looked */
+    pgas_barrier(NULL); /* all have checked */
     return n_bad;
 }
 

@@ -121,7 +121,7 @@ static void refusals(void)
     spmd_ok(own->spare == 0, "and refused operations had no effect");
 }
 
-/* A store that rings no bell is noticed all the same. */
+/* A wait also notices a store that wakes no thread. */
 static void plain_store(void)
 {
     int right = job_right(), n_bad = 0;

@@ -412,7 +412,7 @@ static int ask_the_forgetful(int rank)
     n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK ||
              pgas_call(rank, hidden, NULL, 0, &on_stack) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_ERR_NOT_FOUND;
-    /* what looks at them can fail */
+    /* the check of them can fail */
     n_bad += !names_it(&on_stack, rank, count) || !names_it(&on_stack, me, hidden);
     pgas_sync_fini(&on_stack);
     return n_bad + (pgas_sync_error(NULL, &e) != PGAS_ERR_INVALID);

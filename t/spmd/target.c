@@ -338,7 +338,7 @@ static void *stay_away(void *arg)
     return NULL;
 }
 
-/* Slot 1 belongs to a thread that is busy elsewhere, slot 3 never had one. */
+/* Slot 1 belongs to a thread that is outside of the library, slot 3 never had one. */
 static void the_end_waits_for_no_thread(void)
 {
     pthread_t thread;

@@ -6,8 +6,7 @@
  *           pgas_alloc_on are in the zone in which the thread has attached.
  *   np:     1 2
  *   nodes:  0 1
- *   source: pgas/regmem.h; move_pages(2) tells where a page lies
- */
+ *   source: pgas/regmem.h; move_pages(2) reports the zone of a page */
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -175,7 +175,7 @@ static inline int net_inside(const net_t *net, int n, bool readers)
     return count;
 }
 
-/* A chunk that is opened at a node must not be in conflicting use elsewhere. */
+/* A chunk that is opened at a node must not be in conflicting use at another node. */
 static inline void net_open(net_t *net, int n, net_open_t open)
 {
     net_node_t *node = &net->node[n];

@@ -132,7 +132,7 @@ static void an_invalidation_of_an_evicted_line(void)
     NOW(net_evict(&net, ONE));
     NOW(net_quiet(&net, ONE));
     IN_STATE(ONE, C_I);
-    NOW(net.member[ONE]); /* home has not been told */
+    NOW(net.member[ONE]); /* the home has not received the report */
     wants(AT_HOME, NET_W, 41);
     IN_STATE(HOME, H_Sx);
     wants(AT_ONE, NET_R, 0);
@@ -263,7 +263,7 @@ static void a_pin_meets_a_recall(void)
     NOW(net_deliver(&net, HOME, ONE));
     NOW(net_deliver(&net, HOME, ONE));
     IN_STATE(ONE, C_Si);
-    NOW(!net_quiet(&net, ONE)); /* but not while a thread writes elsewhere */
+    NOW(!net_quiet(&net, ONE)); /* but not while a thread of another node writes */
     NOW(net_leave(&net, AT_ONE + 1));
     ends(43, "a pin that meets a recall delays it, for writing all, for reading only writers");
 }
@@ -396,7 +396,8 @@ static void a_changed_table_is_noticed(uint64_t seed)
 }
 
 /* Actions that spare messages, or repeat what holds already, or serve sets of ranks that are known
- * roughly; and those that the network does of itself, by looking at the first request. */
+ * roughly; and those that the simulated network itself makes, when it takes up the first
+ * request. */
 static bool may_be_left_out(pgasi_array_state_t state, pgasi_array_event_t event, int action)
 {
     return action == PGASI_A_SERVE || action == PGASI_A_NEXT || action == PGASI_A_DROP ||

@@ -1,7 +1,7 @@
 /* what: A context is used by its owner or by a helper, never by both. The owner takes no lock; the
  *       helper excludes the owner by a barrier. A context that is not polled gets help, one whose
  *       owner polls it does not.
- * source: src/mem/ctx.h; the transport is a stand-in whose progress notices company.
+ * source: src/mem/ctx.h; the transport is a mock whose progress detects a second thread inside.
  * (ThreadSanitizer does not see the
  *         barrier.) */
 #include <pthread.h>
@@ -103,7 +103,7 @@ int main(void)
     ok(run_together(ctx) > 0, "an owner that does not say that it is inside is met");
 
     n_helped = 0;
-    pgasi_ctxs_help(); /* sees how often the owner has looked */
+    pgasi_ctxs_help(); /* sees how often the owner has polled */
     n_helped = 0;
     pgasi_ctxs_help();
     is_int(n_helped, 1,

@@ -23,7 +23,7 @@ pgasi_channel_t lone_sender(int rank);
  *  test stores the count of consumed bytes where `consumed` points. */
 pgasi_channel_t lone_receiver(int rank, int port, int ctx);
 
-/** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */
+/** Bytes of the region that rank 0 mapped last without huge pages: its receive queues. */
 extern size_t lone_recvq_bytes;
 
 /** Bytes that other ranks sent and consumed, for pgas_quiesce and pgas_finalize. */

@@ -4,8 +4,8 @@
  *       consistent.
  * log:  would wait for itself
  * log:  detaches without having released 1 blocks
- * source: pgas/regmem.h; seeded test. The transport is a stand-in that looks at the data of a put
- * when it completes */
+ * source: pgas/regmem.h; seeded test. The transport is a mock that reads the data of a put when it
+ * completes */
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"

@@ -9,7 +9,7 @@
 #include "t/unit/snic.h"
 
 #define ROUNDS  300
-#define N_WORDS 15 /* not the number of slots: each lap has other words in a slot */
+#define N_WORDS 15 /* not the number of slots: each pass over the ring has other words in a slot */
 
 typedef struct {
     pgas_verbs_dev_t *dev;

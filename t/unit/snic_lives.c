@@ -32,7 +32,7 @@
 #define LOCKED_WRITES 20
 #define MANY_EVENTS   40
 #define LOOKS         5000 /* more than a waiter makes before it asks whether the holder lives */
-#define WRITING_NS    (SECOND_NS / 4) /* many looks whether the peer runs */
+#define WRITING_NS    (SECOND_NS / 4) /* many checks whether the peer runs */
 
 /** One end: a device, a queue pair with its completion queue, and memory. */
 typedef struct {

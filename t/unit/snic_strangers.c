@@ -418,7 +418,7 @@ static void test_silent_clients(void)
     stop(nic);
 }
 
-/* By the file itself, as root may look into the folder. */
+/* By the file itself, because root may enter the folder. */
 static int connect_as_root(uid_t owner, struct sockaddr_un *address_p)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

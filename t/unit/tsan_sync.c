@@ -47,7 +47,7 @@ static pgas_status_t call_when(pgas_when_t when, pgas_sync_t *sync)
     return pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), add, &one, sizeof one, &opts);
 }
 
-/* All threads lower one counter; the first waits for it, looks, and begins it again. */
+/* All threads lower one counter; the first waits for it, reads the result, and begins it again. */
 static int one_counter(int who, pgas_sync_t *sync)
 {
     int n_bad = 0;

@@ -1,7 +1,6 @@
 /* what: Completions have mlx5's bytes. Reading gives back the written fields. The owner's bit
- *       distinguishes a lap from the next.
- * needs: tsan-ok
- * source: infiniband/mlx5dv.h where it is installed; seeded model test */
+ * distinguishes a pass over the queue from the next. needs: tsan-ok source: infiniband/mlx5dv.h
+ * where it is installed; seeded model test */
 #include "base/checks.h"
 #include "base/rng.h"
 #include "t/tap.h"
@@ -102,8 +101,8 @@ static void owners_tell_the_lap(void)
         ring[i].op_own = 0xf1;
     for (uint32_t ci = 0; ci < 8; ci++)
         n_bad += pgasi_cqe_is_there(&ring[ci], ci, 8);
-    /* from before the index wraps at 24 bits until after; each is seen in its lap, not in the
-     * next */
+    /* from before the index wraps at 24 bits until after; each is seen in its own pass over the
+     * queue, not in the next */
     for (uint32_t ci = 0xfffff0 - 8; ci < 0x1000020; ci++) {
         pgasi_cqe_t *cqe = &ring[ci % 8];
         cqe->op_own = pgasi_cqe_own(&f, (ci & 8) != 0);

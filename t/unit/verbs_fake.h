@@ -2,9 +2,9 @@
  * order among queue pairs that a seed gives, and each request checks its preconditions. It is for
  * tests of the layers above providers.
  *
- * It is stricter than hardware: a place in a send queue is free when a completion that tells so has
- * been polled, a completion without room is noticed at once, bytes that change between posting and
- * execution are noticed by their sum, and after an error each request has a completion. */
+ * It is stricter than hardware: a place in a send queue is free when the completion that reports it
+ * has been polled. A completion without room is detected at once. A checksum detects bytes that
+ * change between posting and execution. After an error each request has a completion. */
 #ifndef T_UNIT_VERBS_FAKE_H
 #define T_UNIT_VERBS_FAKE_H
 

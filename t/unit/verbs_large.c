@@ -1,7 +1,7 @@
 /* what: A write and a read of more than 2 GiB by a transmitter arrive whole, as two requests.
  * needs: no-sanitizers
- * source: pgas/verbs.h, pgas_verbs_tx_write; memory that is mapped again and again stands for so
- * much, so it costs 4 MiB */
+ * source: pgas/verbs.h, pgas_verbs_tx_write; the same 4 MiB are mapped again and again, so the
+ * large range costs only 4 MiB */
 #include <stdint.h>
 #include <sys/mman.h>
 #include "pgas/verbs.h"

@@ -238,8 +238,8 @@ static void a_wait_that_ends_is_not_counted(void)
 static uint64_t for_service, by_service;
 static bool announces; /* else it only rests */
 
-/* Lines that both write: the ringer's stores to them hold up the one that matters, which its look
- * at the wakeup flag may overtake. */
+/* Lines that both write: the waker's stores to them delay the one that matters, which its load of
+ * the wakeup flag may overtake. */
 static struct {
     _Alignas(64) uint64_t word;
 } ballast[12];

@@ -127,7 +127,8 @@ static void come_late_for_a_dial(void)
     close(fd);
 }
 
-/* Dials fail at once; the time limit passes between two of them, and something looks just then. */
+/* Dials fail at once; the time limit passes between two of them, and a check runs at that
+ * moment. */
 static void find_no_way(void)
 {
     uint64_t guard = pgasi_now_ns() + 10 * TIMEOUT_NS;

@@ -1,8 +1,8 @@
 /** The inline part of pgas/array.h: an access to an element whose chunk this rank may use.
  *
- *  A rank has one mapping for each sub-block of an array, 512 elements. The mapping says where the
- *  elements are in this process, and the rights of this rank's threads: of one owner, or of all
- *  threads. The protocol grants and withdraws rights (src/array/grant.c).
+ *  A rank has one mapping entry (below: mapping) for each sub-block of an array, 512 elements. The
+ *  mapping says where the elements are in this process, and the rights of this rank's threads: of
+ *  one owner, or of all threads. The protocol grants and withdraws rights (src/array/grant.c).
  *
  *  An access has four steps: store 1 to the thread's slot; load the mapping's rights; if they allow
  *  the access, load or store the element; store 0 to the slot (release). It needs no locked
