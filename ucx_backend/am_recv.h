@@ -1,5 +1,5 @@
-/** Receiving active messages: what am_recv.c (receives and delivers) and sources.c (senders, and
- *  messages that wait for their turn) share. */
+/** Receiving active messages: the declarations that am_recv.c (receives and delivers) and sources.c
+ *  (senders, and messages that wait for their turn) share. */
 #ifndef PGASI_UCX_AM_RECV_H
 #define PGASI_UCX_AM_RECV_H
 

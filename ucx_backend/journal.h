@@ -1,5 +1,5 @@
-/** Journals: what journal.c (keeps operations until they are acknowledged) and repair.c (reopens
- *  lost connections) share. */
+/** Journals: the declarations that journal.c (keeps operations until they are acknowledged) and
+ *  repair.c (reopens lost connections) share. */
 #ifndef PGASI_UCX_JOURNAL_H
 #define PGASI_UCX_JOURNAL_H
 

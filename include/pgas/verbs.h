@@ -332,7 +332,7 @@ PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *co
  *          PGAS_ERR_TRANSPORT  the queue is dead, as with -1 from pgas_verbs_cq_poll */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns);
 
-/** Gives the file descriptor that becomes readable once for each arm, when a completion comes.
+/** Gives the file descriptor that becomes readable once for each arm, when a completion arrives.
  *  @return PGAS_OK
  *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS */
 PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);

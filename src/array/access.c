@@ -1,6 +1,6 @@
 /* Accesses. A thread first tries the grant of the chunk. If the grant does not permit the
- * access, the thread hands it to the protocol and waits with progress. Walks in order are
- * noticed here, and the next chunks are asked for ahead of their use. */
+ * access, the thread hands it to the protocol and waits with progress. This file detects walks in
+ * order, and requests the next chunks before their use. */
 #include "array/access.h"
 
 #include "array/op.h"
@@ -30,7 +30,7 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
 
 /* ---- walks in order ---- */
 
-/* The calling thread's last access, to notice walks. */
+/* The calling thread's last access, to detect walks. */
 static __thread struct {
     uint64_t last, ahead; /* ahead: the last chunk that was asked for */
     uint32_t array, streak;
@@ -49,7 +49,7 @@ static bool note_walk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
     return walk.streak > 0;
 }
 
-/* Asks for the next chunks once half of those asked for have been used. Serving. */
+/* Requests the next chunks when half of those requested have been used. The caller is serving. */
 static void read_ahead(pgasi_array_t *a, const pgasi_array_location_t *loc,
                        const pgasi_array_access_t *x)
 {

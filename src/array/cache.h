@@ -1,5 +1,5 @@
-/** The cache's side of the protocol: cache lines of this rank for chunks of other nodes. All
- *  functions: serving. */
+/** The cache's side of the protocol: cache lines of this rank for chunks of other nodes. The
+ *  callers of all functions are serving (msg/serve.h). */
 #ifndef PGASI_ARRAY_CACHE_H
 #define PGASI_ARRAY_CACHE_H
 

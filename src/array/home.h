@@ -1,4 +1,4 @@
-/** The home's side of the protocol. All functions: serving. */
+/** The home's side of the protocol. The callers of all functions are serving (msg/serve.h). */
 #ifndef PGASI_ARRAY_HOME_H
 #define PGASI_ARRAY_HOME_H
 

@@ -167,7 +167,7 @@ static void take_answer(int slot, uint32_t number, int home, pgas_status_t statu
 
 /* ---- the home ---- */
 
-/* Serving: never waits. */
+/* The caller is serving. The function never waits. */
 static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 {
     int rank = pgas_thread_rank(r->who), slot = pgas_thread_slot(r->who);

@@ -5,8 +5,8 @@
 #include "array/array.h"
 
 /** Whether an access waits for a cache line; otherwise the home carries it out. has_line: the chunk
- *  has one. sequential: the thread walks chunks in order. Remembers a chunk without a line, so that
- *  its next miss fetches it. Serving. */
+ *  has one. sequential: the thread walks chunks in order. Records a chunk without a line, so that
+ *  its next miss fetches it. The caller is serving. */
 bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *loc,
                               const pgasi_array_access_t *x, bool has_line, bool sequential);
 
@@ -16,7 +16,7 @@ bool pgasi_array_is_too_large_for_line(const pgasi_array_t *a, uint32_t op);
 /** Whether the home has the operator. Operators of the program may be missing there, so the home is
  *  asked before contributions are combined here. Any thread. */
 bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op);
-/** Records that it has. Serving. */
+/** Records that it has. The caller is serving. */
 void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op);
 
 /** How often a chunk without a cache line was recalled at the price of a barrier. */

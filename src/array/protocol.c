@@ -89,7 +89,7 @@ pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_l
     return status == PGAS_OK ? pgasi_array_wait(a, &x) : status;
 }
 
-/* Reports the end of a pin to the side that may wait for it. Serving. */
+/* Reports the end of a pin to the side that may wait for it. The caller is serving. */
 static void report_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
                             pgasi_array_grant_t *grant)
 {

@@ -27,8 +27,8 @@ static void drop(const pgasi_array_message_t *m, int source)
                     m->kind, source, m->array);
 }
 
-/* Whether a contribution for all elements of a chunk has so many bytes. The merge notices an
- * operator that is unknown here. */
+/* Whether a contribution for all elements of a chunk has so many bytes. The merge detects an
+ * operator that this rank has not registered. */
 static bool is_contribution_size(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  uint32_t op, size_t bytes)
 {

@@ -1,5 +1,6 @@
 /** Messages of the array: calls of one internal handler, through context 0, so that messages from
- *  one rank to another stay in order. send.c sends them, receive.c handles them. Serving. */
+ *  one rank to another stay in order. send.c sends them, receive.c handles them. The callers are
+ *  serving (msg/serve.h). */
 #ifndef PGASI_ARRAY_WIRE_H
 #define PGASI_ARRAY_WIRE_H
 
@@ -74,7 +75,7 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
 void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                            uint32_t line, const void *data, bool pull);
 
-/** Tells a rank how to reach this rank's heap, once. */
+/** Sends a rank the key of this rank's heap, once. */
 void pgasi_array_send_heap(pgasi_array_t *a, int to);
 /** The address here of a chunk at its home; NULL: the home's heap is not mapped. */
 char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc);

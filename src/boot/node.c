@@ -191,7 +191,7 @@ static pgas_status_t number_nodes(MPI_Comm world, int my_leader)
     return PGAS_OK;
 }
 
-/* Does everything that needs the host's communicator. */
+/* Carries out all steps that need the host's communicator. */
 static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
 {
     int n = pgasi_boot.host_ranks;

@@ -49,8 +49,8 @@ void pgasi_links_begin(int epoll_fd, pgasi_ring_t *ring, const pgasi_address_t *
 void pgasi_links_end(void);
 #define PGASI_LINKS_EVENT (UINT64_C(1) << 63)
 void pgasi_links_event(uint64_t data);
-/** Does everything that is due. @return the time of the next call, as pgasi_now_ns; UINT64_MAX:
- *  never */
+/** Carries out the checks that are due. @return the time of the next call, as pgasi_now_ns;
+ *  UINT64_MAX: never */
 uint64_t pgasi_links_timers(void);
 /** Whether the rank is linked to the next rank, or has no next rank. */
 bool pgasi_links_closed(void);

@@ -14,7 +14,7 @@
 
 /* ---- reasons to end ---- */
 
-/* Tells the ranks that start rollouts to start no more. */
+/* Sends a stop to the ranks that start rollouts: they start no more. */
 static void post_stop(worker_t *w, uint32_t why)
 {
     pgas_mcts_t *m = w->mcts;

@@ -34,7 +34,8 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes);
 /** The alignment of blocks, from valid options. */
 size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts);
 
-/** As pgas_super_info, for an allocator on top of it that has these bytes and blocks out. */
+/** As pgas_super_info, for an allocator that uses this one and has handed out so many bytes and
+ *  blocks. */
 pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks,
                                pgas_regmem_info_t *info_p);
 

@@ -1,6 +1,7 @@
-/** Inside of the receiving side: what its files share. recv_memory.c has the memory and the table
- *  of endpoints, recv_queue.c runs what has arrived, recv_far.c receives messages, recv_report.c
- *  reports arrivals for threads that stay away. No other file includes this. */
+/** Inside of the receiving side: the declarations that its files share. recv_memory.c has the
+ *  memory and the table of endpoints, recv_queue.c runs what has arrived, recv_far.c receives
+ *  messages, recv_report.c reports arrivals for threads that stay away. No other file includes
+ *  this. */
 #ifndef PGASI_RECV_H
 #define PGASI_RECV_H
 

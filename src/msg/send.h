@@ -1,8 +1,8 @@
-/** Inside of the sending side: what its files share. From the bottom up: send_buffer.c has the
- *  buffers, channel.c writes to the node, far.c sends messages, far_channel.c has channels to other
- *  nodes, batch.c gathers and publishes, send_queue.c makes send queues and has the entry points of
- *  other folders, channel_open.c is the program's. In src/call, direct.c has the short paths of
- *  public calls, and begin.c the calls that are built in place.
+/** Inside of the sending side: the declarations that its files share. From the bottom up:
+ *  send_buffer.c has the buffers, channel.c writes to the node, far.c sends messages, far_channel.c
+ *  has channels to other nodes, batch.c gathers and publishes, send_queue.c makes send queues and
+ *  has the entry points of other folders, channel_open.c is the program's. In src/call, direct.c
+ *  has the short paths of public calls, and begin.c the calls that are built in place.
  *
  *  The path of every call is inline here. All of it needs the context's lock, or the caller's own
  *  context. */

@@ -1,4 +1,4 @@
-/** The provider "snic": what its files share. */
+/** The provider "snic": the declarations that its files share. */
 #ifndef PGASI_VERBS_SNIC_QP_H
 #define PGASI_VERBS_SNIC_QP_H
 

@@ -31,7 +31,7 @@
  * the steps.
  *
  * The end of a connection: when the holder sees the first error completion it sets `done` to ENDED.
- * Readers take that for all posted numbers. The owner notices it at its next stop; requests that it
+ * Readers take that for all posted numbers. The owner detects it at its next stop; requests that it
  * posts until then count as posted, and are flushed.
  *
  * The file is longer than 500 lines: posting polls, waiting posts, all share one struct, and the

@@ -369,7 +369,7 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 
 /* ---- run.c ---- */
 
-/** Tells that there is work in a device, possibly of another process: some thread will execute
+/** Reports that there is work in a device, possibly of another process: some thread will execute
  *  it. */
 void pgasi_snic_notify(snic_view_t *view);
 /** Executes what can be executed, unless another thread is running the device.

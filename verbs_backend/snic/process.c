@@ -177,7 +177,7 @@ static bool drop_silent(server_t *server, uint64_t limit_ns)
     return some;
 }
 
-/* Tells a client why there is no room. The client's message is read first, because closing the
+/* Informs a client why there is no room. The client's message is read first, because closing the
  * socket before would discard the answer. */
 static void refuse_client(const server_t *server, int socket, int want)
 {

@@ -1,5 +1,6 @@
-/** The connection manager: what its files share. cm.c serves contexts, cm_socket.c manages TCP
- *  connections, cm_listen.c the listeners, hosts.c the addresses. cm->lock guards all of it. */
+/** The connection manager: the declarations that its files share. cm.c serves contexts, cm_socket.c
+ *  manages TCP connections, cm_listen.c the listeners, hosts.c the addresses. cm->lock guards all
+ *  of it. */
 #ifndef PGASI_VERBS_CM_H
 #define PGASI_VERBS_CM_H
 

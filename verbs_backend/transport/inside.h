@@ -424,9 +424,9 @@ void pgasi_verbs_cm_cancel(pgasi_verbs_tp_t *tp, pgasi_verbs_connect_t *request)
 /** On return no other thread is completing a request of the context, so the context and its
  *  endpoints may be freed. */
 void pgasi_verbs_cm_await_replies(pgasi_verbs_tp_t *tp);
-/** Tells a peer that this rank no longer uses one of its queue pairs. */
+/** Informs a peer that this rank no longer uses one of its queue pairs. */
 void pgasi_verbs_cm_disconnect(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
-/** Tells all peers that this rank finalizes, so that its end is not taken for a death. */
+/** Informs all peers that this rank finalizes, so that its end does not count as a death. */
 void pgasi_verbs_cm_leave(pgasi_verbs_tp_t *tp);
 /** Opens the TCP connection to a peer again. @return whether it is open */
 bool pgasi_verbs_cm_reconnect(pgasi_verbs_tp_t *tp, int peer);

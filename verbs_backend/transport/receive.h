@@ -1,6 +1,6 @@
-/** Receiving, on context 0: what receive.c and inbound.c share. receive.c handles messages, atomics
- *  and the receive queue. inbound.c handles the queue pairs on which peers send, and the replies on
- *  them. */
+/** Receiving, on context 0: the declarations that receive.c and inbound.c share. receive.c handles
+ *  messages, atomics and the receive queue. inbound.c handles the queue pairs on which peers send,
+ *  and the replies on them. */
 #ifndef PGASI_VERBS_RECEIVE_H
 #define PGASI_VERBS_RECEIVE_H
 
@@ -48,7 +48,7 @@ struct pgasi_verbs_receiver {
 /* inbound.c */
 void pgasi_verbs_send_reply(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, uint32_t slot,
                             const pgasi_verbs_amo_reply_t *reply);
-/** Sends replies that found no room before. @return how many */
+/** Sends replies that found no room before. @return the number of sent replies */
 int pgasi_verbs_send_unsent(pgasi_verbs_ctx_t *ctx);
 void pgasi_verbs_ring_replies(pgasi_verbs_receiver_t *receiver);
 void pgasi_verbs_close_inbound(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound);
