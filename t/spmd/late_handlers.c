@@ -121,7 +121,7 @@ static void names(void)
 
 int main(int argc, char **argv)
 {
-    static int early_ran;
+    static uint64_t early_ran;
     pgas_handler_register("early", on_count, &early_ran, &early);
     job_begin(&argc, &argv, 8);
     any_order();
