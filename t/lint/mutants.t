@@ -53,7 +53,7 @@ echo 'src/base/* t/unit/toy.t' >"$tree/t/mutants.tests"
 : >"$tree/t/mutants.equivalent"
 mutants() { (cd "$tree/build" && CC=$CC BUILD=$tree/build "$tree/t/mutants" "$@" 2>&1); }
 
-plan 9
+plan 10
 before=$(cd "$tree" && find src t -type f -exec cksum {} +)
 out=$(mutants --count 9)
 status=$?
@@ -83,4 +83,9 @@ done)
 empty "$unlisted" "every file has tests in t/mutants.tests"
 known=$(make -s --no-print-directory -C "$BUILD" list-tests)
 empty "$(sed '/^#/d' "$TOP/t/mutants.tests" | tr ' ' '\n' | grep '\.t$' | sort -u | grep -vxF "$known")" "all of which exist"
+gone=$(cd "$TOP" && "$AWK" '
+    /^#/ || !NF { next }
+    /^[^ ]/ { file = $1; delete has; while ((getline line <file) > 0) { sub(/^ +/, "", line); has[line] } close(file) }
+    /^  - / { line = substr($0, 5); if (!(line in has)) print file ": " line }' t/mutants.equivalent)
+empty "$gone" "the lines of t/mutants.equivalent are in their files"
 done_testing
