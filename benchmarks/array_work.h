@@ -57,8 +57,8 @@ typedef struct {
 /** Ends the job unless each element is its first value plus one for each operation of any rank.
  *  Collective. */
 void work_check_adds(pgas_array_t *array, const work_done_t *done);
-/** Ends the job unless each element is its first value, if no rank has written it, otherwise that
- *  plus 1 + a rank that has. Collective. */
+/** Ends the job unless each element has an allowed value: its first value, or the first value plus
+ *  1 + the number of a rank that has written it. Collective. */
 void work_check_sets(pgas_array_t *array, const work_done_t *done);
 
 /** Called before and after the measured part of one of our loops: records the array's work on all

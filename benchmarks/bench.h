@@ -2,9 +2,9 @@
  *
  *  A program is a table of cases. A case is one loop of the library and the reference loops that do
  *  the same work. Every rank calls every loop. Rounds are interleaved (ours, reference, reference,
- *  ours, ...), so that drift of a shared machine affects both sides, and a ratio is the median of
- *  the ratios of single rounds. Between loops all ranks wait in the barrier of the side that has
- *  just run: that barrier's progress serves a rank that has nothing to do in a loop.
+ *  ours, ...), so that drift of a shared machine affects both sides. A ratio is the median of the
+ *  ratios of single rounds. Between loops all ranks wait in the barrier of the side that has just
+ *  run: that barrier's progress serves a rank that has nothing to do in a loop.
  *
  *  Benchmarks use the public headers only. The reference loops (ref.h) are the only files with MPI
  *  and UCX. */

@@ -6,10 +6,11 @@
  * these are the figures nodes and steps. (The paper also counts each rollout as often as it has
  * playouts, sixteen times.)
  *
- * The references are the bare playouts of such a rollout on one thread of each rank, and a plain
- * lock-free tree in shared memory (ref_tree.c), one in each rank with as many threads as the
- * library has there. In the cases threads-* the reference is the same search with one thread a
- * rank. One rank runs the same code as many ranks; benchmarks/ratios has the gain of many. */
+ * There are two references. One is the bare playouts of such a rollout, on one thread of each rank.
+ * The other is a plain lock-free tree in shared memory (ref_tree.c): one in each rank, with as many
+ * threads as the library has there. In the cases threads-* the reference is the same search with
+ * one thread a rank. One rank runs the same code as many ranks; benchmarks/ratios has the gain of
+ * many. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref_tree.h"
 

@@ -2,7 +2,7 @@
  *  paper describes.
  *
  *  Loops over an index list read each index from memory, and the compiler may assume nothing about
- *  it, so that no loop becomes a vector loop, ours neither. Loops over a span are compiled for
+ *  it. So neither these loops nor ours become vector loops. Loops over a span are compiled for
  *  vectors, and serve plain arrays and pins alike. */
 #ifndef BENCH_REF_ARRAY_H
 #define BENCH_REF_ARRAY_H

@@ -1,10 +1,10 @@
 /* The limit of the machine: plain loads, stores, atomics, copies, flags and rings between
  * processes.
  *
- * All ranks of a host map the shared window of each rank (an MPI shared window) and reach it
- * through an array of pointers and sizes, as a program without a library would. A ring has one
- * producer and one consumer, a counter of written and one of read messages on cache lines of their
- * own; it is in the receiver's window. */
+ * All ranks of a host map the MPI shared window of each rank. They reach it through an array of
+ * pointers and sizes, as a program without a library would. A ring has one producer and one
+ * consumer, a counter of written and one of read messages on cache lines of their own; it is in the
+ * receiver's window. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>

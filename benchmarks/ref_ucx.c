@@ -1,5 +1,5 @@
-/* Raw UCX: one worker, memory that UCX has allocated itself (so that shared memory is mapped at the
- * peer), and the plain non-blocking calls in the order in which the UCP examples use them.
+/* Raw UCX: one worker, and the plain non-blocking calls in the order in which the UCP examples use
+ * them. UCX allocates the memory itself, so that shared memory is mapped at the peer.
  *
  * The configuration is read with the library's own prefix, so that PGAS_UCX_TLS chooses the
  * transports of both. Ranks make progress of their worker while they wait for each other, because

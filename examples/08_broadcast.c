@@ -1,9 +1,9 @@
 /* 08_broadcast: one rank calls all ranks.
  *
- * Rank 0 sends a table of weights to all ranks (pushed to the same offset everywhere), then to each
- * rank its own piece of work, and then asks all ranks to report. The other ranks only wait and run
- * handlers. Each broadcast travels along a tree: none of N ranks sends more than ceil(log2 N)
- * messages.
+ * Rank 0 sends a table of weights to all ranks, pushed to the same offset on each. Then it sends
+ * each rank its own piece of work, and requests a report of all ranks. The other ranks only wait
+ * and run handlers. Each broadcast travels along a tree: none of N ranks sends more than ceil(log2
+ * N) messages.
  *
  *   mpirun -n 4 build/examples/08_broadcast */
 #include <pgas/pgas.h>

@@ -1,9 +1,9 @@
 /* The harness of tests of several ranks, see spmd.h.
  *
- * One promise is one MPI_Iallreduce of three numbers (the first failing rank, the number of the
- * promise, and its negative, which shows ranks that are out of step), and a broadcast of the
- * failing rank's message if there is one. The harness duplicates the communicator at its first use
- * and frees it when MPI ends. The library under test may end MPI. */
+ * One promise is one MPI_Iallreduce of three numbers: the first failing rank, the number of the
+ * promise, and its negative. The negative shows ranks that are out of step. If a rank fails, a
+ * broadcast of its message follows. The harness duplicates the communicator at its first use and
+ * frees it when MPI ends. The library under test may end MPI. */
 #include "t/spmd.h"
 
 #include <inttypes.h>

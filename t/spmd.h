@@ -1,6 +1,6 @@
-/* Test Anything Protocol for tests of several ranks: every rank evaluates each promise, the result
- * is the AND over ranks, rank 0 prints it and names the first rank that failed, with its file and
- * line.
+/* Test Anything Protocol for tests of several ranks: every rank evaluates each promise, and the
+ * result is the AND over ranks. Rank 0 prints it and names the first rank that failed, with its
+ * file and line.
  *
  *   int main(int argc, char **argv) {
  *       spmd_begin(&argc, &argv, MPI_THREAD_MULTIPLE); spmd_plan(1); spmd_ok(pgas_init(NULL, NULL)

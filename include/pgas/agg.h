@@ -51,8 +51,8 @@ typedef enum {
  *
  *  The result is the same as direct: source, order among calls of the aggregator to one rank,
  *  quiescence, flushes with a counter. There is no order with the thread's other calls. A plain
- *  flush sends what is collected towards the first hop. If a rank dies, calls that travel over it
- *  are lost, and so are counters of flushes. A program that continues after deaths
+ *  flush sends the collected calls to the first hop. If a rank dies, calls that travel over it are
+ *  lost, and so are counters of flushes. A program that continues after deaths
  *  (PGAS_ON_PEER_DEATH=continue) should use DIRECT. */
 typedef enum {
     PGAS_ROUTE_DIRECT,
@@ -96,7 +96,7 @@ typedef struct pgas_agg pgas_agg_t;
  *                            unknown, or style OVERFLOW has a route */
 PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
 
-/** Sends what is collected and frees the aggregator. NULL is ignored. */
+/** Sends the collected calls and frees the aggregator. NULL is ignored. */
 PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
 
 /** As pgas_call without a counter, but the call is collected and sent later. Style OVERFLOW
@@ -110,19 +110,19 @@ PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler,
                                         const void *args, size_t bytes);
 
-/** Sends what is collected for a rank. While the channel is full it waits, with progress; in
+/** Sends the collected calls for a rank. While the channel is full it waits, with progress; in
  *  handlers it does not wait. */
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
 
-/** Sends what is collected for all ranks.
+/** Sends the collected calls for all ranks.
  *  Done:   on return the calls have left the thread's context, but may not have run. The thread may
  *          then stay outside of the library for a long time. In handlers it does not wait. */
 PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 
 #define PGAS_AGG_ALL (-1)
 
-/** Sends what is collected for a rank, or for all ranks (PGAS_AGG_ALL), and decrements a counter
- *  when it has run.
+/** Sends the collected calls for a rank, or for all ranks (PGAS_AGG_ALL), and decrements a counter
+ *  when they have run.
  *  Done:   on return the calls are sent, or wait behind others for room. *sync decrements by one
  *          when all calls that were collected for the rank so far, or sent before, have run there.
  *          With PGAS_AGG_ALL it decrements when that is so at every live rank.

@@ -87,10 +87,10 @@ PGAS_API pgas_status_t pgas_alloc_on(pgas_thread_t where, size_t bytes, pgas_gpt
 PGAS_API pgas_status_t pgas_free_on(pgas_gptr_t ptr);
 
 /** Makes the program's own memory reachable for peers.
- *  Shape:  one rank; at most PGAS_SEGMENTS at a time. Each takes whole GiB of the rank's 16383 GiB
- *          of global pointers, beside those of the heap. pgas_mem_detach frees them again, unless a
- *          rank of another node has used the memory. Such a rank keeps the key of the memory, so
- *          these global pointers are not reused before pgas_finalize.
+ *  Shape:  one rank; at most PGAS_SEGMENTS at a time. Each segment takes whole GiB of the rank's
+ *          16383 GiB of global pointers, in addition to those of the heap. pgas_mem_detach frees
+ *          them again, unless a rank of another node has used the memory. Such a rank keeps the key
+ *          of the memory, so these global pointers are not reused before pgas_finalize.
  *  Done:   *ptr_p can be sent to peers. Other processes cannot map the memory: there
  *          pgas_gptr_local returns NULL, and the owner's service carries out operations of ranks of
  *          the same node.

@@ -302,8 +302,8 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
-/* A team whose last collective was given up starts no further one: a member that still waits there
- * would take this message for one of that collective. */
+/* A team whose last collective was given up starts no further one. A member that still waits in
+ * that collective would receive the messages of the new one as its own. */
 static inline pgas_status_t enter_whole(pgas_team_t **team_io)
 {
     pgas_status_t status = enter(team_io);

@@ -4,9 +4,10 @@
  *                                  more with the others
  *   worker SEED SECONDS doomed     works until then, and waits for the library to end the job
  *
- * Each rank alone writes its own row of words at every rank, so it knows what every get, atomic and
- * reply must return. It prints `pid RANK PID` when the library runs, `survived RANK` or `finished
- * RANK` at the end, and `WRONG ...` for a result or a status that the mode does not allow. */
+ * At every rank each rank has a row of words that it alone writes. So it knows the result of every
+ * get, atomic and reply. It prints `pid RANK PID` when the library runs, and `survived RANK` or
+ * `finished RANK` at the end. It prints `WRONG ...` for a result or a status that the mode does not
+ * allow. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

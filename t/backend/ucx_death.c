@@ -1,6 +1,6 @@
 /* The death of a peer. Two processes without MPI, since a launcher would end the other one too.
  *   what:   After kill -9 of the peer, operations under way and later ones end with PGAS_ERR_PEER
- *           within 10 s, the error callback runs once, and closing takes at most 3 s. If the owner
+ *           within 10 s. The error callback runs once, and closing takes at most 3 s. If the owner
  *           does not know yet whether the peer has died, it decides later, and operations wait
  *           until then.
  *   tls:    tcp,self

@@ -1,4 +1,4 @@
-/* what: Whatever bytes a completion queue has, polling takes the completions, reads and writes only
+/* what: A completion queue may have any bytes. Polling takes the completions, reads and writes only
  *       its own memory, reports success only for a good completion, and continues.
  * source: verbs_backend/queue/raw.h; libFuzzer
  *

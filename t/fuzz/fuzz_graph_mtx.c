@@ -1,5 +1,5 @@
-/* what: Whatever bytes the reader of mtx gets, reading ends with a status. A refusal has a line and
- *       a reason. Cutting the bytes into pieces makes no difference. Accepted numbers are in range.
+/* what: The reader of mtx may get any bytes. Reading ends with a status. A refusal has a line and a
+ *       reason. Cutting the bytes into pieces makes no difference. Accepted numbers are in range.
  * source: public headers; libFuzzer
  * Input: two bytes that say where to cut, then the text. */
 #include "t/fuzz/graph_reader.h"

@@ -1,6 +1,6 @@
-/* what: Whatever arrives as a message between nodes, as descriptors, or as a request to the owner
- *       of memory, the library reads and writes only its own memory, answers well-formed requests,
- *       drops the rest, and continues.
+/* what: Any bytes may arrive as a message between nodes, as descriptors, or as a request to the
+ *       owner of memory. The library reads and writes only its own memory, answers well-formed
+ *       requests, drops the rest, and continues.
  * source: pgas/call.h, the checks of what arrives; libFuzzer
  * Input: a byte that picks the way in, a byte of choices, then words. */
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* what: Whatever text a parameter, an option list, an environment entry or PGAS_LOG has, parsing
- *       ends with a status and a reason and writes on success only. An accepted value prints to a
+/* what: A parameter, an option list, an environment entry or PGAS_LOG may have any text. Parsing
+ *       ends with a status and a reason, and writes on success only. An accepted value prints to a
  *       text that is accepted as the same value.
  * source: public headers; libFuzzer
  * Input: a byte that picks the parameter, then the text. */

@@ -1,4 +1,4 @@
-/* what: Whatever bytes a send queue has, the decoder reads inside of the ring alone and takes only
+/* what: A send queue may have any bytes. The decoder reads inside of the ring alone and takes only
  *       whole entries. The software NIC that executes them ends, and writes to registered memory
  *       only.
  * source: verbs_backend/wqe.h, verbs_backend/snic/snic.h; libFuzzer

@@ -1,9 +1,9 @@
 /* An array against a plain one.
- *   what:   All threads of all ranks use elements of any size by every function at the same time,
- *           through caches of a few tiny chunks, over a transport that delays, reorders and
- *           refuses. Each read gives the value of the plain array. Each contribution is applied
- *           once. No value of fetch_op and compare_swap is given twice. No value is torn. A thread
- *           sees its own operations, and no sum decreases.
+ *   what:   All threads of all ranks use elements of any size by every function at the same time.
+ *           Caches have a few tiny chunks. The transport delays, reorders and refuses. Each read
+ *           gives the value of the plain array. Each contribution is applied once. No value of
+ *           fetch_op and compare_swap is given twice. No value is torn. A thread sees its own
+ *           operations, and no sum decreases.
  *   np:     2 3 4 5 6 7
  *   nodes:  1 2 3 1 2 1
  *   tls:    posix posix tcp,self posix posix posix

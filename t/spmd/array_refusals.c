@@ -1,8 +1,8 @@
 /* Refusals of arrays.
- *   what:   Each of the following gets its documented status, the same on all ranks if all take
- *           part, a log line where one is promised, and leaves the array unchanged: indices out of
- *           range, elements of another size, null pointers, operators that are unknown here or at
- *           the home or belong to other elements, parameters that are wrong or differ between
+ *   what:   Wrong uses get the documented status, the same on all ranks if all take part, and a log
+ *           line where one is promised. They leave the array unchanged. Wrong uses are: indices out
+ *           of range, elements of another size, null pointers, operators that are unknown here or
+ *           at the home or belong to other elements, parameters that are wrong or differ between
  *           ranks, destruction with pins or locks held, threads that are not attached, handlers,
  *           and calls before init and after finalize.
  *   np:     2 3 4

@@ -5,9 +5,9 @@
  *   np:     2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2
  *   source: src/boot/wait.h
- * A call counts as lost if it has not run 50 ms after its sender has continued, and no other thread
- * of the rank is ready to run. A busy machine delays calls too, but then the service thread is
- * ready, not asleep. */
+ * A call counts as lost under two conditions: it has not run 50 ms after its sender has continued,
+ * and no other thread of the rank is ready to run. A busy machine delays calls too, but then the
+ * service thread is ready, not asleep. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>

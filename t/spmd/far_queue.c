@@ -1,7 +1,7 @@
 /* Messages to a thread that does not poll.
- *   what:   A sender to a thread of another node that does not poll waits after PGAS_FAR_QUEUE
- *           bytes and the messages under way, and continues when the thread has polled. No message
- *           is lost, and the order is kept. Refused calls are not counted.
+ *   what:   A thread of another node does not poll. A sender to it waits after PGAS_FAR_QUEUE bytes
+ *           and the messages under way, and continues when the thread has polled. No message is
+ *           lost, and the order is kept. Refused calls are not counted.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self

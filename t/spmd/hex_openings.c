@@ -1,7 +1,8 @@
 /* Openings of Hex that win.
- *   what:   From the empty board the search chooses a first move that wins by perfect play, on 1, 2
- *           and 4 ranks, with 1 and 2 threads, with UCB1 and PUCT, with each way to count rollouts
- *           under way, and with both kinds of aggregators. A result that it calls proven is true.
+ *   what:   From the empty board the search chooses a first move that wins by perfect play. It does
+ *           so on 1, 2 and 4 ranks, with 1 and 2 threads, with UCB1 and PUCT, with each way to
+ *           count rollouts under way, and with both kinds of aggregators. A result that it calls
+ *           proven is true.
  *   np:     1 2 4
  *   source: the table below. Found by a df-pn solver for 2x2 to 6x6, those to 4x4 once more by
  *   plain brute force; this

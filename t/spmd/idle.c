@@ -1,8 +1,8 @@
 /* Ranks that wait.
- *   what:   Four ranks that wait for a fifth one, which is more than a second late, in a barrier,
- *           for a signal or for a completion, use less than a tenth of a core together, while a
- *           rank that spins uses a whole one. (This guards against a wait that spins, with a margin
- *           for shared machines: 1 to 3 percent were measured. The benchmarks measure it exactly.)
+ *   what:   Four ranks wait for a fifth one that is more than a second late: in a barrier, for a
+ *           signal or for a completion. Together they use less than a tenth of a core, while a rank
+ *           that spins uses a whole one. (This guards against a wait that spins, with a margin for
+ *           shared machines: 1 to 3 percent were measured. The benchmarks measure it exactly.)
  *   np:     5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self

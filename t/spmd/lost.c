@@ -1,7 +1,7 @@
 /* Connections between live ranks are lost.
- *   what:   A rank shuts its TCP sockets down at random. Calls still run once and in order, puts
- *           and gets have the right contents, an atomic that succeeds counts once and any other
- *           reports an error, and no rank counts as dead.
+ *   what:   A rank shuts its TCP sockets down at random. Calls still run once and in order, and
+ *           puts and gets have the right contents. An atomic that succeeds counts once, and any
+ *           other reports an error. No rank counts as dead.
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic

@@ -139,9 +139,9 @@ static bool draw_move(const pgas_mcts_t *mcts, pgas_mcts_child_t *move)
     return true;
 }
 
-/* Is a child visited as often as a child as it will have been as the root? Not if it has several
- * parents, nor if it is one child of several trees, of which those that do not have it begin
- * anew. */
+/* Whether a child keeps its number of visits when it becomes the root. It does not if it has
+ * several parents. It does not either if it is one child of several trees, because trees without it
+ * begin anew. */
 static bool keeps_visits(const pgas_mcts_opts_t *o)
 {
     return o->place != PGAS_MCTS_HASH && o->mode != PGAS_MCTS_ROOT;

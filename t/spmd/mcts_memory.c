@@ -1,8 +1,8 @@
 /* Memory of a search.
  *   what:   Over 100 moves of games against itself neither the memory of nodes nor that of the
- *           process grows, though many times as much is made and dropped. A move, and a new state,
- *           free the nodes that are not below them, on every rank. The end of a search frees all
- *           memory, and its threads end.
+ *           process grows. Many times as much is allocated and freed meanwhile. A move, and a new
+ *           state, free the nodes that are not below them, on every rank. The end of a search frees
+ *           all memory, and its threads end.
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   needs:  no-sanitizers

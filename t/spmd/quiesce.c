@@ -1,8 +1,8 @@
 /* Quiescence.
- *   what:   When pgas_quiesce returns on any rank, every call has run, with all calls that it has
- *           led to, however they were sent and whichever thread has run them: in many rounds, with
- *           more threads than cores. With work of the program's own, all of that has ended too, and
- *           threads continue it while they wait for others.
+ *   what:   When pgas_quiesce returns on any rank, every call has run, and so have all calls that
+ *           it has caused. This holds for each way of sending and for each thread that runs them:
+ *           in many rounds, with more threads than cores. With work of the program's own, all of
+ *           that has ended too, and threads continue it while they wait for others.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self

@@ -6,9 +6,10 @@
  *   tls:    sysv,cma
  *   env:    PGAS_HEAP_SIZE=6G PGAS_HUGEPAGES=no PGAS_MEMORY_LIMIT=1T
  *   source: pgas/rma.h; public headers
- * Both sides of the large transfers are a ladder: rungs of 8 MiB of which most are the same memory,
- * mapped again and again, while the first and last ones and those about 2^31 are memory of their
- * own. What is shifted or missing shows, and little is touched. The same holds for the heap. */
+ * Both sides of the large transfers are a ladder: steps of 8 MiB. Most of them are the same memory,
+ * mapped again and again. The first and last ones and those about 2^31 are memory of their own.
+ * Shifted or missing data are detected, and little memory is touched. The same holds for the
+ * heap. */
 #include <sys/mman.h>
 #include <unistd.h>
 #include "t/spmd/job.h"

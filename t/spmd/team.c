@@ -1,6 +1,6 @@
-/* what:    Teams number their members as requested, translate ranks both ways, exist independently
- *          of their parents, are created and destroyed by all or by none, and are freed with a
- *          warning if the program has not destroyed them.
+/* what:    Teams number their members as requested, and translate ranks both ways. They exist
+ *          independently of their parents, and are created and destroyed by all or by none. They
+ *          are freed with a warning if the program has not destroyed them.
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
  * source:  members are computed from the arguments of the split, which are functions of the rank */

@@ -1,5 +1,5 @@
-/* what: The home of an element passes requests of other ranks that have arrived at most 64 times in
- *       a row, and not at all while others ask again and again.
+/* what: When requests of other ranks have arrived, the home of an element passes them at most 64
+ *       times in a row. It does not pass them at all while other ranks repeat requests.
  * source: pgas/array.h, locks: first come, first served */
 #include <string.h>
 #include "array/array.h"

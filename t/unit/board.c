@@ -1,6 +1,6 @@
-/* what:    The notice board gives every member the result of a plain loop over all members, for any
- *          number of members (flat and in groups), in the order of members, with writers running
- *          ahead. There is no race.
+/* what:    The board of a team gives every member the result of a plain loop over all members, in
+ *          the order of members. This holds for any number of members, flat and in groups, and with
+ *          writers running ahead. There is no race.
  * needs:   tsan-ok
  * source:  members are threads of one process. The operation is the composition of functions x -> a
  *          x + b, which is associative but not commutative, so a wrong order shows */

@@ -1,5 +1,5 @@
-/* what: The table of names gives the numbers of an array, arcs are sorted as by a stable sort, and
- *       the serial PageRank gives values that can be computed by hand.
+/* what: The table of names gives the numbers of an array, and arcs are sorted as by a stable sort.
+ *       The serial PageRank gives values that can be computed by hand.
  * source: src/graph/names.h, plan.h, pagerank.h; seeded model tests; design.md, PageRank */
 #include <math.h>
 #include "base/rng.h"

@@ -1,5 +1,6 @@
-/* what: The reference tree of the benchmarks finds winning openings, counts every rollout once with
- *       any number of threads, repeats its result from the same seed, and works with a full arena.
+/* what: The reference tree of the benchmarks finds winning openings, and counts every rollout once
+ *       with any number of threads. It repeats its result from the same seed, and works with a full
+ *       arena.
  * source: winning first moves of 2x2, 3x3 and 4x4, from an exhaustive search */
 #include "benchmarks/ref_tree.h"
 #include "t/tap.h"

@@ -1,7 +1,7 @@
 /* what: The allocators of registered memory give blocks that are disjoint, aligned and reachable
  *       and keep their contents. They place blocks where a naive model does, grow as configured and
- *       never above their limit, take back all blocks, reuse memory in bulk by completion numbers,
- *       and refuse impossible requests with a message.
+ *       never above their limit, and take back all blocks. They reuse memory in bulk by completion
+ *       numbers, and refuse impossible requests with a message.
  * log:  exceeds the allocator's limit of
  * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
  * log:  a super-chunk of .* bytes does not fit

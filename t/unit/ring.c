@@ -1,6 +1,6 @@
 /* what: Rings have their documented form on both sides: a naive reader finds the calls that the
- *       library writes for a peer, and the library runs the calls that a naive writer writes, over
- *       many passes, with the reader far behind or not.
+ *       library writes for a peer, and the library runs the calls that a naive writer writes. Both
+ *       hold over many passes, with the reader far behind or not.
  * needs: tsan-ok
  * source: src/msg/recv_queue.h, descriptor.h; the other rank is a thread with code of its own;
  * seeded model test */

@@ -1,6 +1,6 @@
 /* what: A queue pair executes and completes its requests in order. No write overtakes an earlier
- *       one, receive buffers are used one after the other, a completion comes after the bytes, and
- *       at most the agreed number of reads is under way. This holds under every adversary.
+ *       one, and receive buffers are used one after the other. A completion arrives after the
+ *       bytes. At most the agreed number of reads is under way. This holds under every adversary.
  * source: pgas/verbs.h; the InfiniBand architecture; seeded model test */
 #include "t/unit/snic.h"
 

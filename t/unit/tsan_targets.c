@@ -1,6 +1,6 @@
-/* what: Threads of a rank call each other, the service, slots of consumers and blocking handlers,
- *       build calls in place, close channels, attach and detach, and send without being attached,
- *       all at the same time. No call is lost, and there is no race.
+/* what: Threads of a rank call each other, the service, slots of consumers and blocking handlers.
+ *       At the same time they build calls in place, close channels, attach and detach, and send
+ *       without being attached. No call is lost, and there is no race.
  * needs: tsan-ok
  * source: public headers, pgas/call.h */
 #include <pthread.h>

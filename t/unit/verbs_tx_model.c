@@ -1,5 +1,5 @@
 /* what: Transmitters over a provider that is late: neither queue ever overflows, no buffer is
- *       released early, the completed number never decreases, and there is at most one completion
+ *       released early, and the completed number never decreases. There is at most one completion
  *       for `interval` requests beside the requested ones. All requests complete, also after an
  *       error. A poll ends after a bounded number of steps, whichever thread else polls.
  * needs: tsan-ok
