@@ -131,8 +131,8 @@ static bool is_first_of_its_thread(const pgasi_bulk_t *p)
     return earlier == p;
 }
 
-/* Sends a message to the endpoint of the call that it is ready. Reports the arrival, for which its
- * counter may wait. */
+/* Sends a message to the endpoint of the call: the call is ready. Reports the arrival, for which
+ * its counter may wait. */
 static void hand_to_ep(pgasi_bulk_t *p)
 {
     struct {

@@ -56,9 +56,9 @@ pgas_status_t pgasi_dispatch(uint32_t number, const void *args, size_t bytes, pg
 void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
                        pgas_thread_t source);
 
-/** Runs descriptors of one source and returns the number of calls. The caller holds the receive
- *  lock. Every header is checked before use. A malformed one ends the run; it is counted, and
- *  logged once. */
+/** Runs descriptors of one source and returns the number of calls. The caller holds the lock of the
+ *  endpoint at which they arrived. Every header is checked before use. A malformed one ends the
+ *  run; it is counted, and logged once. */
 uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank);
 
 /** The same for an endpoint whose thread has left. Callers that wait receive PGAS_ERR_PEER. Calls

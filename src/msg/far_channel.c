@@ -62,7 +62,7 @@ int pgasi_far_channel_state(const out_t *out)
     return out->far ? state_of(out->far) : FAR_NONE;
 }
 
-/* ---- notes ---- */
+/* ---- control messages ---- */
 
 /* Sends a message to the rank of a destination, ahead of what waits for it. False: not now. */
 static bool send_ctl(pgasi_sendq_t *sq, out_t *out, int ep, const pgasi_ctl_t *ctl)
