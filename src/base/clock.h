@@ -8,7 +8,6 @@
 
 #define PGASI_NS_PER_S  UINT64_C(1000000000)
 #define PGASI_NS_PER_MS UINT64_C(1000000)
-#define PGASI_NS_PER_US UINT64_C(1000)
 
 /** Reads the monotonic clock. Cost: 20 to 50 ns through the vDSO, no system call. */
 static inline uint64_t pgasi_now_ns(void)

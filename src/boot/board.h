@@ -119,11 +119,4 @@ static inline void pgasi_board_ring_begin(void)
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline void pgasi_board_ring_all(const pgasi_board_t *board)
-{
-    pgasi_board_ring_begin();
-    for (int i = 0; i < board->n; i++)
-        pgasi_board_ring(board, i);
-}
-
 #endif

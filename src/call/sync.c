@@ -8,12 +8,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/param.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "call/handler.h"
 #include "call/notify.h"
+#include "msg/dispatch.h"
 #include "msg/send_queue.h"
 #include "call/progress.h"
 #include "call/token.h"
@@ -82,11 +81,6 @@ void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int
     if (PGAS_UNLIKELY(status != PGAS_OK))
         pgasi_sync_note(sync, e ? pgasi_completion_of(sync->token) : NULL, status, rank, handler);
     lower(sync, e, n);
-}
-
-void pgasi_sync_lower(pgas_sync_t *sync, int64_t n, pgas_status_t status)
-{
-    pgasi_sync_lower_by(sync, n, status, pgasi_boot.rank, 0);
 }
 
 static inline void lower_one(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)

@@ -57,13 +57,12 @@ pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint
 void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
 
 /** Decrements a live counter by n > 0. The counter keeps its first error status, with the rank and
- *  the handler that caused it. pgasi_sync_lower names this rank and no handler.
+ *  the handler that caused it.
  *
- *  Any thread that may make calls may call these, but without a context's lock, because the
+ *  Any thread that may make calls may call this, but without a context's lock, because the
  *  counter's function may run here. */
 void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
                          uint32_t handler);
-void pgasi_sync_lower(pgas_sync_t *sync, int64_t n, pgas_status_t status);
 /** True if the counter is live. Calls that are about to name it check this. */
 bool pgasi_sync_is_live(const pgas_sync_t *sync);
 

@@ -25,7 +25,6 @@ pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)
 pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out,
                                pgas_block_t *block_p);
 size_t pgasi_super_unit_bytes(const pgas_super_t *super);
-size_t pgasi_super_max_bytes(const pgas_super_t *super);
 /** Checks a size.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  no bytes

@@ -55,7 +55,9 @@ issue_with_room(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
     return status;
 }
 
-pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
+/* Carries an operation out through the transport, as one part of req. It waits while the transport
+ * says AGAIN. */
+static pgas_status_t start_far(const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     if (PGAS_UNLIKELY(status != PGAS_OK))
@@ -132,7 +134,7 @@ pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req)
     if (where == PGASI_WHERE_FAR) {
         address = reach(rma->ptr, rma->bytes);
         if (!address)
-            return pgasi_rma_far(rma, req);
+            return start_far(rma, req);
         where = PGASI_WHERE_HERE;
     }
     if (where == PGASI_WHERE_HERE) {

@@ -46,8 +46,7 @@ static inline int32_t pgasi_req_pending(const pgasi_req_t *req)
     return __atomic_load_n(&req->pending, __ATOMIC_ACQUIRE);
 }
 
-/** Carries an operation out through the transport, as one part of req. It waits while the transport
- *  says AGAIN. */
+/** One operation on global memory. */
 typedef enum { PGASI_RMA_PUT, PGASI_RMA_GET, PGASI_RMA_AMO } pgasi_rma_kind_t;
 typedef struct pgasi_rma {
     pgasi_rma_kind_t kind;
@@ -57,7 +56,6 @@ typedef struct pgasi_rma {
     pgas_amo_t op;
     uint64_t operand, compare;
 } pgasi_rma_t;
-pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
 
 /** Chooses how an operation reaches its target, and carries it out: by loads and stores, by the
  *  owner's service thread, or through the transport. */

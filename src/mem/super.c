@@ -471,8 +471,3 @@ size_t pgasi_super_unit_bytes(const pgas_super_t *super)
 {
     return super->unit_bytes;
 }
-
-size_t pgasi_super_max_bytes(const pgas_super_t *super)
-{
-    return super->max_units * super->unit_bytes;
-}

@@ -84,7 +84,7 @@ static char *chunks_of(int node_rank)
 /* Chunks have the wanted size, or a smaller one if those of all channels would not fit. A chunk
  * always has room for the largest call. A channel owns at least two, one to write and one to read.
  * At least half of the memory is left for channels that grow. */
-pgas_status_t pgasi_recvq_size(const pgasi_params_t *p, size_t n_ranks, pgasi_recvq_size_t *size_p)
+static pgas_status_t size_for(const pgasi_params_t *p, size_t n_ranks, pgasi_recvq_size_t *size_p)
 {
     size_t n = n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)p->ctxs) *
                (PGASI_EP_FIRST_THREAD + (size_t)p->ctxs);
@@ -116,7 +116,7 @@ pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p)
         largest = PGASI_MAX(largest, ++n_of[pgasi_boot.node_of[i]]);
     bool have = n_of != NULL;
     free(n_of);
-    return have ? pgasi_recvq_size(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
+    return have ? size_for(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
 }
 
 static pgas_status_t choose_size(void)

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/param.h"
 #include "pgas/status.h"
 
 enum { PGASI_EP_ANY, PGASI_EP_SERVICE, PGASI_EP_FIRST_THREAD };
@@ -26,10 +25,7 @@ extern int pgasi_n_eps; /* each thread with a context of its own has one */
 /** The endpoint of a target's slot, or -1 if it has none. */
 int pgasi_ep_of_slot(int slot);
 
-/** The size of the receive queue of each of n_ranks ranks of a node. Pure.
- *  @return PGAS_OK
- *  @return PGAS_ERR_LIMIT: the queue needs more than PGAS_CHUNK_MEMORY, or too many channels.
- *           *size_p is then the least possible size. */
+/** The size of the receive queue of each rank of a node. */
 typedef struct {
     size_t n_channels;
     size_t n_first;       /* chunks that each channel owns from the start */
@@ -37,10 +33,12 @@ typedef struct {
     uint64_t chunk_bytes; /* a power of two */
     uint64_t bytes;       /* all of the mapped memory */
 } pgasi_recvq_size_t;
-pgas_status_t pgasi_recvq_size(const pgasi_params_t *p, size_t n_ranks, pgasi_recvq_size_t *size_p);
 
-/** The size for this job, equal on all ranks. Statuses: as pgasi_recvq_size, and
- *  PGAS_ERR_NO_MEMORY. */
+/** The size for this job, equal on all ranks.
+ *  @return PGAS_OK
+ *  @return PGAS_ERR_LIMIT: the queue needs more than PGAS_CHUNK_MEMORY, or too many channels.
+ *           *size_p is then the least possible size.
+ *  @return PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p);
 
 /** Map and unmap the channels of the node. Collective over the node. */
