@@ -22,7 +22,7 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "msg/send_queue.h"
 #include "call/progress.h"
 #include "mem/ctx.h"

@@ -11,9 +11,9 @@
 #include "array/contribution.h"
 #include "base/log.h"
 #include "boot/boot.h"
-#include "call/handler.h"
 #include "call/progress.h"
 #include "mem/segment.h"
+#include "msg/dispatch.h"
 
 static int member(const pgasi_array_t *a, int rank)
 {

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checks.h"
 #include "boot/boot.h"
 #include "call/sync.h"
 #include "call/task.h"

@@ -2,11 +2,9 @@
  * handler. Both happen inside the handler that received the message. */
 #include <string.h>
 
-#include "base/checks.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
 #include "call/sync.h"
-#include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
 #include "msg/recv_queue.h"

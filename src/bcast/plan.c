@@ -5,7 +5,6 @@
 #include "base/param.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
-#include "call/handler.h"
 #include "call/notify.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "boot/boot.h"
 
 #define LOOKS 100

@@ -12,7 +12,6 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "bulk/bulk.h"
-#include "call/handler.h"
 #include "call/sync.h"
 #include "call/token.h"
 #include "mem/rma.h"

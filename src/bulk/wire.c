@@ -10,7 +10,6 @@
 #include "msg/channel_memory.h"
 #include "msg/descriptor.h"
 #include "msg/recv_queue.h"
-#include "msg/send_queue.h"
 #include "pgas/buffer.h"
 
 size_t pgasi_bulk_piece_max(int rank)

@@ -2,7 +2,6 @@
  * here. */
 #include "call/sync.h"
 
-#include "base/param.h"
 #include "call/notify.h"
 #include "call/token.h"
 #include "mem/thread.h"

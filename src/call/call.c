@@ -5,13 +5,11 @@
 
 #include "base/clock.h"
 #include "base/param.h"
-#include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "call/call.h"
-#include "call/progress.h"
 #include "call/task.h"
 #include "mem/thread.h"
 #include "pgas/coll.h"

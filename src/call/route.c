@@ -16,10 +16,10 @@
 #include "base/checks.h"
 #include "base/log.h"
 #include "boot/boot.h"
-#include "call/handler.h"
 #include "msg/descriptor.h"
 #include "call/sync.h"
 #include "mem/thread.h"
+#include "msg/dispatch.h"
 
 /* ---- the grid ---- */
 

@@ -18,7 +18,6 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "call/handler.h"
 #include "msg/send_queue.h"
 #include "call/call.h"
 #include "call/sync.h"

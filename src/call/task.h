@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "pgas/status.h"
 
 pgas_status_t pgasi_tasks_start(void);

@@ -9,7 +9,6 @@
 #include "bcast/bcast.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
-#include "boot/wait.h"
 #include "bulk/bulk.h"
 #include "call/agg.h"
 #include "call/call.h"

@@ -16,7 +16,6 @@
 #include "base/number.h"
 #include "base/param.h"
 #include "boot/boot.h"
-#include "mem/regmem.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
 

@@ -4,14 +4,12 @@
 
 #include <string.h>
 
-#include "base/checks.h"
 #include "base/log.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 #include "msg/dispatch.h"
 #include "msg/far_channel.h"
 #include "msg/recv_queue.h"
-#include "pgas/gptr.h"
 
 static void drop(int source)
 {

@@ -12,7 +12,6 @@
 
 #include "base/checks.h"
 #include "base/log.h"
-#include "pgas/gptr.h"
 
 #define N_INTERNAL (PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL)
 

@@ -1,8 +1,6 @@
 /* Sending to other nodes: by puts through a channel, or by messages until there is one. */
 #include "msg/send.h"
 
-#include "boot/boot.h"
-
 /* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does
  * not count. */
 static inline void count_message(pgasi_sendq_t *sq, out_t *out, pgas_status_t status)

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "boot/boot.h"
-#include "msg/channel_memory.h"
 
 #define BUFFERS_MAX PGASI_SENDQ_BUFFERS
 PGASI_STATIC_ASSERT(BUFFERS_MAX == 64, "one bit each in slots_taken");

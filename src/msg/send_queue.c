@@ -117,8 +117,6 @@ void pgasi_sendq_destroy(pgasi_sendq_t *sq)
     free(sq);
 }
 
-/* ---- destinations and buffers ---- */
-
 /* ---- calls of other files ---- */
 
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes)

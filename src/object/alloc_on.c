@@ -2,9 +2,8 @@
  * answers. */
 #include <string.h>
 
-#include "base/checks.h"
 #include "boot/boot.h"
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "msg/send_queue.h"
 #include "object/owner.h"
 #include "call/sync.h"

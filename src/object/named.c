@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/checks.h"
-
 #define INDEX_BITS  20
 #define GENERATIONS (1u << 24)
 

@@ -11,7 +11,6 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
-#include "call/handler.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"

@@ -6,7 +6,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
-#include "call/handler.h"
+#include "msg/dispatch.h"
 #include "object/owner.h"
 #include "call/sync.h"
 #include "mem/rma.h"
