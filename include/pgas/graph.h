@@ -158,7 +158,8 @@ typedef struct {
     double seconds; /* that this rank took to read or make it */
 } pgas_graph_info_t;
 /** Stores a description of the graph. Local.
- *  @return PGAS_OK, PGAS_ERR_INVALID. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  a null pointer */
 PGAS_API pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_info_t *info_p);
 
 /** Returns the rank that holds a vertex, or -1 if there is no such vertex. Local. */

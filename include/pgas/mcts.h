@@ -321,7 +321,9 @@ PGAS_API void pgas_mcts_unstop(pgas_mcts_t *mcts);
  *  Cost:   a call and its reply. A phase ends only while no call is under way; therefore the calls
  *          of one rank are delayed in a running search: they come at least 1 ms apart, and the
  *          distance doubles up to 256 ms within a phase.
- *  @return PGAS_OK, PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_INIT
+ *          PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_look(pgas_mcts_t *mcts, pgas_mcts_info_t *info_p);
 
 /** Makes a move at the root: its child becomes the root and keeps the tree below it. All ranks free
@@ -345,7 +347,8 @@ typedef struct {
 /** The children of the root at the end of the last search. The best one is first, in the order of
  *  pgas_mcts_info_t.best.
  *  Shape:  local. Stores at most n_max children, and their number in *n_p.
- *  @return PGAS_OK, PGAS_ERR_INVALID. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_children(const pgas_mcts_t *mcts, pgas_mcts_child_t *children,
                                           size_t n_max, size_t *n_p);
 
@@ -353,7 +356,8 @@ PGAS_API pgas_status_t pgas_mcts_children(const pgas_mcts_t *mcts, pgas_mcts_chi
 /** The principal variation at the end of the last search: the best move at the root, the best
  *  answer to it, and so on. It has at most PGAS_MCTS_LINE_MAX moves.
  *  Shape:  local. Stores at most n_max moves, and their number in *n_p.
- *  @return PGAS_OK, PGAS_ERR_INVALID. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_line(const pgas_mcts_t *mcts, pgas_mcts_move_t *moves,
                                       size_t n_max, size_t *n_p);
 
@@ -389,7 +393,8 @@ typedef struct {
             0, 0, 0                                                                               \
     }
 /** Stores the statistics, which are the same on all ranks. Local.
- *  @return PGAS_OK, PGAS_ERR_INVALID. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_stats(const pgas_mcts_t *mcts, pgas_mcts_stats_t *stats_p);
 
 /** Checks the counts of all nodes of all ranks.
@@ -397,7 +402,8 @@ PGAS_API pgas_status_t pgas_mcts_stats(const pgas_mcts_t *mcts, pgas_mcts_stats_
  *  Done:   *wrong_p is the number of nodes with a wrong count: their visits are fewer than those of
  *          their children, fewer than their reports, or not those that the parents count. *open_p
  *          is the number of visits of all nodes without a report: 0 if nothing was lost.
- *  @return PGAS_OK, PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_audit(pgas_mcts_t *mcts, uint64_t *wrong_p, uint64_t *open_p);
 
 PGAS_END_DECLS

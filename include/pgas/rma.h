@@ -161,8 +161,9 @@ typedef enum { PGAS_EQ, PGAS_NE, PGAS_LT, PGAS_LE, PGAS_GT, PGAS_GE } pgas_compa
  *  Done:   *value_p is the value that ended the wait, if value_p is not NULL. Data that was put
  *          before the signal is visible. A word that a plain store changes, without a signal, is
  *          noticed within some milliseconds.
- *  @return also PGAS_ERR_TIMEOUT if the time is over, and PGAS_ERR_INVALID if signal is NULL or
- *          compare is unknown. *value_p is unchanged then. */
+ *  @return PGAS_ERR_TIMEOUT  also if the time is over
+ *          PGAS_ERR_INVALID  also if signal is NULL or compare is unknown
+ *          After these *value_p is unchanged. */
 PGAS_API pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare,
                                         uint64_t value, int64_t timeout_us, uint64_t *value_p);
 

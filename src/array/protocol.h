@@ -6,8 +6,9 @@
 #include "array/array.h"
 
 /** Whether the calling thread may wait for the array's ranks.
- *  @return PGAS_ERR_CONTEXT: the thread is not attached, or runs a plain handler. PGAS_ERR_PEER: a
- *          rank of the team has died. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_CONTEXT  the thread is not attached, or runs a plain handler
+ *          PGAS_ERR_PEER     a rank of the team has died */
 pgas_status_t pgasi_array_may_wait(const pgasi_array_t *a);
 
 /** Passes an access that its grant does not permit to the protocol. The caller is serving

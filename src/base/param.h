@@ -120,7 +120,9 @@ pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[],
 /** Sets parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of
  *  pgas_init). Values hold no blanks. The first refused item ends the list; the items before it are
  *  set. On error why holds the reason.
- *  @return PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID */
+ *  @return PGAS_OK
+ *          PGAS_ERR_NOT_FOUND  a name is unknown
+ *          PGAS_ERR_INVALID    a value is refused, or a word is not NAME=VALUE */
 pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[],
                                    const char *list, pgasi_param_origin_t origin, char *why,
                                    size_t why_bytes);

@@ -37,7 +37,8 @@ typedef struct {
  *  @param alignment power of two up to 4096; 0: that of any C object
  *  @param chunk_objects objects per malloc, at least 1
  *  @param limit_objects the most objects in use at one time; 0: no limit
- *  @return PGAS_OK, or PGAS_ERR_INVALID for impossible sizes */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  impossible sizes */
 pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment,
                               size_t chunk_objects, size_t limit_objects);
 

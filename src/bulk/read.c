@@ -53,8 +53,11 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_bulk_want_poll();
 }
 
-/* @return PGAS_OK: the buffer has been read; PGAS_INPROGRESS; PGAS_ERR_AGAIN; all other statuses: a
- * get is not possible */
+/* Reads a buffer of another node: from the mapped heap, or by one get on context 0.
+ * @return PGAS_OK          the buffer has been read
+ *         PGAS_INPROGRESS  the callback follows
+ *         PGAS_ERR_AGAIN   the transport has no room
+ *         otherwise        a get is not possible */
 static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];

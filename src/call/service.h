@@ -6,9 +6,8 @@
 #include "pgas/status.h"
 
 /** Starts PGAS_SERVICE_THREADS threads.
- *  @return PGAS_OK.
- *  @return PGAS_ERR_NO_MEMORY or PGAS_ERR_IO: no service thread runs, and the reason has been
- *           logged. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_NO_MEMORY, PGAS_ERR_IO  no service thread runs; the reason has been logged */
 pgas_status_t pgasi_service_start(void);
 /** Ends and joins all service threads. It may also be called after a failed start. */
 void pgasi_service_stop(void);

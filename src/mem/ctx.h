@@ -83,7 +83,9 @@ void pgasi_ctxs_watch(void);
 
 /** Checks whether PGAS_TRANSPORT and PGAS_FAULT are valid for this job, also if no transport is
  *  opened. The result is the same on all ranks; rank 0 logs the reason.
- *  @return PGAS_OK, PGAS_ERR_UNSUPPORTED, PGAS_ERR_INVALID */
+ *  @return PGAS_OK
+ *          PGAS_ERR_UNSUPPORTED  the transport is not in this build, or does not reach all ranks
+ *          PGAS_ERR_INVALID      PGAS_FAULT is malformed */
 pgas_status_t pgasi_ctxs_check(void);
 
 /** Opens the transport if some rank is off the node, exchanges addresses, and makes context 0.

@@ -209,9 +209,11 @@ pgas_status_t pgasi_far_channel_put(pgasi_sendq_t *sq, out_t *out, buffer_t *buf
                                     bool batch);
 /** PGAS_OK if the channel has room for `bytes` bytes now. */
 pgas_status_t pgasi_far_channel_probe(pgasi_sendq_t *sq, out_t *out, size_t bytes);
-/** Whether the last descriptor's header could not leave with its arguments; and sends it now.
- *  @return PGAS_OK, PGAS_ERR_AGAIN */
+/** Whether the last descriptor's header could not leave with its arguments. */
 bool pgasi_far_channel_has_unsent(const out_t *out);
+/** Sends the header of the last descriptor, if it could not leave with its arguments.
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN  the transport has no room; a later call sends it */
 pgas_status_t pgasi_far_channel_send_rest(pgasi_sendq_t *sq, const out_t *out);
 void pgasi_far_channel_free(out_t *out);
 /** Memory of a channel at the sender. 0: the job has none. For the account. */

@@ -72,7 +72,8 @@ pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p);
 void pgasi_sendq_destroy(pgasi_sendq_t *sendq);
 
 /** Reads the options of a call. NULL: defaults.
- *  @return PGAS_OK, PGAS_ERR_INVALID */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  an unknown size or value */
 pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
 
 /** The checks of every public call. */
@@ -92,7 +93,9 @@ pgas_status_t pgasi_sendq_call_pair(int rank, int ep, bool shared, uint32_t hand
                                     size_t bytes, pgas_full_t full);
 /** Estimates whether a descriptor of `bytes` bytes finds room now. queue: whether `bytes` bytes may
  *  wait.
- *  @return PGAS_OK, PGAS_ERR_AGAIN, PGAS_ERR_PEER */
+ *  @return PGAS_OK
+ *          PGAS_ERR_AGAIN  there is no room
+ *          PGAS_ERR_PEER   the rank has died */
 pgas_status_t pgasi_sendq_probe(int rank, int ep, bool shared, size_t bytes, bool queue);
 /** Answers the rank that asked, from a handler; two pieces are one argument block. The answer goes
  *  through the context of handlers and is queued without limit. A thread that may wait, outside of

@@ -407,9 +407,11 @@ pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
 void pgasi_snic_unlisten(const char *name, int fd);
 /** Connects to the process of this name, which must belong to this user.
  *  @param make  whether to create the folder for sockets if it is missing
- *  @return a socket; -1 with errno ENOENT or ECONNREFUSED: there is no such process; EPERM: it
- *           belongs to another user; ENOTDIR: no folder can be made; EAGAIN: too many clients wait
- *           for it */
+ *  @return a socket, or -1 with errno
+ *          ENOENT, ECONNREFUSED  there is no such process
+ *          EPERM                 it belongs to another user
+ *          ENOTDIR               no folder can be made
+ *          EAGAIN                too many clients wait for it */
 int pgasi_snic_connect(const char *name, bool make, int patience_ms);
 /** @return the process id of the peer; -1: the peer belongs to another user */
 pid_t pgasi_snic_peer(int socket);
