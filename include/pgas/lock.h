@@ -75,7 +75,7 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
 PGAS_API pgas_status_t pgas_lock_try(pgas_lock_t lock, bool *broken_p);
 
 /** Releases the lock to the next thread.
- *  Shape:  the thread that has it. Before the release it must flush (pgas_flush) the puts and
+ *  Shape:  the thread that has it. Before the release it must flush (pgas_flush_all) the puts and
  *          atomics that the next holder shall see.
  *  Cost:   one message, which is not waited for. Only the owner knows which thread has the lock. If
  *          it is another thread, the owner ignores the release and logs that once.

@@ -403,6 +403,7 @@ PGAS_API pgas_status_t pgas_mcts_stats(const pgas_mcts_t *mcts, pgas_mcts_stats_
  *          their children, fewer than their reports, or not those that the parents count. *open_p
  *          is the number of visits of all nodes without a report: 0 if nothing was lost.
  *  @return PGAS_OK
+ *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_INVALID, PGAS_ERR_CONTEXT, PGAS_ERR_PEER  as the head of this file says */
 PGAS_API pgas_status_t pgas_mcts_audit(pgas_mcts_t *mcts, uint64_t *wrong_p, uint64_t *open_p);
 

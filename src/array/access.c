@@ -1,5 +1,5 @@
 /* Accesses. A thread first tries the grant of the chunk. If the grant does not permit the
- * access, the thread hands it to the protocol and waits with progress. This file detects walks in
+ * access, the thread passes it to the protocol and waits with progress. This file detects walks in
  * order, and requests the next chunks before their use. */
 #include "array/access.h"
 
@@ -32,7 +32,7 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
 
 /* The calling thread's last access, to detect walks. */
 static __thread struct {
-    uint64_t last, ahead; /* ahead: the last chunk that was asked for */
+    uint64_t last, ahead; /* ahead: the last chunk that was requested */
     uint32_t array, streak;
 } walk __attribute__((tls_model("initial-exec")));
 
@@ -184,7 +184,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
 
 /* ---- checks ---- */
 
-/* Leaves the access that an inline function began, and makes the thread known. */
+/* Ends the access that an inline function began, and registers the thread. */
 static inline void enter(void)
 {
     if (PGAS_LIKELY(pgasi_array_thread_known()))

@@ -1,4 +1,4 @@
-/* Arrays as a whole: create, destroy, and questions about them.
+/* Arrays as a whole: create, destroy, and queries.
  *
  * A rank's part of an array is in memory of its own heap, which its node maps and its transport has
  * registered. It consists of elements, grants, the table of mapping entries, its summary for reads,
@@ -372,7 +372,8 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     pgasi_array_t *a = pgasi_array_of(array);
     if (array->epoch != pgasi_epoch)
         return PGAS_ERR_INVALID;
-    /* check_idle also sees the pins of other ranks of this node, so those ranks must have come */
+    /* check_idle also sees the pins of other ranks of this node, so those ranks must have
+     * entered */
     status = pgas_barrier(a->team);
     if (status != PGAS_OK)
         return status;

@@ -25,8 +25,8 @@ static uint64_t n_moving(const pgasi_array_t *a)
     return n;
 }
 
-/* Waits until no rank has anything under way, in two checks in a row: then no message is between
- * two ranks either. */
+/* Waits until no rank has an operation under way, in two checks in a row. Then no message is
+ * between two ranks either. */
 static pgas_status_t come_to_rest(pgasi_array_t *a)
 {
     pgas_status_t status = PGAS_OK;

@@ -1,8 +1,8 @@
 /* Functions on many elements: fill, load and store, gather and scatter, prefetch, walks.
  *
  * A run of elements within a chunk is one access of the grant, so an element costs a load and a
- * store. Gather and scatter hand all accesses of a batch to the protocol before they wait for
- * the first. */
+ * store. Gather and scatter pass all accesses of a batch to the protocol before they wait for the
+ * first. */
 #include "array/access.h"
 
 #include <string.h>

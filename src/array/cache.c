@@ -2,10 +2,10 @@
  *
  * policy.c decides which chunks are fetched.
  *
- * Eviction starts below the low watermark. A hand goes round over the lines and evicts until the
- * high watermark is reached. If a line was used since the hand last passed it, the hand
- * withdraws its mapping entries, so that the next use shows. Otherwise it evicts the line. All
- * lines that are chosen at one time share a barrier. */
+ * Eviction starts below the low watermark. It is a clock algorithm: a position moves in a circle
+ * over the lines and evicts until the high watermark is reached. If a line was used since the last
+ * visit, its mapping entries are withdrawn, so that the next use is detected. Otherwise the line is
+ * evicted. All lines that are chosen at one time share a barrier. */
 #include "array/cache.h"
 
 #include <string.h>
@@ -79,8 +79,8 @@ static pgasi_array_event_t event_of(pgasi_array_need_t need)
     }
 }
 
-/* The line has reached C_I. An access that waits for the chunk asks for it again. If there is
- * none, the line becomes free. */
+/* The line has reached C_I. An access that waits for the chunk requests it again. If there is none,
+ * the line becomes free. */
 static void give_line(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
@@ -173,7 +173,7 @@ static bool is_stable(const pgasi_array_cache_line_t *line)
     return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
 }
 
-/* Carries out accesses that wait for the line, and asks for what the first of the others needs. */
+/* Carries out accesses that wait for the line, and requests what the first of the others needs. */
 static void serve(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];

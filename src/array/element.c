@@ -89,7 +89,7 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     if (status != PGAS_OK || (has_words(array) && apply_shared(array, i, op, def, operand)))
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
-    /* smaller applies reach the home by themselves, and the home refuses an unknown operator */
+    /* smaller applies are sent to the home, and the home refuses an unknown operator */
     if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) {
         pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
         status = pgasi_array_check_op_at_home(a, &loc, op);
@@ -103,7 +103,7 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
 
 /* ---- any size ---- */
 
-/* For elements that no single load reads. If a mapping entry lets the thread in, the thread is
+/* For elements that no single load reads. If a mapping entry allows the access, the thread is
  * alone, or all threads only read. */
 static const pgas_array_mapping_t *enter_wide(const pgas_array_t *array, uint64_t i,
                                               uint64_t *rights_p)

@@ -140,7 +140,7 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
         pgasi_array_mapping_publish(site, rights);
         if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
             return;
-        /* another thread of this rank has just come, and may be inside as a reader */
+        /* another thread of this rank has just attached, and may be inside as a reader */
         end_ownership(site);
     }
     grant->now.mode = PGASI_ARRAY_SHARED;

@@ -3,8 +3,8 @@
  * Each chunk has a queue of requests in the order of arrival. The home starts the first request
  * when the chunk is in a stable state, and the next one when the first is done.
  *
- * A step may ask the threads of this node to leave the chunk. If threads are inside, a round of
- * progress finds out when they have left, and one barrier serves all chunks that are closing. If
+ * A step may require that the threads of this node leave the chunk. If threads are inside, a round
+ * of progress detects when they have left, and one barrier serves all chunks that are closing. If
  * the chunk is pinned, unpin continues the step. */
 #include "array/home.h"
 
@@ -34,7 +34,7 @@ static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
     return pgasi_array_site_at_home(a, a->rank, index, a->peer[a->rank].grants[index].now.chunk);
 }
 
-/* Asks all members but one to give the chunk back. Each of them answers. */
+/* Recalls the chunk from all members but one. Each of them answers. */
 static void give(pgasi_array_t *a, uint64_t index, int but)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
@@ -109,7 +109,7 @@ static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_di
     const pgasi_array_request_t *r = dir->first;
     if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S &&
         !(is_exact(a) && (dir->members & pgasi_array_bit_of(a, r->source))))
-        return PGASI_E_FETCH_W; /* it has lost its copy since it asked */
+        return PGASI_E_FETCH_W; /* it has lost its copy since its request */
     if (dir->state == PGASI_H_O && dir->op != r->op) {
         if (r->event == PGASI_E_FETCH_O)
             return PGASI_E_FETCH_O_OTHER;

@@ -5,10 +5,10 @@
  * answer. The queue at the home is used while serving: by handlers, and by threads of the
  * home, which need no message.
  *
- * As with other locks (object/lock.c), a thread waits for one lock at a time. So its slot says
- * where the answer goes, and a number distinguishes the answer to its last request from late
- * ones. Every request is answered once. A request that is cancelled after a time-out is answered
- * with that, unless the lock was on its way. Requests of dead ranks are ignored. */
+ * As with other locks (object/lock.c), a thread waits for one lock at a time. So the answer is
+ * stored in its slot, and a number distinguishes the answer to its last request from late ones.
+ * Every request is answered once. A request that is cancelled after a time-out is answered with
+ * PGAS_ERR_TIMEOUT, unless the grant was already in flight. Requests of dead ranks are ignored. */
 #include "array/lock.h"
 
 #include <pthread.h>
@@ -151,7 +151,7 @@ typedef struct {
 
 static struct {
     wait_t *wait;                   /* [PGAS_THREADS_MAX] by slot */
-    pgasi_array_lock_queue_t queue; /* of the home; serving */
+    pgasi_array_lock_queue_t queue; /* of the home; the thread is serving */
     uint32_t looks_left;            /* own requests before each of which the home polls */
 } locks;
 
@@ -210,7 +210,8 @@ static void warn_stray(const pgasi_array_lock_request_t *r)
     warned = true;
 }
 
-/* Serving. @return the answer, or PGAS_INPROGRESS: the answer follows, or there is none. */
+/* The caller is serving. @return the answer, or PGAS_INPROGRESS: the answer follows, or there is
+ * none. */
 static pgas_status_t carry_out(int op, const pgasi_array_lock_request_t *r)
 {
     if (op == CANCEL)

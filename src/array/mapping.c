@@ -98,7 +98,7 @@ void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!own || pgasi_array_is_sole())
         return;
-    /* another thread has just come, and may have seen them */
+    /* another thread has just attached, and may have seen them */
     for (uint64_t j = 0; j < n_mappings(site); j++)
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
     pgasi_array_mapping_wait_left(site);

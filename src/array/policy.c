@@ -49,7 +49,7 @@ void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
     __atomic_store_n(&a->knows[home], a->knows[home] | UINT64_C(1) << j, __ATOMIC_RELEASE);
 }
 
-/* Whether the chunk was missed not long ago. Remembers it if not. */
+/* Whether the chunk was missed not long ago. Otherwise records the miss. */
 static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
 {
     uint64_t *seen = &a->filter[pgasi_hash_u64(chunk) & a->filter_mask];

@@ -112,7 +112,7 @@ bool pgasi_array_is_sole(void)
 
 bool pgasi_array_is_alone(bool at_home)
 {
-    /* entries were withdrawn before: a thread that comes now does not find them */
+    /* entries were withdrawn before: a thread that enters now does not find them */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return pgas_array_path.read && (!at_home || pgasi_boot.node_size == 1) &&
            __atomic_load_n(&slots.own->n_used, __ATOMIC_RELAXED) == 1;

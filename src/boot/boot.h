@@ -77,9 +77,9 @@ bool pgasi_boot_peer_died(int rank);
  *  former hook runs once set_hook has returned.
  *  lost: the transport has given up a rank, so the rank counts as dead.
  *  suspect: the transport has lost its connection to a rank and asks whether the rank has died.
- *  True: it has died, or the watch has no way to find out. False: the rank is alive, or its state
- *  is not known yet. Then the watch checks the process. If that has ended, or its host is silent
- *  for PGAS_PEER_TIMEOUT_S, the watch reports the death later like any other: on another thread, or
+ *  True: it has died, or the watch cannot determine it. False: the rank is alive, or its state is
+ *  not known yet. Then the watch checks the process. If that has ended, or its host is silent for
+ *  PGAS_PEER_TIMEOUT_S, the watch reports the death later like any other: on another thread, or
  *  without service threads in a later wait. lost and suspect may be called with locks held, on any
  *  thread. */
 void pgasi_watch_run(void);
@@ -128,7 +128,8 @@ int pgasi_place_distance(const char *device);
  *  n_zones: how many there are (1 without hwloc).
  *  memory: selects the zone that pages of an area come from; -1: the zone of the first thread that
  *  touches them. Pages that exist already move, unless other processes have touched them too, or a
- *  device has pinned them. Full zones are skipped. The area begins and ends at page boundaries.
+ *  device has pinned them. If the zone is full, the pages come from another one. The area begins
+ *  and ends at page boundaries.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND    no such zone
  *          PGAS_ERR_UNSUPPORTED  the system cannot do it (one warning) */

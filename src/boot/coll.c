@@ -1,4 +1,4 @@
-/* The public collectives: argument checks, and the way that the data take.
+/* The public collectives: argument checks, and the paths of the data.
  *
  * A team on one node never calls MPI. Over several nodes barrier, broadcast, reduce and allreduce
  * have two levels: the board within the node, MPI among the leaders (member 0 of each node). They

@@ -1,7 +1,8 @@
 /** Hooks: the only way in which a folder calls functions of folders above it.
  *
- *  A higher folder stores a function here when it starts. A lower folder calls the function, and
- *  does not know it by name. NULL: no function is registered, and the caller skips the call.
+ *  A higher folder stores a function here when it starts. A lower folder calls the function through
+ *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the
+ *  caller skips the call.
  *
  *  | hook             | called by, when                          | thread       | registered by   |
  *  |------------------|------------------------------------------|--------------|-----------------|

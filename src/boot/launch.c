@@ -2,7 +2,7 @@
  * another MPI.
  *
  * The library asks MPI for MPI_THREAD_SERIALIZED: service threads never call it, but several
- * application threads may. Each holds one lock, mostly for one non-blocking call. If MPI offers
+ * application threads may. Each takes one lock, mostly for one non-blocking call. If MPI offers
  * less, only the initialising thread calls collectives. A launcher of another MPI starts N
  * programs, and each of them believes that it is alone. The variables that such a launcher sets
  * reveal it. */
@@ -20,7 +20,7 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-/* time for MPI_Abort; then the process ends by itself and the launcher notices it */
+/* time for MPI_Abort; then the process calls _exit and the launcher detects its end */
 #define ABORT_PATIENCE_S 5
 
 #ifndef PGAS_MPI_NAME

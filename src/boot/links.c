@@ -358,7 +358,7 @@ void pgasi_links_event(uint64_t data)
     pgasi_connections_sweep(&links.open);
 }
 
-/* A rank that was stopped, or has no thread that watches and computes, comes late: its own silence
+/* A rank that was stopped, or that computes without a watch thread, polls late: its own silence
  * proves nothing. */
 static void try_when_due(pgasi_connection_t *c, uint64_t now)
 {

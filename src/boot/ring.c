@@ -128,7 +128,7 @@ void pgasi_ring_start(pgasi_ring_t *ring)
     seek(ring);
 }
 
-/* Sends news over all links except the link over which they came. */
+/* Sends a report over all links except the link over which it arrived. */
 static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, int from)
 {
     for (int i = 0; i < ring->n_links; i++)
@@ -138,7 +138,7 @@ static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, 
 
 /* ---- leaving ---- */
 
-/* The least state of all ranks: LIVE, DONE or READY while this rank lives. */
+/* The least state of all ranks: LIVE, DONE or READY while this rank is alive. */
 static int least_state(const pgasi_ring_t *ring)
 {
     int least = LEFT;
@@ -185,7 +185,7 @@ static void hang_up_on(pgasi_ring_t *ring, int rank)
     }
 }
 
-/* A rank is dead: the news arrived over the link `from` (-1: this rank found out). */
+/* A rank is dead: the report arrived over the link `from` (-1: this rank detected the death). */
 static void bury(pgasi_ring_t *ring, int rank, pgasi_ring_cause_t cause, int from)
 {
     ring->state[rank] = DEAD;

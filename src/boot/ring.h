@@ -4,15 +4,15 @@
  *
  *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle.
  *  So a host has one connection to the next host and one from the host before, whatever the number
- *  of its ranks. A link carries news in both directions. A rank forwards news over all its links,
- *  unless it already has them.
+ *  of its ranks. A link carries reports in both directions. A rank forwards a report over all its
+ *  other links, unless it already has the report.
  *
  *  The conclusion from an event:
  *    the rank's host saw its process end   The rank is dead.
  *    a link ends with FIN or RST           Nothing yet: this rank dials it again.
- *    a host that is up refuses a dial      The rank is dead: a rank that lives has a listener.
- *    a link or a dial stays silent         Its host, unless the own, is dead with all its ranks.
- *    a peer says that this rank is dead    The two are cut off: the peer counts as dead.
+ *    a host that is up refuses a dial The rank is dead: a live rank has a listener. a link or a
+ *    dial stays silent Its host, unless the own, is dead with all its ranks. a peer says that this
+ *    rank is dead The two are cut off: the peer counts as dead.
  *
  *  After a death the live ranks leave together. Each says DONE in pgas_finalize and READY when it
  *  knows that all live ranks are done. It leaves when all are ready. A rank that is ready does not
@@ -47,7 +47,7 @@ typedef struct {
      *  answer is one of the events linked, refused, silent. There is no answer if the rank is alive
      *  and is not the next one. */
     void (*dial)(void *arg, int rank);
-    /** Sends news over a link. value: a rank, or the number of a request for reports. */
+    /** Sends a report over a link. value: a rank, or the number of a request for reports. */
     void (*send)(void *arg, int link, pgasi_ring_news_t what, int value);
     /** Closes a link after its pending messages are sent. The link causes no further events. */
     void (*hang_up)(void *arg, int link);

@@ -4,7 +4,7 @@
  * touches the memory, so pages come from the NUMA zone of the thread that writes first. The maker
  * stores its descriptor in its box in the control mapping, the others open it, all agree, and the
  * descriptors are closed. A mapping costs no descriptor afterwards. /dev/shm is not used
- * (containers give it 64 MiB), so a killed job leaves nothing behind.
+ * (containers give it 64 MiB), so a killed job leaves no files.
  *
  * Explicit huge pages are reserved by mmap. So a file that its maker could map has all its pages,
  * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones, which the

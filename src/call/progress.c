@@ -46,7 +46,8 @@ bool pgasi_leaving;
 
 static struct {
     bool deaths_unsettled; /* pgasi_peer_died has noted a death that no round has reported yet */
-    uint32_t polled; /* an application thread has made progress since a service thread last asked */
+    /* an application thread has made progress since a service thread last checked */
+    uint32_t polled;
     /* rounds under the receive lock; they are counted if there are no service threads */
     uint32_t n_rounds;
 } board;

@@ -25,7 +25,7 @@
 #include "mem/thread.h"
 #include "msg/recv_queue.h"
 
-/* length of a nap: then the service thread notices that no application thread polls any more */
+/* length of a nap: then the service thread detects that no application thread polls any more */
 #define NAP_MS        1
 #define HELP_MS       1    /* interval in which contexts that no thread polls are helped */
 #define SLEEP_MAX_MS  1000 /* a safety net, not an interval of polls */

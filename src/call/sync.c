@@ -141,12 +141,12 @@ static void end_calls_to(pgasi_token_entry_t *e, int rank)
            pgasi_outstanding_take(e, rank)) {
         handler =
             __atomic_load_n(&pgasi_outstanding_handlers(e->outstanding)[rank], __ATOMIC_RELAXED);
-        /* If the entry changed hands meanwhile, e->sync is the counter that made the call. */
+        /* If another counter has the entry now, e->sync is the counter that made the call. */
         lower_one(e->sync, PGAS_ERR_PEER, rank, handler);
     }
 }
 
-/* The pieces of a reply come in order, and the last one ends where the reply ends. It carries no
+/* The pieces of a reply arrive in order, and the last one ends where the reply ends. It carries no
  * data if the target has written the reply itself. */
 static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {

@@ -1,5 +1,6 @@
 /* Batches: buffers gather calls, and runs of one kind share a header. A batch leaves when it is
- * full, when a caller asks, when a single call must not overtake it, or when its time is up.
+ * full, when a caller asks, when a single call must not overtake it, or when its time limit is
+ * over.
  *
  * When a peer is full, closed batches wait in order for progress to send them. A caller waits for
  * them with progress. A handler must not wait, and continues to gather behind them. A single call

@@ -119,7 +119,7 @@ bool pgasi_channel_find_chunk(out_t *out)
     return true;
 }
 
-/* Goes on in the next chunk, with a wrap descriptor at the tail. The tail moves first, as
+/* Continues in the next chunk, with a wrap descriptor at the tail. The tail moves first, as
  * always. */
 bool pgasi_channel_next(out_t *out)
 {

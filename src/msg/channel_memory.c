@@ -1,8 +1,8 @@
 /* Chunks for channels from other nodes: see channel_memory.h.
  *
- * Senders ask a few times per channel, so a search through a bitmap is enough. One thread at a time
- * handles messages, and only handlers change these tables. A control message is checked against
- * what was granted, because it may come from a rank whose memory is damaged. */
+ * A sender sends a few requests per channel, so a search through a bitmap is enough. One thread at
+ * a time handles messages, and only handlers change these tables. A control message is checked
+ * against what was granted, because it may come from a rank whose memory is damaged. */
 #include "msg/channel_memory.h"
 
 #include <dirent.h>
@@ -42,7 +42,8 @@ static struct {
 
 /* ---- size ---- */
 
-/* An adapter that carries out puts by itself. The folder may exist without any. */
+/* Whether there is an adapter that executes puts without a CPU. The folder may exist without
+ * any. */
 static bool has_rdma_device(void)
 {
     DIR *devices = opendir("/sys/class/infiniband");

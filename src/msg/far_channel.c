@@ -1,9 +1,9 @@
 /* Channels to other nodes, the sender's side: see far_channel.h.
  *
- * A sender asks for a channel and for further chunks by messages, once per channel and chunk. It
- * then writes as channel.c does on the node, or by two puts per descriptor or batch, from the
- * buffer that gathered it. The transport may have no room for the header's put when the arguments
- * have left. The header is then unsent, and leaves before anything else goes there.
+ * A sender requests a channel and further chunks by messages, once per channel and chunk. It then
+ * writes as channel.c does on the node, or by two puts per descriptor or batch, from the buffer
+ * that gathered it. The transport may have no room for the header's put when the arguments have
+ * left. The header is then unsent, and leaves before any other data to this peer.
  *
  * It is one file of more than 500 lines. Its two halves, requests and writes, share the struct of a
  * channel, which no other file has. */
@@ -428,7 +428,7 @@ static uint64_t address_of(const far_channel_t *far, const chunk_t *chunk, uint6
     return far->region + pgasi_chanmem.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
 }
 
-/* Goes on in the next chunk. Its first header is cleared before the descriptor that names it
+/* Continues in the next chunk. Its first header is cleared before the descriptor that names it
  * becomes valid. */
 static pgas_status_t next_chunk(pgasi_sendq_t *sq, out_t *out)
 {

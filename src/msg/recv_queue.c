@@ -30,7 +30,8 @@ static void report_position(const endpoint_t *ep, const incoming_t *in)
     pgasi_ctl_send(in->source_rank, &ctl, NULL, 0);
 }
 
-/* Goes on in the chunk that a wrap descriptor names. The sender may use the chunk that was left. */
+/* Continues in the chunk that a wrap descriptor names. The sender may use the chunk that was
+ * left. */
 static void change_chunk(const endpoint_t *ep, incoming_t *in, uint64_t header, uint64_t number)
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))

@@ -154,7 +154,7 @@ void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
 void pgasi_channel_begin(pgasi_sendq_t *sq, out_t *out, int dest);
 /** True if the next chunk is free, or a further one has become the next. */
 bool pgasi_channel_find_chunk(out_t *out);
-/** Goes on in the next chunk, with a wrap descriptor at the tail. False: none is free. */
+/** Continues in the next chunk, with a wrap descriptor at the tail. False: none is free. */
 bool pgasi_channel_next(out_t *out);
 /** Copies a batch into the channel and releases it.
  *  @return PGAS_OK

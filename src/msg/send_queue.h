@@ -133,8 +133,8 @@ pgas_status_t pgasi_sendq_publish(pgasi_sendq_t *sendq, int dest, pgasi_publish_
 pgas_status_t pgasi_sendq_flush(pgasi_sendq_t *sendq, int dest);
 pgas_status_t pgasi_sendq_publish_all(pgasi_sendq_t *sendq, pgasi_publish_reason_t reason);
 
-/** Goes on with what waits: for room in the transport, or in a channel. The context is locked.
- *  Returns events. */
+/** Sends calls that wait for room in the transport or in a channel. The context is locked. Returns
+ *  events. */
 int pgasi_sendq_progress(pgasi_sendq_t *sendq);
 /** True if calls wait. */
 bool pgasi_sendq_held(const pgasi_sendq_t *sendq);
