@@ -1,6 +1,6 @@
 /* Acknowledged broadcasts: the answers that a rank still expects, and the end. See bcast.h.
  *
- * Acknowledgements travel up the tree. A root has PGAS_BROADCASTS_MAX slots for acknowledged
+ * Acknowledgements are sent up the tree. A root has PGAS_BROADCASTS_MAX slots for acknowledged
  * broadcasts. Every rank has an entry for each slot of each root, in memory that costs nothing
  * until it is used. So ranks inside the tree never run out of entries and never allocate, and a
  * root that is too fast waits. Children are removed from an entry atomically. An acknowledgement,

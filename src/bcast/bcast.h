@@ -2,7 +2,7 @@
  *  that a rank keeps of an acknowledged broadcast. A rank that receives a broadcast forwards it to
  *  its children in the tree, then runs its handler.
  *
- *  The files, each calls only those above it:
+ *  The files. Each one calls only those above it:
  *
  *      tree.c     the shape of the tree
  *      block.c    memory that a broadcast needs at a rank until it has ended
@@ -96,12 +96,12 @@ pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t
 /** Fills *h for the caller's broadcast. */
 void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
                        pgas_when_t when);
-/** Whether a broadcast that no counter waits for is acknowledged all the same. This is so now and
- *  then, and bounds what ranks inside the tree must queue. */
+/** Whether a broadcast is acknowledged although no counter waits for it. Some broadcasts are, which
+ *  bounds the number of messages that ranks inside the tree must queue. */
 bool pgasi_bcast_is_turn(void);
 /** The rank at a position, with this rank as the root. */
 int pgasi_bcast_rank_at(uint32_t position);
-/** Whether a head that arrived makes sense: its range begins with this rank. */
+/** Whether a head that arrived is valid: its range begins with this rank. */
 bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
 /** Counts a malformed message, and logs the first. */
 void pgasi_bcast_drop(pgas_thread_t source);
@@ -130,8 +130,8 @@ static inline uint64_t pgasi_bcast_table_bytes(uint64_t n_ranks)
     return n_ranks * (PGAS_BROADCASTS_MAX * sizeof(pgasi_bcast_entry_t) + 8);
 }
 
-/** The root begins. Takes one of its slots, and fills in number, slot and flags. Keeps `held`, if
- *  it succeeds.
+/** Begins at the root: takes one of its slots, and fills in number, slot and flags. Keeps `held`,
+ *  if it succeeds.
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN: no slot is free, and `full` or the context does not allow to wait */
 pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
@@ -139,14 +139,14 @@ pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *
                                pgasi_bcast_entry_t **entry_p);
 /** Nothing was sent after all. */
 void pgasi_bcast_undo(pgasi_bcast_entry_t *entry);
-/** Another rank begins. NULL: the broadcast is not acknowledged. */
+/** Begins at another rank. NULL: the broadcast is not acknowledged. */
 pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above,
                                        const pgasi_bcast_plan_t *plan);
 /** The entry of a broadcast that this rank has begun. NULL: it is not acknowledged. */
 pgasi_bcast_entry_t *pgasi_bcast_known(const pgasi_bcast_head_t *h);
 
 /* In these two entry may be NULL. */
-/** A child has answered, or cannot. Counted once for each child. */
+/** A child has answered, or cannot answer. Each child is counted once. */
 void pgasi_bcast_child_done(pgasi_bcast_entry_t *entry, int rank, pgas_status_t status);
 /** A run at this rank has ended. */
 void pgasi_bcast_part_done(pgasi_bcast_entry_t *entry, pgas_status_t status);
@@ -174,8 +174,8 @@ typedef struct {
     size_t data_bytes;
 } pgasi_bcast_run_t;
 
-/** Runs the handler here, then reports to the entry: perhaps much later, on another thread. The
- *  block is released after the last run. */
+/** Runs the handler at this rank, then reports to the entry: perhaps much later, on another thread.
+ *  The block is released after the last run. */
 void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes,
                      pgasi_bcast_entry_t *entry, const pgasi_bcast_run_t *run);
 /** The handler runs, or may run, after pgasi_bcast_run has returned. */

@@ -137,7 +137,7 @@ static bool is_quick(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_pl
     return quick;
 }
 
-/* Obtains the buffer and sends to the children. False: the entry knows the error. */
+/* Obtains the buffer and sends to the children. False: the error is stored in the entry. */
 static bool pass_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
                     const void *args, pgasi_bcast_entry_t *entry)
 {

@@ -1,4 +1,4 @@
-/** Broadcasts of buffers: the head of their messages, and the way to children. */
+/** Broadcasts of buffers: the head of their messages, and sending to children. */
 #ifndef PGASI_BCAST_BUFFER_H
 #define PGASI_BCAST_BUFFER_H
 

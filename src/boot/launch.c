@@ -20,7 +20,7 @@
 #include "base/param.h"
 #include "boot/hooks.h"
 
-/* time for MPI_Abort; then the process calls _exit and the launcher detects its end */
+/* time for MPI_Abort; then SIGALRM ends the process, and the launcher detects that */
 #define ABORT_PATIENCE_S 5
 
 #ifndef PGAS_MPI_NAME

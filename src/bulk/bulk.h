@@ -4,7 +4,7 @@
  *  handler may wait, it runs on a handler thread. Buffers are read under the receive lock, for all
  *  endpoints; then the endpoint gets a message that the call is ready.
  *
- *  The files, each calls only those above it:
+ *  The files. Each one calls only those above it:
  *
  *      wire.c    the format and its checks
  *      bulk.c    a bulk message at its target
@@ -98,7 +98,7 @@ void pgasi_bulk_release(pgasi_bulk_t *p);
 /** The message whose handler the thread runs, or NULL. */
 pgasi_bulk_t *pgasi_bulk_running(void);
 
-/** Asks for a round of progress, which continues pulls and replies and runs calls whose buffers
+/** Requests a round of progress, which continues pulls and replies and runs calls whose buffers
  *  have been read. */
 static inline void pgasi_bulk_want_poll(void)
 {

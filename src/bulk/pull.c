@@ -93,7 +93,7 @@ static void report_to_source(pgasi_bulk_t *p)
     p->reported = true;
     if (p->asking) {
         pulls.n_asking--;
-        pgasi_bulk_want_poll(); /* another call may wait for its turn to ask */
+        pgasi_bulk_want_poll(); /* another call may wait for its turn to send requests */
     }
     p->asking = false;
     if (!p->dropped)

@@ -169,7 +169,7 @@ static void read_as_helper(void *arg)
 
 /* ---- all buffers of a call ---- */
 
-/* Begins to read a buffer in the running thread, or tries again. */
+/* Begins to read a buffer in the running thread, or repeats the attempt. */
 static void read_part(pgasi_part_t *part)
 {
     pgasi_bulk_t *p = part->bulk;

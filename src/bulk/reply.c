@@ -1,11 +1,11 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
- * The call that asks for a reply is a bulk message, which says where the reply goes. On the node
- * the reply is written there, and a short descriptor reports it. On another node, if the address is
- * in a segment, the reply is put from a copy, flushed, and reported. Otherwise it travels in
- * pieces. Handlers put through context 0. The steps of their puts happen under the receive lock, in
- * rounds of progress, never in the transport's callback. A handler that may wait puts by
- * pgas_put. */
+ * The call that requests a reply is a bulk message, which contains the address for the reply. On
+ * the node the reply is written there, and a short descriptor reports it. On another node, if the
+ * address is in a segment, the reply is put from a copy, flushed, and reported. Otherwise it
+ * travels in pieces. Handlers put through context 0. The steps of their puts happen under the
+ * receive lock, in rounds of progress, never in the transport's callback. A handler that may wait
+ * puts by pgas_put. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ typedef struct push {
     pgasi_tp_comp_t comp;
     struct push *next;
     step_t step;
-    bool waits, dropped; /* for the callback; the rank that asks is dead */
+    bool waits, dropped; /* for the callback; the calling rank is dead */
     int rank;
     uint32_t token;
     pgasi_tp_key_t *key;

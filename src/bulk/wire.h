@@ -46,7 +46,7 @@ typedef struct {
     uint16_t helper, key_at_8; /* offset in the head, divided by 8, of the segment's key; 0: none */
 } pgasi_bulk_part_t;
 
-/** The target asks for a piece of a buffer that it cannot read in another way. */
+/** The target requests a piece of a buffer that it cannot read in another way. */
 typedef struct {
     uint64_t offset, bytes;
     uint64_t number; /* of the bulk message at the target; 0: the piece is sent as a reply */

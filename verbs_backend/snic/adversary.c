@@ -166,7 +166,7 @@ void pgasi_snic_forget(snic_view_t *view, uint32_t qpn)
         while ((event = pgasi_snic_late_take(view, qpn, (snic_stream_t)stream)) != NULL)
             free(event);
     }
-    /* what WAITs of other devices do not see yet becomes visible now */
+    /* completions that WAITs of other devices do not see yet become visible now */
     for (unsigned i = 0; i < pgasi_snic_late_left(view);)
         if (view->late->events[i]->qpn == qpn)
             perform(view, i);

@@ -1,6 +1,6 @@
-/* Executes work queue entries. The engine goes through the send queues of one device in turn. It
- * decodes an entry, executes it on both sides and completes it. An entry that waits for something
- * stays where it is.
+/* Executes work queue entries. The engine visits the send queues of one device in turn. It decodes
+ * an entry, executes it on both sides and completes it. An entry that waits for something stays
+ * where it is.
  *
  * When the thread that runs a device dies, sq_ci still names the entry that it was executing,
  * because sq_ci moves last. So the entry is executed again, as a network would repeat it; the queue

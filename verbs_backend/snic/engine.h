@@ -1,7 +1,7 @@
 /** The engine executes work queue entries; these are the declarations that its files share.
  *  memory.c checks and copies, responder.c examines the other side, receive.c delivers messages,
  *  chain.c executes WAIT and ENABLE, completion.c writes completions. engine.c executes entries,
- *  queue pairs and devices. adversary.c and late.c do what the adversary changes. */
+ *  queue pairs and devices. adversary.c and late.c have the behaviour of the adversary. */
 #ifndef PGASI_VERBS_SNIC_ENGINE_H
 #define PGASI_VERBS_SNIC_ENGINE_H
 

@@ -222,7 +222,7 @@ void pgasi_snic_wait_for_runs(void);
 /** Finds the view of a device by its identity; opens it on first use.
  *  @return NULL: *status_p says whether the process has ended or cannot be reached */
 snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p);
-/** The same, by a descriptor of the device memory that its process has passed. The caller closes
+/** As above, by a descriptor of the device memory that its process has passed. The caller closes
  *  the descriptor. */
 snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int devmem_fd,
                                    pgas_status_t *status_p);
@@ -243,7 +243,7 @@ uint64_t pgasi_snic_machine(void);
 /** Loads a word once that other processes may change, so that the checked value is the used one. */
 #define snic_load(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
-/* limits of what a device memory may say of its queues */
+/* limits of the values that a device memory may give for its queues */
 #define SNIC_LOG_QUEUE 16u
 #define SNIC_LOG_CQ    22u
 #define SNIC_STRIDE    2048u
@@ -302,7 +302,7 @@ static inline void snic_unlock(uint64_t *lock)
 
 /* ---- engine.c ---- */
 
-/** Executes what can be executed in a device, up to a limit; the device's lock is held.
+/** Executes the entries of a device that can be executed, up to a limit; the device's lock is held.
  *  @return entries executed; `blocked` and `work` in the device memory say what is left */
 unsigned pgasi_snic_execute(snic_view_t *view);
 /** Executes one step of one queue pair. @return false: nothing can be executed now */
@@ -354,7 +354,7 @@ unsigned pgasi_snic_late_left(const snic_view_t *view);
 unsigned pgasi_snic_late_results(const snic_view_t *view, uint32_t qpn);
 /** Performs one random event. @return false: there is none */
 bool pgasi_snic_late_one(snic_view_t *view);
-/** Performs a random number of events. @return how many */
+/** Performs a random number of events. @return the number */
 unsigned pgasi_snic_late_some(snic_view_t *view);
 /** Performs all events, in the order of entries. */
 void pgasi_snic_late_drain(snic_view_t *view);
@@ -372,14 +372,14 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 /** Reports that there is work in a device, possibly of another process: some thread will execute
  *  it. */
 void pgasi_snic_notify(snic_view_t *view);
-/** Executes what can be executed, unless another thread is running the device.
+/** Executes the entries that can be executed, unless another thread is running the device.
  *  @return entries executed */
 unsigned pgasi_snic_run_once(snic_view_t *view);
-/** Unlocks a device that was locked for control, and executes what other threads have left
- *  meanwhile. */
+/** Unlocks a device that was locked for control, and executes the entries that other threads have
+ *  left meanwhile. */
 void pgasi_snic_let_go(snic_view_t *view);
-/** Mode CALLER: a thread is going to sleep, so the device's thread must execute what peers
- *  cause. */
+/** Mode CALLER: a thread is going to sleep, so the device's thread must execute the entries that
+ *  peers cause. */
 void pgasi_snic_need_sleeper(pgasi_snic_t *snic);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
 void pgasi_snic_stop(pgasi_snic_t *snic);

@@ -164,7 +164,7 @@ static bool handle_client(server_t *server, int i)
     return keep;
 }
 
-/* @param limit_ns  drops clients that came before this time and have not joined */
+/* @param limit_ns  drops clients that connected before this time and have not joined */
 static bool drop_silent(server_t *server, uint64_t limit_ns)
 {
     bool some = false;

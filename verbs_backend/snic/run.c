@@ -31,8 +31,8 @@ static bool has_work(const snic_devmem_t *devmem)
     return __atomic_load_n(&devmem->work, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Runs one round, unless another thread is running the device. That thread sees what this one would
- * have seen. */
+/* Runs one round, unless another thread is running the device. That thread sees the same
+ * entries. */
 unsigned pgasi_snic_run_once(snic_view_t *view)
 {
     snic_devmem_t *devmem = view->devmem;

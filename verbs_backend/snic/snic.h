@@ -182,7 +182,7 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn);
 /** In mode PROCESS: whether the executing process has ended, so that nothing completes any more. It
  *  is checked every ten milliseconds at most. */
 bool pgasi_snic_process_gone(pgasi_snic_t *snic);
-/** In mode CALLER: executes what can be executed; cheap if nothing waits.
+/** In mode CALLER: executes the entries that can be executed; cheap if nothing waits.
  *  @return whether anything was executed */
 bool pgasi_snic_run(pgasi_snic_t *snic);
 /** In mode STEP: executes one step of one queue pair, in the order that the seed gives.

@@ -1,7 +1,7 @@
 /* Connects ranks. The first context that needs a peer opens a TCP connection between the two ranks.
  * All contexts of both exchange the addresses of their queue pairs over it. It stays open, because
  * a socket shows the end of a process at once, and a queue pair late or never. A rank that
- * finalizes says so first. Any other end of a connection proves nothing (lost.c).
+ * finalizes announces it first. Any other end of a connection proves nothing (lost.c).
  *
  * One lock guards all of it. No transfer takes the lock, and nothing blocks. The thread of any
  * context may read and write. Context 0 does the work that needs the receive queue: it opens and

@@ -10,7 +10,7 @@
 #include "verbs_backend/transport/inside.h"
 
 #define PGASI_CM_STRANGER_NS \
-    UINT64_C(30000000000) /* how long a connecting process may take to send HELLO */
+    UINT64_C(30000000000) /* time limit of a connecting process for sending HELLO */
 
 enum {
     PGASI_CM_HELLO = 1,
@@ -67,7 +67,8 @@ struct pgasi_verbs_cm {
     pthread_mutex_t lock;
     int epoll_fd;
     int n_listeners, listeners[PGASI_VERBS_HOSTS_MAX];
-    int spare_fd; /* given up when descriptors have run out, to turn connecting processes away */
+    /* closed when descriptors have run out, to accept and close connecting processes */
+    int spare_fd;
     int timer_fd; /* ends a pause of the listeners */
     pgasi_cm_connection_t *connections;
     pgasi_cm_connection_t **of_peer; /* n_ranks pointers; pages are touched on first use */

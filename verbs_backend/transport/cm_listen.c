@@ -1,5 +1,5 @@
 /* The listeners of a rank. They stay responsive when descriptors have run out: connections that
- * cannot be accepted are turned away by means of a spare descriptor, or the listeners pause for a
+ * cannot be accepted are closed by means of a spare descriptor, or the listeners pause for a
  * moment. */
 #include "verbs_backend/transport/cm.h"
 
