@@ -7,14 +7,15 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-# Launchers may drop output of ranks while they end a job, so ranks write to the file themselves.
+# Launchers may drop output of ranks while they end a job, so ranks write to the file themselves. All writers append:
+# otherwise the launcher's last words would overwrite the ranks' lines.
 program=(bash -c 'exec "$0" "$@" 2>>"$ERRORS"' "$BUILD/examples/hex/hex")
 
 # A search of hours, output in $scratch/err; signals reach it though tests may run in the background.
 search() {
     env PGAS_PROGRESS_MS=20 ERRORS="$scratch/err" BUILD="$BUILD" setsid -w env --default-signal=INT \
         bash -c 'echo $$ >"$0/pid"; exec "$@"' "$scratch" "$TOP/t/mpirun" 2 \
-        "${program[@]}" --moves a1 --size 11 --rollouts 1000000000 >"$scratch/out" 2>"$scratch/err" </dev/null
+        "${program[@]}" --moves a1 --size 11 --rollouts 1000000000 >"$scratch/out" 2>>"$scratch/err" </dev/null
 }
 
 plan 6
@@ -24,6 +25,7 @@ is "$(tail -n 1 "$scratch/err" | grep -c '^progress: rank: 100 %, .* in all$')" 
 mpirun_n 2 env PGAS_PROGRESS_MS=1 PGAS_PROGRESS=no "$BUILD/examples/pagerank" --generate 20000 >"$scratch/out" 2>"$scratch/err"
 is "$? $(cat "$scratch/err")" "0 " "PGAS_PROGRESS=no: nothing"
 
+: >"$scratch/err"
 search &
 until [ "$(grep -cs '^progress: search: ' "$scratch/err")" -ge 3 ] 2>/dev/null; do sleep 0.02; done
 kill -INT "$(cat "$scratch/pid")"
