@@ -54,9 +54,8 @@ PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks",
 PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
             "memory of all channels of the node into one rank; chunks become smaller to fit")
 PGASI_PARAM(FAR_CALLS, far_calls, CHOICE, "auto", "auto|message|put|map", "",
-            "how calls reach other nodes: as active messages, by puts into channels, or by plain "
-            "stores into mapped channels; auto: stores on the same host, puts with an RDMA device, "
-            "otherwise messages")
+            "calls to other nodes: active messages, or puts or plain stores into channels; auto: "
+            "stores on the same host, puts with an RDMA device, otherwise messages")
 PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
             "memory of all channels from other nodes into one rank; senders that get no channel "
             "send messages")
