@@ -63,7 +63,7 @@ typedef enum {
 
 /** Options; zero means default. The aggregators of one thread share their batches, so that its
  *  calls keep one order; so do those of the handlers. The smallest size, memory and time limit
- *  among them applies to all, even after the aggregator that asked for it has ended. */
+ *  among them applies to all, even after the aggregator with that option has ended. */
 typedef struct {
     size_t size; /* as in pgas_init_opts_t */
     /* a batch is sent when it has so many bytes; default PGAS_AGG_SIZE */

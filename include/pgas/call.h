@@ -160,7 +160,7 @@ typedef struct {
  *          runs as the table at the head of this file says. A call to a slot that no thread has had
  *          yet waits for one. If the call is accepted (PGAS_OK), the counter decrements by one,
  *          with one of these statuses in pgas_sync_error:
- *              PGAS_OK             completed as asked
+ *              PGAS_OK             the requested completion has been reached
  *              PGAS_ERR_PEER       the target died before it answered, or the thread has left
  *              PGAS_ERR_NOT_FOUND  the target does not know the handler
  *          A call without a counter, or one whose counter has already decremented, is dropped if

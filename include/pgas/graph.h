@@ -141,7 +141,7 @@ PGAS_API pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *en
 /** Frees the caller's part. Local. NULL is ignored. */
 PGAS_API void pgas_graph_destroy(pgas_graph_t *graph);
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 /** A graph and the caller's part of it. Vertex first_vertex + i, i < n_local, has the out-edges to
  *  targets[offsets[i]] .. targets[offsets[i + 1] - 1], in rising order. The pointers are valid as
@@ -166,7 +166,7 @@ PGAS_API pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_inf
 PGAS_API int pgas_graph_owner(const pgas_graph_t *graph, uint64_t vertex);
 
 /** Gets the names of vertices of any rank. In a graph without names they are the numbers as text.
- *  Shape:  collective. Each rank asks for n vertices of its own choice; n may be 0.
+ *  Shape:  collective. Each rank requests the names of n vertices of its own choice; n may be 0.
  *  Done:   names[i] is the name of vertices[i].
  *  Owns:   the caller frees each names[i].
  *  @return PGAS_OK.

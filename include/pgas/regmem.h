@@ -107,7 +107,7 @@ typedef struct pgas_circular pgas_circular_t;
 typedef struct pgas_linear pgas_linear_t;
 typedef struct pgas_general pgas_general_t;
 
-/** Creates an allocator. It takes memory of the heap when it is first asked for some.
+/** Creates an allocator. It takes memory of the heap at the first acquire.
  *  Shape:  any attached thread of one rank. opts NULL: defaults.
  *  Owns:   the matching destroy gives all memory back, including blocks in use, which must not be
  *          used any more. The last pgas_finalize destroys allocators that are left.

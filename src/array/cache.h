@@ -17,7 +17,7 @@ typedef struct {
     uint8_t state;
     uint8_t level, closed; /* as in a directory entry */
     bool leaving;          /* evicted, not free yet */
-    uint32_t op;           /* asked for */
+    uint32_t op;           /* requested */
     pgasi_array_queue_t waiting;
     uint32_t next_free, next_closing;
 } pgasi_array_cache_line_t;

@@ -41,7 +41,8 @@ typedef struct {
     uint32_t op;
     int32_t owner; /* in state D */
     uint8_t state;
-    uint8_t level, closed; /* what threads here are asked for, and pgasi_array_closed_t */
+    /* the level that is requested of threads here, and pgasi_array_closed_t */
+    uint8_t level, closed;
     bool dispatching;
 } pgasi_array_dir_t;
 

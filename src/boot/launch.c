@@ -1,7 +1,7 @@
 /* MPI: its begin and end, one call at a time, and the detection of a launcher that belongs to
  * another MPI.
  *
- * The library asks MPI for MPI_THREAD_SERIALIZED: service threads never call it, but several
+ * The library requests MPI_THREAD_SERIALIZED: service threads never call it, but several
  * application threads may. Each takes one lock, mostly for one non-blocking call. If MPI offers
  * less, only the initialising thread calls collectives. A launcher of another MPI starts N
  * programs, and each of them believes that it is alone. The variables that such a launcher sets

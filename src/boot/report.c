@@ -2,9 +2,9 @@
  * initial thread.
  *
  * The handler is installed only if the program has none. A signal that another process sends with
- * sigqueue, as the library does, asks this rank alone; any other signal asks all ranks. The watch
- * passes the request on (watch.c). Then it sends the signal to the initial thread, whose handler
- * stores the stack, and the watch logs the stack. */
+ * sigqueue, as the library does, requests a report of this rank alone; any other signal requests
+ * reports of all ranks. The watch passes the request on (watch.c). Then it sends the signal to the
+ * initial thread, whose handler stores the stack, and the watch logs the stack. */
 #include "boot/watch.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  * (containers give it 64 MiB), so a killed job leaves no files.
  *
  * Explicit huge pages are reserved by mmap. So a file that its maker could map has all its pages,
- * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones, which the
+ * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE requests transparent ones, which the
  * kernel may or may not give. */
 #include "boot/internal.h"
 

@@ -68,9 +68,10 @@ typedef enum { PGASI_REPORT_NONE, PGASI_REPORT_HERE, PGASI_REPORT_ALL } pgasi_re
 /** Called on the initial thread. wake_fd: an eventfd that wakes the watch after a signal. */
 void pgasi_report_start(int wake_fd);
 void pgasi_report_stop(void);
-/** Returns which ranks a signal has asked for reports since the last call. */
+/** Returns the ranks from which a signal has requested reports since the last call. */
 pgasi_report_from_t pgasi_report_asked(void);
-/** Asks the other ranks of this host by signals. A job without a service ring needs it. */
+/** Requests reports from the other ranks of this host by signals. A job without a service ring
+ *  needs it. */
 void pgasi_report_ask_host(void);
 /** Logs the stack of the initial thread, at most once a second. */
 void pgasi_report_log(void);

@@ -105,7 +105,7 @@ void pgasi_offers_peer_died(int rank)
     }
 }
 
-/* ---- the target asks ---- */
+/* ---- requests of the target ---- */
 
 static bool may_read(const pgasi_bulk_ask_t *a, const offer_t *o)
 {

@@ -1,5 +1,5 @@
-/* Answers: completions and replies that the token of a call asks for. A rank also asks for a reply
- * here. */
+/* Answers: completions and replies that the token of a call requests. This file also sends calls
+ * that request a reply. */
 #include "call/sync.h"
 
 #include "call/notify.h"

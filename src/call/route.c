@@ -223,7 +223,7 @@ static __attribute__((noinline, cold)) void drop(pgas_thread_t from)
 
 /* Calls for a rank that died are dropped, like all messages that are under way to it. On the
  * target's node calls become plain calls again. Markers do not, because their answers go to the
- * rank that asked. */
+ * rank that sent them. */
 static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
 {
     uint64_t word;

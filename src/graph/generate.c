@@ -79,7 +79,7 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-/* malloc alone would not refuse on machines that overcommit memory. */
+/* malloc alone does not fail on machines that overcommit memory. */
 static uint64_t *allocate(uint64_t share, uint64_t n_edges)
 {
     if (share > pgasi_graph_memory() / (2 * sizeof(uint64_t))) {

@@ -51,7 +51,7 @@ static uint32_t *proofs_of(worker_t *w, edges_t *e)
     return other;
 }
 
-/* Records that a child is proven. The first thread that comes does it. */
+/* Records that a child is proven. The first thread that arrives does it. */
 static void record_proof(worker_t *w, node_t *node, uint32_t i, child_t *c, const report_t *report)
 {
     pgas_mcts_t *m = w->mcts;

@@ -235,7 +235,7 @@ pgas_status_t pgas_mcts_destroy(pgas_mcts_t *m)
         return PGAS_OK;
     pgas_status_t status = pgasi_mcts_check(m);
     if (status == PGAS_OK)
-        status = pgas_quiesce(); /* another rank may be asking for information */
+        status = pgas_quiesce(); /* another rank may be requesting information */
     else if (status != PGAS_ERR_PEER)
         return status;
     pgasi_mcts_remove(m);

@@ -44,8 +44,8 @@ void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source
         mark(handlers_worker(m), node);
 }
 
-/* The depth below the root. A node of a graph may have been made on a shorter way than the one that
- * the roots took; then the difference wraps, and 0 is returned. */
+/* The depth below the root. A node of a graph may have been made on a shorter path than that of the
+ * roots; then the difference wraps, and 0 is returned. */
 static uint64_t depth_of(const pgas_mcts_t *m, const node_t *node)
 {
     uint16_t depth = (uint16_t)(node->depth - m->root_depth);

@@ -1,4 +1,4 @@
-/* pgas_mcts_look asks the root's rank for the state of the root, also while a search runs. */
+/* pgas_mcts_look requests the state of the root from the root's rank, also while a search runs. */
 #include "base/clock.h"
 #include "mcts/message.h"
 #include "pgas/runtime.h"
@@ -39,7 +39,7 @@ void pgasi_mcts_handle_info(const void *args, size_t bytes, pgas_thread_t source
     if (m && pthread_mutex_trylock(&m->root_lock) == 0) {
         if (m->has_root && m->root)
             pgasi_mcts_info_here(m, &answer.info);
-        /* the root has moved to another rank, which the asking rank will learn soon */
+        /* the root has moved to another rank; the requesting rank gets the new root soon */
         answer.busy = m->has_state && !m->has_root && !m->broken;
         pthread_mutex_unlock(&m->root_lock);
     } else {
@@ -48,10 +48,10 @@ void pgasi_mcts_handle_info(const void *args, size_t bytes, pgas_thread_t source
     pgas_reply(&answer, sizeof answer);
 }
 
-/* Waits until the threads of this rank have not asked for some time.
+/* Waits until the last request of this rank's threads is some time ago.
  *
- * A phase ends when no call is under way, and asking is a call. Therefore the first call of a phase
- * is free, and the distance to the next one doubles from call to call: 1 ms to 256 ms. */
+ * A phase ends when no call is under way, and each request is a call. Therefore the first call of a
+ * phase is free, and the distance to the next one doubles from call to call: 1 ms to 256 ms. */
 static void wait_apart(pgas_mcts_t *m)
 {
     uint64_t phase = __atomic_load_n(&m->n_phases, __ATOMIC_RELAXED), now = pgasi_now_ns();
@@ -70,7 +70,7 @@ static void wait_apart(pgas_mcts_t *m)
 }
 
 /* Waits while the root changes on this rank, which also ends when no call is under way. The wait is
- * bounded: a handler, which may not ask, may hold the lock below this call. */
+ * bounded: a handler, which may not call pgas_mcts_look, may hold the lock below this call. */
 static void wait_for_root(pgas_mcts_t *m)
 {
     bool locked = false;

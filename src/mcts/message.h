@@ -16,8 +16,8 @@ typedef enum {
     HANDLER_REPORT, /* the report of rollouts */
     HANDLER_MARK,   /* a node can be reached from the root */
     HANDLER_AUDIT,  /* a parent counts so many visits of a node */
-    HANDLER_INFO,   /* asks for the state of the root */
-    HANDLER_PV,     /* asks for the best child, or for that of a move */
+    HANDLER_INFO,   /* requests the state of the root */
+    HANDLER_PV,     /* requests the best child, or that of a move */
     HANDLER_STOP,   /* start no more rollouts */
     HANDLERS
 } handler_number_t;
@@ -77,7 +77,7 @@ typedef struct {
 } node_message_t;
 
 typedef struct {
-    uint64_t busy; /* the root changes: ask again */
+    uint64_t busy; /* the root changes: repeat the request */
     pgas_mcts_info_t info;
 } info_answer_t;
 

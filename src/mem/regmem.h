@@ -54,7 +54,8 @@ int pgasi_super_choose_zone(int zone);
 
 /* ---- circular.c ---- */
 
-/** As pgas_circular_acquire, but it grows only if asked to; otherwise it returns PGAS_ERR_AGAIN. */
+/** As pgas_circular_acquire, but it grows only if requested; otherwise it returns
+ *  PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool grow,
                                  pgas_block_t *block_p);
 /** As pgasi_super_check. */

@@ -1,7 +1,7 @@
 /* Blocks of the rank by NUMA zone: one general allocator for each zone that was requested.
  *
  * Shaped for long-lived blocks that are rarely allocated, by any thread, also for other ranks. A
- * block is freed by its pointer alone, so each allocator is asked in turn; zones are few. */
+ * block is freed by its pointer alone, so each allocator is searched in turn; zones are few. */
 #include <pthread.h>
 
 #include "base/checks.h"

@@ -1,6 +1,6 @@
 /* Batches: buffers gather calls, and runs of one kind share a header. A batch leaves when it is
- * full, when a caller asks, when a single call must not overtake it, or when its time limit is
- * over.
+ * full, when a caller requests it, when a single call must not overtake it, or when its time limit
+ * is over.
  *
  * When a peer is full, closed batches wait in order for progress to send them. A caller waits for
  * them with progress. A handler must not wait, and continues to gather behind them. A single call
@@ -143,7 +143,7 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
     c->end = PGASI_MIN(c->end - stride, last);
 }
 
-/* A handler, or a caller that asks for it, may gather further batches behind those that wait.
+/* A handler, or a caller with PGAS_FULL_QUEUE, may gather further batches behind those that wait.
  * Answers have no limit, because a thread waits for them. */
 static inline bool may_queue(const pgasi_sendq_t *sq, size_t room, pgas_full_t full)
 {

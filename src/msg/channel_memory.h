@@ -1,12 +1,13 @@
 /** Chunks for channels from other nodes. They are in memory behind the heap of each rank, which
  *  peers reach as they reach the heap: by puts or, on one host, by stores.
  *
- *  The owner grants chunks to senders that ask, inside the handling of messages; no thread of the
- *  program takes part. A sender's first calls to an endpoint are messages. Then it requests a
- *  channel (ASK), and continues to send messages until the answer (GRANT) arrives. JOIN is its last
- *  message. It goes to the same endpoint through the same context, and messages of one context to
- *  one peer arrive in order. So the receiver begins to poll the channel when everything sent before
- *  has run. A sender that gets no chunks, because the memory is full, continues to send messages.
+ *  The owner grants chunks to senders that request them, inside the handling of messages; no thread
+ *  of the program takes part. A sender's first calls to an endpoint are messages. Then it requests
+ *  a channel (ASK), and continues to send messages until the answer (GRANT) arrives. JOIN is its
+ *  last message. It goes to the same endpoint through the same context, and messages of one context
+ *  to one peer arrive in order. So the receiver begins to poll the channel when everything sent
+ *  before has run. A sender that gets no chunks, because the memory is full, continues to send
+ *  messages.
  *
  *  Layout, the same on all ranks: the wakeup flag of the rank (wait.h), a state for each channel,
  *  chunks. Behind them are the buffers from which the owner's contexts send. */
@@ -29,12 +30,12 @@ extern pgasi_chanmem_t pgasi_chanmem;
 
 /** Control messages about a channel, the arguments of PGASI_DESC_CHANNEL. */
 typedef enum {
-    PGASI_CTL_ASK, /* sender: asks for a channel for (endpoint, context) */
+    PGASI_CTL_ASK, /* sender: requests a channel for (endpoint, context) */
     /* owner: the number of the channel, its chunks from `number` on, then the key of the heap; or n
      * = 0 */
     PGASI_CTL_GRANT,
     PGASI_CTL_JOIN,  /* sender: uses the channel from now on */
-    PGASI_CTL_MORE,  /* sender: asks for a further chunk */
+    PGASI_CTL_MORE,  /* sender: requests a further chunk */
     PGASI_CTL_CHUNK, /* owner: the further chunk is `number`; or n = 0 */
     PGASI_CTL_BACK,  /* sender: gives `number` back */
     /* receiver: the chunks before `position` have been left; for senders that cannot read the

@@ -17,7 +17,7 @@ static void drop(int source)
         PGASI_ERROR("call", "rank %d sent a malformed channel message: dropped", source);
 }
 
-/* A sender asks for a channel. The answer carries the key of the heap. */
+/* A sender requests a channel. The answer carries the key of the heap. */
 static bool on_ask(pgasi_ctl_t *ctl, int source)
 {
     pgasi_segment_wire_t wire;
@@ -29,7 +29,7 @@ static bool on_ask(pgasi_ctl_t *ctl, int source)
     return true;
 }
 
-/* A sender asks for a further chunk. */
+/* A sender requests a further chunk. */
 static bool on_more(pgasi_ctl_t *ctl, int source)
 {
     if (!pgasi_chanmem_grow(ctl, source))
