@@ -96,8 +96,6 @@ void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
  *  @param linked  a stride of a shared receive queue */
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
 uint32_t pgasi_raw_stride(uint32_t spans, bool linked);
-/** The most blocks that one request may take. */
-uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts);
 
 /** Sets the rings of a queue pair whose options are set, and allocates ids and ends.
  *  @param sq_blocks, rq_strides  powers of two; 0 strides: no receive queue

@@ -5,7 +5,8 @@
 
 #define INLINE_MAX (PGASI_WQE_SEGMENTS_MAX * PGASI_WQE_SEGMENT - 2 * PGASI_WQE_SEGMENT - 4)
 
-uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts)
+/* The most blocks that one request may take. */
+static uint32_t request_blocks(const pgas_verbs_qp_opts_t *opts)
 {
     unsigned segments =
         2 + PGASI_MAX(opts->send_spans, pgasi_wqe_inline_segments(opts->inline_max));
@@ -14,7 +15,7 @@ uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts)
 
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts)
 {
-    return pgasi_pow2_up(opts->send_depth * pgasi_raw_request_blocks(opts));
+    return pgasi_pow2_up(opts->send_depth * request_blocks(opts));
 }
 
 uint32_t pgasi_raw_stride(uint32_t spans, bool linked)
@@ -111,7 +112,7 @@ static pgas_status_t queue_init(pgasi_raw_queue_t *queue, void *ring, uint32_t n
 pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq,
                                 uint32_t rq_strides, uint32_t rq_stride, uint32_t *record)
 {
-    uint32_t most = pgasi_raw_request_blocks(&qp->super.opts);
+    uint32_t most = request_blocks(&qp->super.opts);
     bool ignore = qp->super.opts.flags & PGAS_VERBS_QP_IGNORE_OVERRUN;
     qp->room = ignore ? UINT32_MAX : sq_blocks - most;
     qp->rq_stride = rq_strides > 0 ? rq_stride : 0;
