@@ -2,7 +2,8 @@
  *
  *  A higher folder stores a function here when it starts. A lower folder calls the function through
  *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the
- *  caller skips the call.
+ *  caller skips the call. The callers of segment_ask, rma_by_owner and poll do not check: these are
+ *  set before they are needed.
  *
  *  | hook             | called by, when                          | thread       | registered by   |
  *  |------------------|------------------------------------------|--------------|-----------------|
@@ -40,8 +41,8 @@
  *  | work             | boot/wait.c: progress found nothing      | that thread  | call/call.c     |
  *
  *  The last two are per thread, all others per process. Registration is plain assignment. It takes
- *  place while one thread uses the library, unless a line says otherwise. Hooks of threads and
- *  layers stay set over pgas_finalize. */
+ *  place while one thread uses the library, unless a line says otherwise. pgas_finalize clears
+ *  progress, look_around, before_sleep, woken, rank_died and may_enter. The others stay set. */
 #ifndef PGASI_HOOKS_H
 #define PGASI_HOOKS_H
 

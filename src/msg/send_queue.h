@@ -150,8 +150,9 @@ static inline bool pgasi_sendq_shared_waits(void)
 void pgasi_sendq_peer_died(void);
 
 pgas_agg_cursor_t *pgasi_sendq_cursors(pgasi_sendq_t *sendq);
+/** Sets the size at which a batch is published. Once there are buffers it only becomes smaller. */
 void pgasi_sendq_set_publish_bytes(pgasi_sendq_t *sendq, size_t bytes);
-/** Limits the bytes in buffers that gather. Both limits only become smaller. */
+/** Limits the bytes in buffers that gather. The limit only becomes smaller. */
 void pgasi_sendq_set_memory(pgasi_sendq_t *sendq, size_t bytes);
 
 /** A batch is published at most latency_ns after the first pgasi_sendq_look that follows its first
