@@ -68,7 +68,7 @@ static uint64_t make_token(const pgasi_ucx_t *tp, const void *mem)
 }
 
 /* Creates and maps a sparse file; the kernel allocates pages when they are touched. The kernel
- * removes the file with its last process, however that ends. */
+ * removes the file with its last process, also if that process is killed. */
 static pgas_status_t make_file(mem_t *mem, size_t bytes)
 {
     char name[LINK_BYTES];

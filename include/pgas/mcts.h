@@ -113,8 +113,8 @@ typedef struct {
     void (*playout)(const void *state, pgas_mcts_rng_t *rng, int n, float *sums, void *arg);
     /** Replaces playouts: stores the expected outcome of each player. */
     void (*evaluate)(const void *state, float *values, void *arg);
-    /** Returns a number that is the same for equal states, whatever moves led to them, and
-     *  different for other states (with high probability). NULL: there is none. */
+    /** Returns a number that is the same for equal states, after any moves, and (with high
+     *  probability) different for other states. NULL: there is none. */
     uint64_t (*hash)(const void *state, void *arg);
     bool has_priors; /* moves stores meaningful priors; otherwise all moves count alike */
     void *arg;

@@ -206,10 +206,11 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
  *  this file has an example.
  *  Shape:  any attached thread, not in handlers. With PGAS_REG_ANY the block may go to any peer. If
  *          peer is a rank, the block comes from an allocator for that peer alone. It must go to
- *          that peer, and is reused as soon as that peer has it, however slow others are. The
- *          library creates each allocator when it is first used, in the zone where the thread runs
- *          then. PGAS_REG_UNIT, PGAS_REG_GROWTH and PGAS_REG_MAX apply; the owner is "threads".
- *          Reduce these where threads times peers are many, because all allocators use the heap.
+ *          that peer, and is reused as soon as that peer has it. Slow other peers do not delay
+ *          that. The library creates each allocator when it is first used, in the zone where the
+ *          thread runs then. PGAS_REG_UNIT, PGAS_REG_GROWTH and PGAS_REG_MAX apply; the owner is
+ *          "threads". Reduce these where threads times peers are many, because all allocators use
+ *          the heap.
  *  Done:   the block may be filled, then given to pgas_put, pgas_put_nb and functions built on
  *          them. A transfer that writes to the block must be complete before the release. The
  *          library passes the block's address to the transport: it neither copies nor registers the

@@ -45,7 +45,7 @@ PGAS_API int pgas_node_size(void); /* ranks of this node */
  *          PGAS_ERR_NOT_INIT  no matching pgas_init
  *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
  *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
- *                             on this rank all the same
+ *                             on this rank nevertheless
  *  After PGAS_ERR_PEER: the call has waited for all live ranks and has served them meanwhile, so a
  *  rank that finishes early is not dead for the others. (If the ranks cannot watch each other by
  *  TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its

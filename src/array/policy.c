@@ -5,7 +5,7 @@
  * cache fetch at once.
  *
  * A random walk over an array much larger than the cache thus costs round trips of some bytes,
- * and no chunks. It is coherent all the same, since the home sees every access. */
+ * and no chunks. It is nevertheless coherent, because the home sees every access. */
 #include "array/policy.h"
 
 #include "array/op.h"

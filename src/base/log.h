@@ -46,8 +46,8 @@ int pgasi_log_rank(void);
 /** Whether a module logs at a level: the exact test, after the inline one. */
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module);
 
-/** Formats and writes one line, whatever the levels are. It keeps errno. Text beyond 4 KiB is cut
- *  and ends in "...". */
+/** Formats and writes one line at any level. It keeps errno. Text beyond 4 KiB is cut and ends in
+ *  "...". */
 void pgasi_log_line(pgasi_log_level_t level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -124,7 +124,7 @@ static void put(const char *text)
     pgasi_log_write(STDERR_FILENO, text, strlen(text));
 }
 
-/* Prints one line, however many signals arrive, and then raises the signal again for the former
+/* Prints one line for any number of signals, and then raises the signal again for the former
  * handler. */
 static void on_stop(int number)
 {

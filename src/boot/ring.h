@@ -3,8 +3,8 @@
  *  has the connections.
  *
  *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle.
- *  So a host has one connection to the next host and one from the host before, whatever the number
- *  of its ranks. A link carries reports in both directions. A rank forwards a report over all its
+ *  So a host has one connection to the next host and one from the host before, for any number of
+ *  its ranks. A link carries reports in both directions. A rank forwards a report over all its
  *  other links, unless it already has the report.
  *
  *  The conclusion from an event:

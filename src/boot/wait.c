@@ -12,10 +12,10 @@
  * sees).
  *
  * Choice of the thread to wake: a waker that finds both a sleeper and a sleeping service thread
- * wakes the sleeper only. Each thread that is woken runs everything that has arrived, whatever it
- * waits for. A counted sleeper may be awake at that moment: it works, or it leaves its wait. The
- * futex call returns the number of woken threads; if it is 0, the waker wakes the service thread
- * too. wait.pml models this protocol. */
+ * wakes the sleeper only. Each thread that is woken runs everything that has arrived, independent
+ * of the event for which it waits. A counted sleeper may be awake at that moment: it works, or it
+ * leaves its wait. The futex call returns the number of woken threads; if it is 0, the waker wakes
+ * the service thread too. wait.pml models this protocol. */
 #include "boot/wait.h"
 
 #include <errno.h>

@@ -323,7 +323,7 @@ bool pgasi_progress_take_polled(void)
 void pgasi_progress_before_sleep(void)
 {
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    /* A poll of the transport is then due, whatever happens before the sleep. */
+    /* A poll of the transport is then due in every case. */
     set(&transport.looked, 0);
     const pgasi_sendq_t *sq = ctx ? __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE) : NULL;
     bool timed = sq && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&

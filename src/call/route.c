@@ -3,7 +3,7 @@
  * This file is shaped for jobs of hundreds of nodes, where a batch for every rank would take too
  * much memory and never become full. A call for a rank that is no neighbour travels as a call of
  * one of the library's own handlers. A word in front of its arguments names source, target and
- * handler. Calls of one size share a header, whatever their words are.
+ * handler. Calls of one size share a header, also if their words differ.
  *
  * A rank that receives such a run forwards the calls for other ranks through the handlers' send
  * queue. They have no memory limit, like answers, because a handler cannot wait. At the target,

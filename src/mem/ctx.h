@@ -165,7 +165,7 @@ pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx);
 int pgasi_ctxs_help(void);
 /** Whether some context needs such help. */
 bool pgasi_ctxs_need_help(void);
-/** While a thread waits for all operations, whichever thread issued them. */
+/** While a thread waits for the operations of all threads. */
 void pgasi_ctxs_help_all(bool on);
 
 /** Allocates zeroed memory that costs nothing until it is touched: for tables by rank. */

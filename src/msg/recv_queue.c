@@ -19,8 +19,8 @@
 
 /* ---- running ---- */
 
-/* Reports to the sender of a channel that is written by puts: the chunks before `base` have been
- * left. */
+/* Reports to the sender of a channel that is written by puts: the receiver has left the chunks
+ * before `base`. */
 static void report_position(const endpoint_t *ep, const incoming_t *in)
 {
     pgasi_ctl_t ctl = { .what = PGASI_CTL_TOLD,

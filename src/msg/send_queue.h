@@ -83,8 +83,8 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
  *  NULL: no thread waits for the call. */
 pgas_status_t pgasi_sendq_call(int rank, uint32_t handler, const void *args, size_t bytes,
                                const uint64_t *wire_token, pgas_full_t full);
-/** The same to an endpoint. shared: through the context of threads that have none, whatever thread
- *  calls. */
+/** The same to an endpoint. shared: through the shared context, also if the calling thread has a
+ *  context of its own. */
 pgas_status_t pgasi_sendq_call_ep(int rank, int ep, bool shared, uint32_t handler, const void *args,
                                   size_t bytes, const uint64_t *wire_token, pgas_full_t full);
 /** The same without a token; two pieces are one argument block. */

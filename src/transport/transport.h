@@ -238,8 +238,8 @@ typedef struct pgasi_tp_ops {
                          void *result, pgasi_tp_comp_t *comp);
     /** Sends a message to the peer's am_fn. header, up to PGASI_TP_AM_HEADER_MAX, is copied at
      *  once; data belong to the caller until completion. Messages of one context to one peer arrive
-     *  in the order of issue, whatever their sizes; those of different contexts in any order. A
-     *  flush does not imply that they were executed. */
+     *  in the order of issue, with any sizes; those of different contexts in any order. A flush
+     *  does not imply that they were executed. */
     pgas_status_t (*am)(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                         const void *data, size_t bytes, pgasi_tp_comp_t *comp);
     /** Puts and atomics before it become visible at each peer before those after it. */

@@ -24,11 +24,11 @@
  *        transmitter and its `done`, and stores `done`: at most STEPS_EACH steps and one advance();
  *     4. stores `held`.
  * No step is repeated until another thread does something. So a poll ends after at most BATCH *
- * STEPS_EACH + 4 steps of its own, whatever other threads do. A poll that finds another thread
- * inside ends after two. `done` is read by one load (two after the end of the connection). Only the
- * holder stores it, in the order in which the queue completes, and it never decreases. A holder
- * that is not scheduled delays new values of `done`, but no reader. t/unit/verbs_tx_model.c counts
- * the steps.
+ * STEPS_EACH + 4 steps of its own. Other threads cannot prolong it. A poll that finds another
+ * thread inside ends after two. `done` is read by one load (two after the end of the connection).
+ * Only the holder stores it, in the order in which the queue completes, and it never decreases. A
+ * holder that is not scheduled delays new values of `done`, but no reader. t/unit/verbs_tx_model.c
+ * counts the steps.
  *
  * The end of a connection: when the holder sees the first error completion it sets `done` to ENDED.
  * Readers take that for all posted numbers. The owner detects it at its next stop; requests that it
