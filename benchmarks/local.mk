@@ -1,7 +1,9 @@
-# Benchmarks, build/benchmarks/pgas_<what>: a table of cases each. The harness (bench.c, loops.c, options.c, placement.c, print.c), the loops over puts
-# and gets (rma.c) and the reference loops (ref*.c, the only files that use MPI and UCX) are one library.
+# Benchmarks, build/benchmarks/pgas_<what>: a table of cases each. The harness (bench.c, loops.c,
+# options.c, placement.c, print.c), the loops over puts and gets (rma.c) and the reference loops
+# (ref*.c, the only files that use MPI and UCX) are one library.
 noinst_LTLIBRARIES += %D%/libbench.la
-%C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/loops.c %D%/options.c %D%/options.h %D%/placement.c %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
+%C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/loops.c %D%/options.c %D%/options.h \
+	%D%/placement.c %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
 	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c \
 	%D%/array_work.c %D%/array_work.h %D%/ref_array.c %D%/ref_array.h
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
