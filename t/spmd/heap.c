@@ -8,7 +8,7 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=900001 PGAS_SERVICE_THREADS=0
  *   log:    PGAS_HEAP_SIZE=.*raise PGAS_HEAP_SIZE
- *   log:    cannot attach .* bytes: (PGAS_SEGMENTS=|no .* GiB of global pointers)
+ *   log:    cannot attach .* bytes: (PGAS_SEGMENTS=|fewer than .* GiB of global)
  *   source: pgas/mem.h; seeded model test
  */
 #include <sys/mman.h>

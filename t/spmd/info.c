@@ -116,7 +116,7 @@ static void progress_rule(void)
                 (serves ? strstr(calls, "service thread") != NULL
                         : strstr(calls, "PGAS_SERVICE_THREADS=0") != NULL),
             "the progress rule of calls, with %d service threads", pgasi_param.service_threads);
-    spmd_ok(strstr(line_with(said, "within the node"), "nobody") != NULL,
+    spmd_ok(strstr(line_with(said, "within the node"), "loads and stores") != NULL,
             "and of node-local transfers");
 }
 
