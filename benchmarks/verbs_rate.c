@@ -123,7 +123,7 @@ static void teardown(void)
 
 static const bench_program_t program = {
     .name = "pgas_verbs_rate",
-    .doc = "rate of messages through a queue pair, by who says what is signaled",
+    .doc = "rate of messages through a queue pair, signaled by the transmitter or by the caller",
     .ranks = BENCH_ALONE,
     .label = "Rate",
     .min_bytes = 8,

@@ -42,8 +42,8 @@ const bench_option_t verbs_options[] = {
     { "device", "NAME",
       "\"snic\", \"mlx5_0\", \"verbs:mlx5_0:1\"; else the first active port, hardware first",
       set_device },
-    { "engine", "WHO", "carries out the software NIC's work: caller (the default), thread, process",
-      set_engine },
+    { "engine", "ENGINE",
+      "carries out the software NIC's work: caller (the default), thread, process", set_engine },
     { NULL, NULL, NULL, NULL }
 };
 

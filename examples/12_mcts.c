@@ -1,8 +1,9 @@
 /* 12_mcts: Connect Four, played by Monte-Carlo tree search over all ranks.
  *
- * The program gives the rules as plain functions on a small state: whose turn it is, which columns
- * are free, drop a stone, who has won. The library builds a tree that all ranks share, and plays
- * random games. The program plays both sides, from a position in which x can force a win.
+ * The program gives the rules as plain functions on a small state. They find the player to move and
+ * the free columns, drop a stone, and find the winner. The library builds a tree that all ranks
+ * share, and plays random games. The program plays both sides, from a position in which x can force
+ * a win.
  *
  *   mpirun -n 2 build/examples/12_mcts */
 #include <pgas/pgas.h>

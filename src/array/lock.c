@@ -170,7 +170,7 @@ static void take_answer(int slot, uint32_t number, int home, pgas_status_t statu
 /* The caller is serving. The function never waits. */
 static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 {
-    int rank = pgas_thread_rank(r->who), slot = pgas_thread_slot(r->who);
+    int rank = pgas_thread_rank(r->thread), slot = pgas_thread_slot(r->thread);
     message_t m = { .index = r->index,
                     .number = r->number,
                     .array = (uint16_t)r->array,
@@ -206,7 +206,7 @@ static void warn_stray(const pgasi_array_lock_request_t *r)
         PGASI_WARN(
             "array",
             "thread %d of rank %d releases a lock of element %llu that it does not have: ignored",
-            pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
+            pgas_thread_slot(r->thread), pgas_thread_rank(r->thread), (unsigned long long)r->index);
     warned = true;
 }
 
@@ -218,7 +218,7 @@ static pgas_status_t carry_out(int op, const pgasi_array_lock_request_t *r)
         return pgasi_array_lock_cancel(&locks.queue, r) ? PGAS_ERR_TIMEOUT : PGAS_INPROGRESS;
     if (op != RELEASE)
         return pgasi_array_lock_want(&locks.queue, r, op == TRY);
-    if (!pgasi_array_lock_release(&locks.queue, r->array, r->index, r->who))
+    if (!pgasi_array_lock_release(&locks.queue, r->array, r->index, r->thread))
         warn_stray(r);
     return PGAS_INPROGRESS;
 }
@@ -240,7 +240,7 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
     pgasi_array_lock_request_t r = { .index = m.index,
                                      .array = m.array,
                                      .number = m.number,
-                                     .who = pgas_thread_make(rank, m.slot),
+                                     .thread = pgas_thread_make(rank, m.slot),
                                      .writes = m.writes != 0 };
     if (m.op == ACQUIRE)
         __atomic_store_n(&locks.looks_left, LOOKS, __ATOMIC_RELAXED);
@@ -337,7 +337,8 @@ static pgasi_array_lock_request_t own_request(const pgasi_array_t *a, uint64_t i
 {
     return (pgasi_array_lock_request_t){ .index = i,
                                          .array = a->id,
-                                         .who = pgas_thread_make(pgasi_boot.rank, pgasi_self.slot),
+                                         .thread =
+                                             pgas_thread_make(pgasi_boot.rank, pgasi_self.slot),
                                          .writes = writes };
 }
 

@@ -91,7 +91,7 @@ static void report(const pgasi_array_lock_queue_t *q, const entry_t *e, const pg
     pgasi_array_lock_request_t request = { .index = e->index,
                                            .array = e->array,
                                            .number = w->number,
-                                           .who = w->thread,
+                                           .thread = w->thread,
                                            .writes = w->writes };
     q->report(&request, status);
 }
@@ -124,7 +124,7 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
     bool now = !e->waiters.first && is_free_for(e, request->writes);
     if (!now && tries)
         return PGAS_ERR_BUSY;
-    pgas_status_t status = pgasi_waiters_add(now ? &e->holders : &e->waiters, request->who,
+    pgas_status_t status = pgasi_waiters_add(now ? &e->holders : &e->waiters, request->thread,
                                              request->number, request->writes);
     if (status != PGAS_OK) {
         remove_if_empty(q, find_entry(q, request->array, request->index));
@@ -134,10 +134,10 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
 }
 
 bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
-                              pgas_thread_t who)
+                              pgas_thread_t thread)
 {
     entry_t **at = q->n ? find_entry(q, array, index) : NULL;
-    if (!at || !*at || !pgasi_waiters_remove_thread(&(*at)->holders, who))
+    if (!at || !*at || !pgasi_waiters_remove_thread(&(*at)->holders, thread))
         return false;
     admit(q, *at);
     remove_if_empty(q, at);
@@ -148,7 +148,7 @@ bool pgasi_array_lock_cancel(pgasi_array_lock_queue_t *q, const pgasi_array_lock
 {
     entry_t **at = q->n ? find_entry(q, request->array, request->index) : NULL,
             *e = at ? *at : NULL;
-    if (!e || !pgasi_waiters_remove(&e->waiters, request->who, request->number))
+    if (!e || !pgasi_waiters_remove(&e->waiters, request->thread, request->number))
         return false;
     admit(q, e); /* the request may have been the writer that kept later readers out */
     return true;

@@ -16,7 +16,7 @@ typedef struct {
     uint64_t index;  /* of the element */
     uint32_t array;  /* the array's number */
     uint32_t number; /* of the thread's request */
-    pgas_thread_t who;
+    pgas_thread_t thread;
     bool writes;
 } pgasi_array_lock_request_t;
 
@@ -42,7 +42,7 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
 
 /** @return false: the thread does not have that lock. */
 bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
-                              pgas_thread_t who);
+                              pgas_thread_t thread);
 
 /** Cancels a request that waits. @return false: it does not wait; report has been called. */
 bool pgasi_array_lock_cancel(pgasi_array_lock_queue_t *q,

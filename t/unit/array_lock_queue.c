@@ -48,7 +48,7 @@ static void hear(const pgasi_array_lock_request_t *r, pgas_status_t status)
     n_told++;
     for (int k = 0; k < n_wanted; k++) {
         wanted_t *w = &wanted[k];
-        if (w->request.who == r->who && w->request.number == r->number &&
+        if (w->request.thread == r->thread && w->request.number == r->number &&
             is_same_element(&w->request, r)) {
             n_wrong += w->has || w->refused || w->request.writes != r->writes;
             w->has = status == PGAS_OK;
@@ -65,21 +65,21 @@ static void compare(void)
         n_wrong += wanted[k].has != is_due(k);
 }
 
-static int find_thread(pgas_thread_t who)
+static int find_thread(pgas_thread_t thread)
 {
     for (int k = 0; k < n_wanted; k++)
-        if (wanted[k].request.who == who)
+        if (wanted[k].request.thread == thread)
             return k;
     return -1;
 }
 
 /* ---- random steps: a thread has or wants one lock at a time ---- */
 
-static void want_something(pgasi_rng_t *rng, pgas_thread_t who)
+static void want_something(pgasi_rng_t *rng, pgas_thread_t thread)
 {
     static uint32_t number;
     pgasi_array_lock_request_t r = { pgasi_rng_below(rng, N_ELEMS / 2) << 40,
-                                     (uint32_t)pgasi_rng_below(rng, 2), ++number, who,
+                                     (uint32_t)pgasi_rng_below(rng, 2), ++number, thread,
                                      pgasi_rng_below(rng, 2) == 0 };
     bool tries = pgasi_rng_below(rng, 4) == 0;
     wanted[n_wanted++] = (wanted_t){ r, false, false };
@@ -101,9 +101,9 @@ static void give_back(int k)
     if (has) {
         n_wrong += pgasi_array_lock_cancel(&q, &r);
         forget(k);
-        n_wrong += !pgasi_array_lock_release(&q, r.array, r.index, r.who);
+        n_wrong += !pgasi_array_lock_release(&q, r.array, r.index, r.thread);
     } else {
-        n_wrong += pgasi_array_lock_release(&q, r.array, r.index, r.who);
+        n_wrong += pgasi_array_lock_release(&q, r.array, r.index, r.thread);
         forget(k);
         n_wrong += !pgasi_array_lock_cancel(&q, &r);
     }
@@ -111,11 +111,11 @@ static void give_back(int k)
 
 static void step(pgasi_rng_t *rng)
 {
-    pgas_thread_t who =
+    pgas_thread_t thread =
         pgas_thread_make((int)pgasi_rng_below(rng, N_RANKS), (int)pgasi_rng_below(rng, N_SLOTS));
-    int k = find_thread(who);
+    int k = find_thread(thread);
     if (k < 0)
-        want_something(rng, who);
+        want_something(rng, thread);
     else if (wanted[k].has || pgasi_rng_below(rng, 2))
         give_back(k);
 }
@@ -187,16 +187,16 @@ static void deaths_keep_nobody_waiting(void)
 static void many_elements(void)
 {
     enum { N = 10000 };
-    pgas_thread_t who = pgas_thread_make(1, 2);
+    pgas_thread_t thread = pgas_thread_make(1, 2);
     int wrong = 0;
     for (uint64_t i = 0; i < N; i++) {
-        pgasi_array_lock_request_t r = { i, 3, (uint32_t)i, who, true };
+        pgasi_array_lock_request_t r = { i, 3, (uint32_t)i, thread, true };
         wrong += pgasi_array_lock_want(&q, &r, false) != PGAS_OK;
     }
     is_int(q.n, N, "a thread may have many");
     for (uint64_t i = 0; i < N; i += 2)
-        wrong +=
-            !pgasi_array_lock_release(&q, 3, i, who) || pgasi_array_lock_release(&q, 3, i, who);
+        wrong += !pgasi_array_lock_release(&q, 3, i, thread) ||
+                 pgasi_array_lock_release(&q, 3, i, thread);
     is_int(wrong, 0, "each is given back once");
     is_int(q.n, N / 2, "the others stay");
     want(0, 0, true);
@@ -204,7 +204,7 @@ static void many_elements(void)
     ok(q.n == 1 && pgasi_array_lock_in_use(&q, 9),
        "also when those of another array are forgotten");
     pgasi_array_lock_clear(&q);
-    ok(is_empty() && !pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_release(&q, 3, 1, who),
+    ok(is_empty() && !pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_release(&q, 3, 1, thread),
        "until they are forgotten");
 }
 
