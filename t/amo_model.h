@@ -6,20 +6,20 @@
 #include "transport/transport.h"
 
 /* The word of `bytes` bytes after the operation. */
-static inline uint64_t amo_result(pgas_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
+static inline uint64_t amo_result(pgasi_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
                                   uint64_t compare)
 {
     uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
     switch (op) {
-    case PGAS_AMO_ADD:
+    case PGASI_AMO_ADD:
         return (word + operand) & mask;
-    case PGAS_AMO_AND:
+    case PGASI_AMO_AND:
         return word & operand & mask;
-    case PGAS_AMO_OR:
+    case PGASI_AMO_OR:
         return (word | operand) & mask;
-    case PGAS_AMO_XOR:
+    case PGASI_AMO_XOR:
         return (word ^ operand) & mask;
-    case PGAS_AMO_SWAP:
+    case PGASI_AMO_SWAP:
         return operand & mask;
     default:
         return word == (compare & mask) ? operand & mask : word;

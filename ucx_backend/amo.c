@@ -16,9 +16,9 @@
 #include "ucx_backend/ucx.h"
 
 static const ucp_atomic_op_t ucp_op[] = {
-    [PGAS_AMO_ADD] = UCP_ATOMIC_OP_ADD,   [PGAS_AMO_AND] = UCP_ATOMIC_OP_AND,
-    [PGAS_AMO_OR] = UCP_ATOMIC_OP_OR,     [PGAS_AMO_XOR] = UCP_ATOMIC_OP_XOR,
-    [PGAS_AMO_SWAP] = UCP_ATOMIC_OP_SWAP, [PGAS_AMO_CSWAP] = UCP_ATOMIC_OP_CSWAP,
+    [PGASI_AMO_ADD] = UCP_ATOMIC_OP_ADD,   [PGASI_AMO_AND] = UCP_ATOMIC_OP_AND,
+    [PGASI_AMO_OR] = UCP_ATOMIC_OP_OR,     [PGASI_AMO_XOR] = UCP_ATOMIC_OP_XOR,
+    [PGASI_AMO_SWAP] = UCP_ATOMIC_OP_SWAP, [PGASI_AMO_CSWAP] = UCP_ATOMIC_OP_CSWAP,
 };
 
 static void unlink_fetch(pgasi_ucx_request_t *request)
@@ -106,7 +106,7 @@ static pgas_status_t bound_posts(pgasi_ucx_ep_t *ep)
 }
 
 static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint64_t remote_addr,
-                                pgas_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                                pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                                 void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_ep_t *ep = key->ep;
@@ -131,7 +131,7 @@ static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint
     }
     /* UCX takes the value to store from the reply buffer, and the value to compare as the
      * operand */
-    if (op == PGAS_AMO_CSWAP) {
+    if (op == PGASI_AMO_CSWAP) {
         memcpy(result, &operand, bytes);
         operand = compare;
     }
@@ -153,7 +153,7 @@ static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint
 }
 
 pgas_status_t pgasi_ucx_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
-                            uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                            uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);

@@ -60,17 +60,24 @@ static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes);
  *          Otherwise pieces of 16 KiB pass through the caller. */
 PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
 
-/** Puts or gets a scalar of 1, 2, 4 or 8 bytes, aligned to its size.
+/** pgas_put_TAG and pgas_get_TAG put and get a scalar that is aligned to its size. TAG is u8, u16,
+ *  u32, u64, i8, i16, i32, i64, f32 or f64. In C11 pgas_put_value(dst, x) and
+ *  pgas_get_value(src, x_p) choose the tag by the type of x and of *x_p.
  *  Done:   as pgas_put and pgas_get.
  *  Cost:   on the node one relaxed atomic store or load, inline. */
-static inline pgas_status_t pgas_put_u8(pgas_gptr_t dst, uint8_t value);
-static inline pgas_status_t pgas_put_u16(pgas_gptr_t dst, uint16_t value);
-static inline pgas_status_t pgas_put_u32(pgas_gptr_t dst, uint32_t value);
-static inline pgas_status_t pgas_put_u64(pgas_gptr_t dst, uint64_t value);
-static inline pgas_status_t pgas_get_u8(pgas_gptr_t src, uint8_t *value_p);
-static inline pgas_status_t pgas_get_u16(pgas_gptr_t src, uint16_t *value_p);
-static inline pgas_status_t pgas_get_u32(pgas_gptr_t src, uint32_t *value_p);
-static inline pgas_status_t pgas_get_u64(pgas_gptr_t src, uint64_t *value_p);
+#define PGAS_SCALAR_FUNCTIONS(tag, type)                                     \
+    static inline pgas_status_t pgas_put_##tag(pgas_gptr_t dst, type value); \
+    static inline pgas_status_t pgas_get_##tag(pgas_gptr_t src, type *value_p);
+PGAS_SCALAR_FUNCTIONS(u8, uint8_t)
+PGAS_SCALAR_FUNCTIONS(u16, uint16_t)
+PGAS_SCALAR_FUNCTIONS(u32, uint32_t)
+PGAS_SCALAR_FUNCTIONS(u64, uint64_t)
+PGAS_SCALAR_FUNCTIONS(i8, int8_t)
+PGAS_SCALAR_FUNCTIONS(i16, int16_t)
+PGAS_SCALAR_FUNCTIONS(i32, int32_t)
+PGAS_SCALAR_FUNCTIONS(i64, int64_t)
+PGAS_SCALAR_FUNCTIONS(f32, float)
+PGAS_SCALAR_FUNCTIONS(f64, double)
 
 /** Transfers n_blocks blocks of block_bytes bytes. A stride is the distance in bytes from the start
  *  of one block to the start of the next, on that side. */

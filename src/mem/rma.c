@@ -161,6 +161,48 @@ static pgas_status_t start_public(const pgasi_rma_t *rma, pgas_req_t *req_p)
     return pgasi_rma_start(rma, pgasi_req(req_p));
 }
 
+/* ---- scalars ---- */
+
+#define STORE(bits, from) \
+    __atomic_store_n((uint##bits##_t *)word, (uint##bits##_t)(from), __ATOMIC_RELAXED)
+static inline void store_scalar(void *word, uint64_t bits, size_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        STORE(8, bits);
+        break;
+    case 2:
+        STORE(16, bits);
+        break;
+    case 4:
+        STORE(32, bits);
+        break;
+    default:
+        STORE(64, bits);
+    }
+}
+#undef STORE
+
+#define LOAD(bits) \
+    *(uint##bits##_t *)value_p = __atomic_load_n((const uint##bits##_t *)word, __ATOMIC_RELAXED)
+static inline void load_scalar(void *value_p, const void *word, size_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        LOAD(8);
+        break;
+    case 2:
+        LOAD(16);
+        break;
+    case 4:
+        LOAD(32);
+        break;
+    default:
+        LOAD(64);
+    }
+}
+#undef LOAD
+
 /* ---- public: transfers ---- */
 
 static inline pgasi_rma_t put_of(pgas_gptr_t dst, const void *src, size_t bytes)
@@ -235,35 +277,33 @@ pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
                                                              : status;
 }
 
-#define FAR_TYPED(BITS)                                                            \
-    pgas_status_t pgas_put_u##BITS##_far(pgas_gptr_t dst, uint##BITS##_t value)    \
-    {                                                                              \
-        if (pgas_gptr_offset(dst) % sizeof value)                                  \
-            return PGAS_ERR_INVALID;                                               \
-        uint##BITS##_t *there = reach(dst, sizeof value);                          \
-        if (there) {                                                               \
-            __atomic_store_n(there, value, __ATOMIC_RELAXED);                      \
-            return PGAS_OK;                                                        \
-        }                                                                          \
-        pgasi_rma_t rma = put_of(dst, &value, sizeof value);                       \
-        return blocking(&rma);                                                     \
-    }                                                                              \
-    pgas_status_t pgas_get_u##BITS##_far(pgas_gptr_t src, uint##BITS##_t *value_p) \
-    {                                                                              \
-        if (pgas_gptr_offset(src) % sizeof *value_p)                               \
-            return PGAS_ERR_INVALID;                                               \
-        const uint##BITS##_t *there = reach(src, sizeof *value_p);                 \
-        if (there && value_p) {                                                    \
-            *value_p = __atomic_load_n(there, __ATOMIC_RELAXED);                   \
-            return PGAS_OK;                                                        \
-        }                                                                          \
-        pgasi_rma_t rma = get_of(value_p, src, sizeof *value_p);                   \
-        return blocking(&rma);                                                     \
+pgas_status_t pgas_put_scalar_far(pgas_gptr_t dst, uint64_t bits, size_t bytes)
+{
+    if (pgas_gptr_offset(dst) % bytes)
+        return PGAS_ERR_INVALID;
+    void *there = reach(dst, bytes);
+    if (there) {
+        store_scalar(there, bits, bytes);
+        return PGAS_OK;
     }
-FAR_TYPED(8)
-FAR_TYPED(16)
-FAR_TYPED(32)
-FAR_TYPED(64)
+    uint64_t value;
+    store_scalar(&value, bits, bytes);
+    pgasi_rma_t rma = put_of(dst, &value, bytes);
+    return blocking(&rma);
+}
+
+pgas_status_t pgas_get_scalar_far(pgas_gptr_t src, void *value_p, size_t bytes)
+{
+    if (pgas_gptr_offset(src) % bytes)
+        return PGAS_ERR_INVALID;
+    const void *there = reach(src, bytes);
+    if (there && value_p) {
+        load_scalar(value_p, there, bytes);
+        return PGAS_OK;
+    }
+    pgasi_rma_t rma = get_of(value_p, src, bytes);
+    return blocking(&rma);
+}
 
 /* ---- public: atomics ---- */
 
@@ -274,7 +314,8 @@ FAR_TYPED(64)
     {                                                                                            \
         if (op > PGAS_AMO_CSWAP || (!old_p && op >= PGAS_AMO_SWAP))                              \
             return PGAS_ERR_INVALID;                                                             \
-        pgasi_rma_t rma = { PGASI_RMA_AMO, word, old_p, sizeof operand, op, operand, compare };  \
+        pgasi_rma_t rma = { PGASI_RMA_AMO,   word,    old_p,  sizeof operand,                    \
+                            (pgasi_amo_t)op, operand, compare };                                 \
         return pgasi_rma_start(&rma, req);                                                       \
     }                                                                                            \
     pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,      \
@@ -283,7 +324,7 @@ FAR_TYPED(64)
         uint##BITS##_t *there = reach(word, sizeof operand);                                     \
         if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                    \
             pgas_gptr_offset(word) % sizeof operand == 0) {                                      \
-            operand = pgasi_amo_apply_##BITS(there, op, operand, compare);                       \
+            operand = pgasi_amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);          \
             if (old_p)                                                                           \
                 *old_p = operand;                                                                \
             return PGAS_OK;                                                                      \

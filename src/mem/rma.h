@@ -53,7 +53,7 @@ typedef struct pgasi_rma {
     pgas_gptr_t ptr;
     void *buffer; /* source of a put, destination of a get, old value of an atomic or NULL */
     size_t bytes;
-    pgas_amo_t op;
+    pgasi_amo_t op;
     uint64_t operand, compare;
 } pgasi_rma_t;
 

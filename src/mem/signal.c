@@ -29,7 +29,7 @@ pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pg
     status = pgas_fence();
     if (status != PGAS_OK)
         return status;
-    return op == PGAS_SIGNAL_SET ? pgas_put_u64_far(signal, value)
+    return op == PGAS_SIGNAL_SET ? pgas_put_scalar_far(signal, value, sizeof value)
                                  : pgas_amo_u64(signal, PGAS_AMO_ADD, value, 0, NULL);
 }
 

@@ -68,7 +68,7 @@ static bool is_sane(const request_t *r, size_t data_bytes)
     case PGASI_RMA_GET:
         return data_bytes == 0;
     case PGASI_RMA_AMO:
-        return data_bytes == 0 && r->op <= PGAS_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) &&
+        return data_bytes == 0 && r->op <= PGASI_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) &&
                r->offset % r->bytes == 0;
     default:
         return false;
@@ -98,7 +98,7 @@ static void on_rma(const void *args, size_t bytes, pgas_thread_t source, void *c
         void *buffer =
             r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
         pgasi_rma_t rma = { (pgasi_rma_kind_t)r.kind, 0,         buffer,   r.bytes,
-                            (pgas_amo_t)r.op,         r.operand, r.compare };
+                            (pgasi_amo_t)r.op,        r.operand, r.compare };
         if (r.kind == PGASI_RMA_AMO && (uintptr_t)address % r.bytes) {
             a.head.status = PGAS_ERR_INVALID;
         } else {

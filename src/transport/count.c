@@ -199,7 +199,7 @@ static pgas_status_t count_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *ke
 }
 
 static pgas_status_t count_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                               uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                                uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;

@@ -42,7 +42,7 @@ typedef struct op {
     const void *src;
     void *dst; /* of a get; result of an atomic */
     size_t bytes;
-    pgas_amo_t amo;
+    pgasi_amo_t amo;
     uint64_t operand, compare;
     size_t header_bytes;
     unsigned char header[PGASI_TP_AM_HEADER_MAX];
@@ -326,8 +326,9 @@ static pgas_status_t fault_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *ke
 }
 
 static pgas_status_t fault_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                               uint64_t remote_addr, pgas_amo_t amo, size_t bytes, uint64_t operand,
-                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+                               uint64_t remote_addr, pgasi_amo_t amo, size_t bytes,
+                               uint64_t operand, uint64_t compare, void *result,
+                               pgasi_tp_comp_t *comp)
 {
     const op_t op = { .kind = OP_AMO,
                       .peer = peer,

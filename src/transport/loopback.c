@@ -312,7 +312,7 @@ static pgas_status_t loop_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
 }
 
 static pgas_status_t loop_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                              uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = check_access(ctx_of(ctx), peer, key_of(key), remote_addr, bytes);

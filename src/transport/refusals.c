@@ -109,7 +109,7 @@ static pgas_status_t no_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
 }
 
 static pgas_status_t no_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                            uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                            uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     (void)ctx, (void)peer, (void)key, (void)remote_addr, (void)op, (void)bytes, (void)operand,

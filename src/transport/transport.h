@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include "pgas/atomic.h"
 #include "pgas/status.h"
 
 typedef struct pgasi_tp pgasi_tp_t;
@@ -75,38 +74,48 @@ typedef enum {
     PGASI_TP_WAKEUP = 1u << 5 /* event_fd and arm work */
 } pgasi_tp_cap_t;
 
+/** Atomic operations that every transport has, on words of 4 and 8 bytes. */
+typedef enum {
+    PGASI_AMO_ADD,
+    PGASI_AMO_AND,
+    PGASI_AMO_OR,
+    PGASI_AMO_XOR,
+    PGASI_AMO_SWAP,
+    PGASI_AMO_CSWAP
+} pgasi_amo_t;
+
 /** Whether the arguments of an atomic operation are valid: 4 or 8 bytes, aligned, a known operator;
  *  SWAP and CSWAP need a result. */
-static inline bool pgasi_amo_is_valid(pgas_amo_t op, size_t bytes, uint64_t addr,
+static inline bool pgasi_amo_is_valid(pgasi_amo_t op, size_t bytes, uint64_t addr,
                                       const void *result)
 {
-    return (unsigned)op <= PGAS_AMO_CSWAP && (bytes == 4 || bytes == 8) && addr % bytes == 0 &&
-           (result || op < PGAS_AMO_SWAP);
+    return (unsigned)op <= PGASI_AMO_CSWAP && (bytes == 4 || bytes == 8) && addr % bytes == 0 &&
+           (result || op < PGASI_AMO_SWAP);
 }
 
 /* __atomic_compare_exchange_n leaves the word's value in compare if the two differ. */
-#define PGASI_AMO_APPLY(bits)                                                                \
-    static inline uint##bits##_t pgasi_amo_apply_##bits(uint##bits##_t *word, pgas_amo_t op, \
-                                                        uint##bits##_t operand,              \
-                                                        uint##bits##_t compare)              \
-    {                                                                                        \
-        switch (op) {                                                                        \
-        case PGAS_AMO_ADD:                                                                   \
-            return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                      \
-        case PGAS_AMO_AND:                                                                   \
-            return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                      \
-        case PGAS_AMO_OR:                                                                    \
-            return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                       \
-        case PGAS_AMO_XOR:                                                                   \
-            return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                      \
-        case PGAS_AMO_SWAP:                                                                  \
-            return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                     \
-        case PGAS_AMO_CSWAP:                                                                 \
-            __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,    \
-                                        __ATOMIC_SEQ_CST);                                   \
-            return compare;                                                                  \
-        }                                                                                    \
-        return 0;                                                                            \
+#define PGASI_AMO_APPLY(bits)                                                                 \
+    static inline uint##bits##_t pgasi_amo_apply_##bits(uint##bits##_t *word, pgasi_amo_t op, \
+                                                        uint##bits##_t operand,               \
+                                                        uint##bits##_t compare)               \
+    {                                                                                         \
+        switch (op) {                                                                         \
+        case PGASI_AMO_ADD:                                                                   \
+            return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_AND:                                                                   \
+            return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_OR:                                                                    \
+            return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                        \
+        case PGASI_AMO_XOR:                                                                   \
+            return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_SWAP:                                                                  \
+            return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                      \
+        case PGASI_AMO_CSWAP:                                                                 \
+            __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,     \
+                                        __ATOMIC_SEQ_CST);                                    \
+            return compare;                                                                   \
+        }                                                                                     \
+        return 0;                                                                             \
     }
 PGASI_AMO_APPLY(32)
 PGASI_AMO_APPLY(64)
@@ -125,7 +134,7 @@ static inline void pgasi_amo_store(void *result, size_t bytes, uint64_t old)
 
 /** Applies an operation to a word of 4 or 8 bytes by an instruction of this CPU.
  *  @return the old value */
-static inline uint64_t pgasi_amo_apply(void *word, pgas_amo_t op, size_t bytes, uint64_t operand,
+static inline uint64_t pgasi_amo_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
                                        uint64_t compare)
 {
     if (bytes == 4)
@@ -234,7 +243,7 @@ typedef struct pgasi_tp_ops {
      *  if the word equals `compare`; *result becomes the old word. The operation may write result
      *  until it is complete. */
     pgas_status_t (*amo)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                         pgas_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                         pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                          void *result, pgasi_tp_comp_t *comp);
     /** Sends a message to the peer's am_fn. header, up to PGASI_TP_AM_HEADER_MAX, is copied at
      *  once; data belong to the caller until completion. Messages of one context to one peer arrive

@@ -28,10 +28,10 @@ static void model(size_t bytes)
     memset(world.heap + at, 0, bytes);
     world_barrier();
     for (int step = 0; step < STEPS; step++) {
-        pgas_amo_t op = (pgas_amo_t)pgasi_rng_below(&rng, 6);
+        pgasi_amo_t op = (pgasi_amo_t)pgasi_rng_below(&rng, 6);
         uint64_t operand = pgasi_rng_u64(&rng),
                  compare = step % 2 == 0 ? word : pgasi_rng_u64(&rng);
-        bool fetching = op >= PGAS_AMO_SWAP || step % 3 != 0;
+        bool fetching = op >= PGASI_AMO_SWAP || step % 3 != 0;
         result = 0;
         pgas_status_t status = world_amo(step % 2, world_right(), at, op, bytes, operand, compare,
                                          fetching ? &result : NULL);
@@ -48,8 +48,8 @@ static void model(size_t bytes)
     spmd_ok(memcmp(world.heap + at + bytes, &guard, 8) == 0 &&
                 memcmp(world.heap + at - bytes, (char *)&guard + 8 - bytes, bytes) == 0,
             "%zu bytes: neighbours did not change", bytes);
-    spmd_ok(amo_result(PGAS_AMO_CSWAP, bytes, 1, 2, 3) == 1 &&
-                amo_result(PGAS_AMO_ADD, bytes, 1, 2, 0) != word,
+    spmd_ok(amo_result(PGASI_AMO_CSWAP, bytes, 1, 2, 3) == 1 &&
+                amo_result(PGASI_AMO_ADD, bytes, 1, 2, 0) != word,
             "the comparison can fail");
     world_barrier();
 }
@@ -68,10 +68,11 @@ static void concurrent(size_t bytes)
         pgas_status_t status;
         if (world.rank != 0) {
             status =
-                world_amo(i % 2, 0, sum_at, PGAS_AMO_ADD, bytes, 1, 0, i % 4 < 2 ? &result : NULL);
+                world_amo(i % 2, 0, sum_at, PGASI_AMO_ADD, bytes, 1, 0, i % 4 < 2 ? &result : NULL);
             good = status == PGAS_OK && good;
-            good = world_amo(0, 0, flip_at, PGAS_AMO_XOR, bytes, (uint64_t)i, 0, NULL) == PGAS_OK &&
-                   good;
+            good =
+                world_amo(0, 0, flip_at, PGASI_AMO_XOR, bytes, (uint64_t)i, 0, NULL) == PGAS_OK &&
+                good;
         } else {
             /* instructions, in the middle of the others' operations */
             for (int j = 0; j < 50; j++) {
@@ -122,7 +123,7 @@ static void contended_cswap(void)
             world_progress();
         } else {
             good =
-                world_amo(0, 0, at, PGAS_AMO_CSWAP, 8, seen + 1, seen, &result) == PGAS_OK && good;
+                world_amo(0, 0, at, PGASI_AMO_CSWAP, 8, seen + 1, seen, &result) == PGAS_OK && good;
             done += result == seen;
             seen = result == seen ? seen + 1 : result;
         }
@@ -146,8 +147,8 @@ static void flood(void)
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
         while ((status = ctx->ops->amo(ctx, world_right(), world.keys[1][world_right()],
-                                       world.bases[world_right()] + at, PGAS_AMO_ADD, 8, 3, 0, NULL,
-                                       NULL)) == PGAS_ERR_AGAIN)
+                                       world.bases[world_right()] + at, PGASI_AMO_ADD, 8, 3, 0,
+                                       NULL, NULL)) == PGAS_ERR_AGAIN)
             world_progress();
         good = status >= 0 && good;
     }
@@ -162,13 +163,13 @@ static void flood(void)
 static void refusals(void)
 {
     uint64_t result = 9;
-    spmd_ok(world_amo(0, world_right(), 4, PGAS_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), 8, PGAS_AMO_ADD, 2, 1, 0, &result) ==
+    spmd_ok(world_amo(0, world_right(), 4, PGASI_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, PGASI_AMO_ADD, 2, 1, 0, &result) ==
                     PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), 8, PGAS_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), 8, (pgas_amo_t)77, 8, 1, 0, &result) ==
+                world_amo(0, world_right(), 8, PGASI_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
+                world_amo(0, world_right(), 8, (pgasi_amo_t)77, 8, 1, 0, &result) ==
                     PGAS_ERR_INVALID &&
-                world_amo(0, world_right(), world.heap_bytes, PGAS_AMO_ADD, 8, 1, 0, &result) ==
+                world_amo(0, world_right(), world.heap_bytes, PGASI_AMO_ADD, 8, 1, 0, &result) ==
                     PGAS_ERR_RANGE &&
                 result == 9,
             "misaligned words, odd sizes, unknown operations and far addresses are refused");

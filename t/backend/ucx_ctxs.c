@@ -75,8 +75,8 @@ static void *work(void *arg)
         DO(status, ctx, ctx->ops->get(ctx, world_right(), key, at, &back, 8, comp));
         good = good && status == PGAS_OK && back == i;
         DO(status, ctx,
-           ctx->ops->amo(ctx, world_right(), key, world.bases[world_right()], PGAS_AMO_ADD, 8, 1, 0,
-                         &back, comp));
+           ctx->ops->amo(ctx, world_right(), key, world.bases[world_right()], PGASI_AMO_ADD, 8, 1,
+                         0, &back, comp));
         good = good && status == PGAS_OK;
         if (i % 10 == 0) {
             world_fill(data, i, 0, sizeof data);

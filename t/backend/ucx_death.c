@@ -196,7 +196,7 @@ static void while_idle(void)
     }
     ok(ctxs[0]->ops->put(ctxs[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
            ctxs[0]->ops->get(ctxs[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
-           ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGAS_AMO_ADD, 8, 1, 0, &word, NULL) ==
+           ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
                PGAS_ERR_PEER &&
            ctxs[0]->ops->flush(ctxs[0], 1, NULL) == PGAS_ERR_PEER,
        "so are puts, gets, atomics and flushes");
@@ -219,7 +219,7 @@ static void while_busy(void)
     s_put = ctxs[0]->ops->put(ctxs[0], 1, key, shared->base, data, BIG, &put.super);
     s_get = ctxs[0]->ops->get(ctxs[0], 1, key, shared->base, &word, 8, &get.super);
     s_amo =
-        ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGAS_AMO_OR, 8, 1, 0, &word, &amo.super);
+        ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGASI_AMO_OR, 8, 1, 0, &word, &amo.super);
     s_am = ctxs[1]->ops->am(ctxs[1], 1, "x", 1, data, BIG, &am.super);
     s_flush = ctxs[0]->ops->flush(ctxs[0], 1, &flush.super);
     for (int i = 0; i < 10000; i++)

@@ -39,7 +39,7 @@ static void exchange(const char *what)
     n_arrived = 0;
     world_barrier();
     bool good = world_put(0, other, 8, &word, 8) == PGAS_OK && world_flush(0, other) == PGAS_OK &&
-                world_amo(1, other, 8, PGAS_AMO_ADD, 8, 1, 0, &old) == PGAS_OK && old == 41 &&
+                world_amo(1, other, 8, PGASI_AMO_ADD, 8, 1, 0, &old) == PGAS_OK && old == 41 &&
                 world_get(1, other, 8, &back, 8) == PGAS_OK && back == 42 &&
                 world_am(1, other, "hello", 5, world.heap, 20000) == PGAS_OK;
     while (n_arrived < 1)

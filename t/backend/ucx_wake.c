@@ -99,7 +99,7 @@ static void one_sided(void)
             good = world_put(0, 1, 64, &i, 8) == PGAS_OK && good;
             good = world_flush(0, 1) == PGAS_OK && good;
             good = world_get(1, 1, 64, &word, 8) == PGAS_OK && word == i && good;
-            good = world_amo(1, 1, 8, PGAS_AMO_ADD, 8, 1, 0, &result) == PGAS_OK && result == i &&
+            good = world_amo(1, 1, 8, PGASI_AMO_ADD, 8, 1, 0, &result) == PGAS_OK && result == i &&
                    good;
         }
         int kind = STOP;

@@ -79,7 +79,7 @@ static void slot_comes_back(void)
     uint32_t n_free = ctx->n_free_slots;
     is_refusing = true;
     pgas_status_t status = world.ops->amo(world.ctxs[2], 0, world.keys[2][0], world.bases[0],
-                                          PGAS_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
+                                          PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
     is_refusing = false;
     status = world_wait(status, &pending);
     spmd_ok(good && status == PGAS_ERR_TRANSPORT && ctx->n_free_slots == n_free,

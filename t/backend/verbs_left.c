@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     world_open(&(world_opts_t){ 0 });
     int other = 1 - world.rank;
     uint64_t result;
-    spmd_ok(world_amo(0, other, 0, PGAS_AMO_XOR, 8, 1, 0, &result) == PGAS_OK,
+    spmd_ok(world_amo(0, other, 0, PGASI_AMO_XOR, 8, 1, 0, &result) == PGAS_OK,
             "an atomic by the owner's CPU");
     world_barrier();
     spmd_progress(NULL);
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         pending_t pending;
         pgas_status_t status =
             world.ops->amo(world.ctxs[0], other, world.keys[0][other], world.bases[other],
-                           PGAS_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
+                           PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
         MPI_Barrier(MPI_COMM_WORLD);
         good = world_wait(status, &pending) == PGAS_ERR_PEER;
     }

@@ -234,7 +234,7 @@ pgas_status_t world_get(int ctx, int peer, size_t offset, void *dst, size_t byte
                                          world.bases[peer] + offset, dst, bytes, comp));
 }
 
-pgas_status_t world_amo(int ctx, int peer, size_t offset, pgas_amo_t op, size_t bytes,
+pgas_status_t world_amo(int ctx, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
                         uint64_t operand, uint64_t compare, void *result)
 {
     UNTIL_DONE(world.ctxs[ctx]->ops->amo(world.ctxs[ctx], peer, world.keys[ctx][peer],

@@ -73,7 +73,7 @@ void world_progress(void);
 /* Blocking forms over context `context`, repeated while refused with PGAS_ERR_AGAIN. */
 pgas_status_t world_put(int ctx, int peer, size_t offset, const void *src, size_t bytes);
 pgas_status_t world_get(int ctx, int peer, size_t offset, void *dst, size_t bytes);
-pgas_status_t world_amo(int ctx, int peer, size_t offset, pgas_amo_t op, size_t bytes,
+pgas_status_t world_amo(int ctx, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
                         uint64_t operand, uint64_t compare, void *result);
 pgas_status_t world_am(int ctx, int peer, const void *header, size_t header_bytes, const void *data,
                        size_t bytes);

@@ -274,7 +274,7 @@ static pgas_status_t pieces_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *k
 }
 
 static pgas_status_t pieces_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t at,
-                                pgas_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                                pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                                 void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;

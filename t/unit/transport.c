@@ -164,7 +164,7 @@ static void refuses(void)
     ok(no->open(NULL, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->put(NULL, 0, NULL, 0, &word, 8, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->get(NULL, 0, NULL, 0, &word, 8, NULL) == PGAS_ERR_UNSUPPORTED &&
-           no->amo(NULL, 0, NULL, 0, PGAS_AMO_ADD, 8, 1, 1, &word, NULL) == PGAS_ERR_UNSUPPORTED &&
+           no->amo(NULL, 0, NULL, 0, PGASI_AMO_ADD, 8, 1, 1, &word, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->am(NULL, 0, NULL, 0, NULL, 0, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->flush(NULL, 0, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->arm(NULL) == PGAS_ERR_UNSUPPORTED && no->progress(NULL) == 0 && word == 5,
@@ -206,7 +206,7 @@ static void moves_data(void)
     ok(ops->put(ctxs[0], 0, key, at(HEAP - 7), data, 8, NULL) == PGAS_ERR_RANGE &&
            ops->put(ctxs[0], 0, key, at(0) - 1, data, 1, NULL) == PGAS_ERR_RANGE &&
            ops->get(ctxs[0], 0, key, at(1), back, SIZE_MAX, NULL) == PGAS_ERR_RANGE &&
-           ops->amo(ctxs[0], 0, key, at(HEAP), PGAS_AMO_ADD, 8, 1, 0, &word, NULL) ==
+           ops->amo(ctxs[0], 0, key, at(HEAP), PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
                PGAS_ERR_RANGE,
        "outside of the memory: refused");
     ok(ops->put(ctxs[0], 1, key, at(0), data, 8, NULL) == PGAS_ERR_RANGE &&
@@ -223,9 +223,9 @@ static void does_atomics(size_t bytes)
     pgasi_rng_seed(&rng, bytes);
     memset(heap, 0, 64);
     for (int i = 0; i < 2000; i++) {
-        pgas_amo_t op = (pgas_amo_t)pgasi_rng_below(&rng, 6);
+        pgasi_amo_t op = (pgasi_amo_t)pgasi_rng_below(&rng, 6);
         uint64_t operand = pgasi_rng_u64(&rng), compare = i % 2 == 0 ? word : operand;
-        bool fetching = op >= PGAS_AMO_SWAP || i % 3 == 0;
+        bool fetching = op >= PGASI_AMO_SWAP || i % 3 == 0;
         result = 0;
         good = ops->amo(ctxs[i % 2], 0, key, at(24), op, bytes, operand, compare,
                         fetching ? &result : NULL, NULL) == PGAS_OK &&
@@ -235,11 +235,11 @@ static void does_atomics(size_t bytes)
     result = 0;
     memcpy(&result, heap + 24, bytes);
     ok(good && result == word, "%zu bytes: every atomic behaves as a plain word", bytes);
-    ok(ops->amo(ctxs[0], 0, key, at(1), PGAS_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
+    ok(ops->amo(ctxs[0], 0, key, at(1), PGASI_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID &&
-           ops->amo(ctxs[0], 0, key, at(0), PGAS_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
+           ops->amo(ctxs[0], 0, key, at(0), PGASI_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID &&
-           ops->amo(ctxs[0], 0, key, at(0), PGAS_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) ==
+           ops->amo(ctxs[0], 0, key, at(0), PGASI_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID,
        "%zu bytes: what makes no sense is refused", bytes);
 }
@@ -423,14 +423,14 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
             slots[i].fetches = true;
             break;
         case 3:
-            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGAS_AMO_ADD, 8, slots[i].value,
+            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGASI_AMO_ADD, 8, slots[i].value,
                                         0, &slots[i].result, comp));
             slots[i].old = model[word];
             slots[i].fetches = true;
             model[word] += slots[i].value;
             break;
         case 4: /* only a flush reports it */
-            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGAS_AMO_XOR, 8, slots[i].value,
+            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGASI_AMO_XOR, 8, slots[i].value,
                                         0, NULL, NULL));
             model[word] ^= slots[i].value;
             status = status == PGAS_INPROGRESS ? PGAS_OK : status;

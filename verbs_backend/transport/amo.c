@@ -18,8 +18,8 @@ pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *p
         return PGAS_ERR_AGAIN;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[pending->slot].result, 8,
                                ep->ctx->slot_mem.lkey };
-    pgas_verbs_request_t request = { .op = pending->op == PGAS_AMO_ADD ? PGAS_VERBS_FADD
-                                                                       : PGAS_VERBS_CSWAP,
+    pgas_verbs_request_t request = { .op = pending->op == PGASI_AMO_ADD ? PGAS_VERBS_FADD
+                                                                        : PGAS_VERBS_CSWAP,
                                      .flags = fetches ? PGAS_VERBS_SIGNAL : 0,
                                      .spans = &span,
                                      .n_spans = 1,
@@ -40,7 +40,7 @@ pgas_status_t pgasi_verbs_run_amo_request(pgasi_verbs_ep_t *ep, pgasi_verbs_pend
     } message;
     if (pending->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &pending->slot))
         return PGAS_ERR_AGAIN;
-    bool compares = pending->op == PGAS_AMO_CSWAP;
+    bool compares = pending->op == PGASI_AMO_CSWAP;
     message.prefix = (pgasi_verbs_prefix_t){ .cookie = ep->cookie,
                                              .inbound = ep->inbound,
                                              .kind = PGASI_VERBS_ATOMIC,
@@ -91,7 +91,7 @@ int pgasi_verbs_take_replies(pgasi_verbs_ep_t *ep)
 }
 
 pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
-                              uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
@@ -102,7 +102,7 @@ pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *
         return status;
     if (!pgasi_amo_is_valid(op, bytes, remote_addr, result))
         return PGAS_ERR_INVALID;
-    bool by_nic = key->nic_atomics && bytes == 8 && (op == PGAS_AMO_ADD || op == PGAS_AMO_CSWAP);
+    bool by_nic = key->nic_atomics && bytes == 8 && (op == PGASI_AMO_ADD || op == PGASI_AMO_CSWAP);
     pgasi_verbs_pending_t pending = {
         .kind = by_nic ? PGASI_VERBS_PENDING_AMO : PGASI_VERBS_PENDING_AMO_REQUEST,
         .comp = comp,

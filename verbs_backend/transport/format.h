@@ -11,7 +11,7 @@ typedef struct {
     uint32_t inbound;     /* the receiver's number of the queue pair */
     uint8_t kind;         /* PGASI_VERBS_MESSAGE and so on */
     uint8_t header_bytes; /* MESSAGE: bytes of the header; ATOMIC: bytes of the word */
-    uint8_t op;           /* pgas_amo_t */
+    uint8_t op;           /* pgasi_amo_t */
     uint8_t reserved;
     uint32_t bytes; /* MESSAGE: data bytes of all pieces; ATOMIC: number of the request */
 } pgasi_verbs_prefix_t;

@@ -356,7 +356,7 @@ pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
 pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
-                              uint64_t remote_addr, pgas_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                              const void *data, size_t bytes, pgasi_tp_comp_t *comp);

@@ -43,7 +43,7 @@ struct pgasi_verbs_pending {
     bool is_looked_up; /* lkey is set */
     bool header_sent;  /* MESSAGE: the first piece is posted */
     uint8_t header_bytes;
-    uint8_t op;          /* pgas_amo_t */
+    uint8_t op;          /* pgasi_amo_t */
     uint32_t slot, name; /* of atomics: slot for the result, name of the memory */
     union {
         struct {

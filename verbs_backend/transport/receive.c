@@ -132,8 +132,8 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
     pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_amo_request_t request = { 0 };
     size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_amo_request_t, compare);
-    if (body_bytes < (prefix->op == PGAS_AMO_CSWAP ? sizeof request : least) ||
-        (bytes != 4 && bytes != 8) || prefix->op > PGAS_AMO_CSWAP) {
+    if (body_bytes < (prefix->op == PGASI_AMO_CSWAP ? sizeof request : least) ||
+        (bytes != 4 && bytes != 8) || prefix->op > PGASI_AMO_CSWAP) {
         drop(ctx->receiver, "a malformed atomic operation");
         return;
     }
@@ -147,7 +147,7 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
     bool good =
         request.addr % bytes == 0 && pgasi_verbs_mem_has(tp, request.mem, request.addr, bytes);
     if (good) {
-        reply.result = pgasi_amo_apply((void *)(uintptr_t)request.addr, (pgas_amo_t)prefix->op,
+        reply.result = pgasi_amo_apply((void *)(uintptr_t)request.addr, (pgasi_amo_t)prefix->op,
                                        bytes, request.operand, request.compare);
     }
     pthread_mutex_unlock(&tp->lock);

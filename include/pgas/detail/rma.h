@@ -60,30 +60,69 @@ static inline pgas_status_t pgas_wait_local(pgas_req_t *req)
     return pgas_wait_local_far(req);
 }
 
-#define PGAS_RMA_TYPED(BITS)                                                                 \
-    PGAS_API pgas_status_t pgas_put_u##BITS##_far(pgas_gptr_t dst, uint##BITS##_t value);    \
-    PGAS_API pgas_status_t pgas_get_u##BITS##_far(pgas_gptr_t src, uint##BITS##_t *value_p); \
-    static inline pgas_status_t pgas_put_u##BITS(pgas_gptr_t dst, uint##BITS##_t value)      \
-    {                                                                                        \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(dst, sizeof(value));        \
-        if (PGAS_UNLIKELY(!word || dst % sizeof(value)))                                     \
-            return pgas_put_u##BITS##_far(dst, value);                                       \
-        __atomic_store_n(word, value, __ATOMIC_RELAXED);                                     \
-        return PGAS_OK;                                                                      \
-    }                                                                                        \
-    static inline pgas_status_t pgas_get_u##BITS(pgas_gptr_t src, uint##BITS##_t *value_p)   \
-    {                                                                                        \
-        const uint##BITS##_t *word =                                                         \
-            (const uint##BITS##_t *)pgas_gptr_local(src, sizeof(*value_p));                  \
-        if (PGAS_UNLIKELY(!word || !value_p || src % sizeof(*value_p)))                      \
-            return pgas_get_u##BITS##_far(src, value_p);                                     \
-        *value_p = __atomic_load_n(word, __ATOMIC_RELAXED);                                  \
-        return PGAS_OK;                                                                      \
+PGAS_API pgas_status_t pgas_put_scalar_far(pgas_gptr_t dst, uint64_t bits, size_t bytes);
+PGAS_API pgas_status_t pgas_get_scalar_far(pgas_gptr_t src, void *value_p, size_t bytes);
+
+/* Returns the bits of a floating-point number. */
+static inline uint64_t pgas_bits_of_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline uint64_t pgas_bits_of_f64(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+#define PGAS_SCALAR_INLINE(tag, type, bits_of)                                 \
+    static inline pgas_status_t pgas_put_##tag(pgas_gptr_t dst, type value)    \
+    {                                                                          \
+        type *word = (type *)pgas_gptr_local(dst, sizeof(value));              \
+        if (PGAS_UNLIKELY(!word || dst % sizeof(value)))                       \
+            return pgas_put_scalar_far(dst, bits_of(value), sizeof(value));    \
+        __atomic_store(word, &value, __ATOMIC_RELAXED);                        \
+        return PGAS_OK;                                                        \
+    }                                                                          \
+    static inline pgas_status_t pgas_get_##tag(pgas_gptr_t src, type *value_p) \
+    {                                                                          \
+        type *word = (type *)pgas_gptr_local(src, sizeof(*value_p));           \
+        if (PGAS_UNLIKELY(!word || !value_p || src % sizeof(*value_p)))        \
+            return pgas_get_scalar_far(src, value_p, sizeof(*value_p));        \
+        __atomic_load(word, value_p, __ATOMIC_RELAXED);                        \
+        return PGAS_OK;                                                        \
     }
-PGAS_RMA_TYPED(8)
-PGAS_RMA_TYPED(16)
-PGAS_RMA_TYPED(32)
-PGAS_RMA_TYPED(64)
+PGAS_SCALAR_INLINE(u8, uint8_t, (uint64_t))
+PGAS_SCALAR_INLINE(u16, uint16_t, (uint64_t))
+PGAS_SCALAR_INLINE(u32, uint32_t, (uint64_t))
+PGAS_SCALAR_INLINE(u64, uint64_t, (uint64_t))
+PGAS_SCALAR_INLINE(i8, int8_t, (uint64_t))
+PGAS_SCALAR_INLINE(i16, int16_t, (uint64_t))
+PGAS_SCALAR_INLINE(i32, int32_t, (uint64_t))
+PGAS_SCALAR_INLINE(i64, int64_t, (uint64_t))
+PGAS_SCALAR_INLINE(f32, float, pgas_bits_of_f32)
+PGAS_SCALAR_INLINE(f64, double, pgas_bits_of_f64)
+#undef PGAS_SCALAR_INLINE
+
+#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+/* The types of C by name, because the types of stdint.h are not all of them. */
+#define PGAS_BY_TYPE(x, name)            \
+    _Generic((x), signed char            \
+             : name##i8, unsigned char   \
+             : name##u8, short           \
+             : name##i16, unsigned short \
+             : name##u16, int            \
+             : name##i32, unsigned int   \
+             : name##u32, int64_t        \
+             : name##i64, uint64_t       \
+             : name##u64, float          \
+             : name##f32, double         \
+             : name##f64)
+#define pgas_put_value(dst, x)   PGAS_BY_TYPE(x, pgas_put_)(dst, x)
+#define pgas_get_value(src, x_p) PGAS_BY_TYPE(*(x_p), pgas_get_)(src, x_p)
+#endif
 
 PGAS_END_DECLS
 #endif
