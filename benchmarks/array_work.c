@@ -168,8 +168,7 @@ void work_check_adds(pgas_array_t *array, const work_done_t *done)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     for (uint64_t at = 0, m; at < n; at += m) {
         m = n - at < PIECE ? n - at : PIECE;
-        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_SUM),
-                    "pgas_allreduce");
+        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_U64, PGAS_ADD), "pgas_allreduce");
         if (pgas_array_home(array, at) != pgas_rank())
             continue;
         bench_check(pgas_array_load(array, at, m, is), "pgas_array_load");
@@ -199,8 +198,7 @@ void work_check_sets(pgas_array_t *array, const work_done_t *done)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     for (uint64_t at = 0, m; at < n; at += m) {
         m = n - at < PIECE ? n - at : PIECE;
-        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_OR),
-                    "pgas_allreduce");
+        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_U64, PGAS_OR), "pgas_allreduce");
         if (pgas_array_home(array, at) != pgas_rank())
             continue;
         bench_check(pgas_array_load(array, at, m, is), "pgas_array_load");
@@ -265,8 +263,8 @@ void work_watched(const bench_run_t *run, const pgas_array_t *array, uint64_t n,
     mine[D_RECALLS] = is.recalls - was->recalls;
     mine[D_MESSAGES] = is.messages - was->messages;
     mine[D_ACCESSES] = n;
-    bench_check(pgas_allreduce(NULL, mine, all, N_DELTAS, PGAS_UINT64, PGAS_SUM), "pgas_allreduce");
-    bench_check(pgas_allreduce(NULL, &ns, &slowest, 1, PGAS_DOUBLE, PGAS_MAX), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, mine, all, N_DELTAS, PGAS_U64, PGAS_ADD), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &ns, &slowest, 1, PGAS_F64, PGAS_MAX), "pgas_allreduce");
     if (run->iters < kept.iters)
         return;
     if (run->iters > kept.iters)

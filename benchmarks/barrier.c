@@ -39,7 +39,7 @@ static double wait_for_last(const bench_run_t *run)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     if (run->rank != run->n_ranks - 1)
         mine = (cpu_ns() - begin_cpu) * 100 / bench_since(begin);
-    bench_check(pgas_allreduce(NULL, &mine, &all, 1, PGAS_DOUBLE, PGAS_SUM), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &mine, &all, 1, PGAS_F64, PGAS_ADD), "pgas_allreduce");
     return all;
 }
 

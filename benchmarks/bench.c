@@ -53,8 +53,7 @@ static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *r
     meet(side);
     if (bench_is_alone())
         return mine;
-    bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_DOUBLE,
-                               c->average ? PGAS_SUM : PGAS_MAX),
+    bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_F64, c->average ? PGAS_ADD : PGAS_MAX),
                 "pgas_allreduce");
     return c->average ? agreed / run->n_ranks : agreed;
 }
@@ -306,7 +305,7 @@ static bool is_offered(const bench_case_t *c, const bench_run_t *run)
         return true;
     worst = mine = c->probe(run);
     if (!bench_is_alone())
-        bench_check(pgas_allreduce(NULL, &mine, &worst, 1, PGAS_INT32, PGAS_MIN), "pgas_allreduce");
+        bench_check(pgas_allreduce(NULL, &mine, &worst, 1, PGAS_I32, PGAS_MIN), "pgas_allreduce");
     if (worst != PGAS_OK)
         bench_say("%s: left out: %s", c->variant, pgas_status_text(worst));
     return worst == PGAS_OK;
@@ -425,7 +424,7 @@ static bool describe_ranks(bench_run_t *run)
         run->peer = run->rank < 2 ? 1 - run->rank : -1;
     far = run->peer >= 0 ? pgas_node_of(run->peer) != pgas_node()
                          : pgas_n_nodes() > 1 && bench_prog->ranks != BENCH_CROWD;
-    bench_check(pgas_allreduce(NULL, &far, &any_far, 1, PGAS_INT32, PGAS_MAX), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &far, &any_far, 1, PGAS_I32, PGAS_MAX), "pgas_allreduce");
     run->far = any_far != 0;
     return true;
 }

@@ -28,15 +28,15 @@ static pgas_status_t collective(const bench_run_t *run)
     case BENCH_BROADCAST:
         return pgas_broadcast(NULL, dst, n, 0);
     case BENCH_REDUCE:
-        return pgas_reduce(NULL, src, dst, n_floats, PGAS_FLOAT, PGAS_SUM, 0);
+        return pgas_reduce(NULL, src, dst, n_floats, PGAS_F32, PGAS_ADD, 0);
     case BENCH_ALLREDUCE:
-        return pgas_allreduce(NULL, src, dst, n_floats, PGAS_FLOAT, PGAS_SUM);
+        return pgas_allreduce(NULL, src, dst, n_floats, PGAS_F32, PGAS_ADD);
     case BENCH_GATHER:
         return pgas_gather(NULL, src, dst, n, 0);
     case BENCH_ALLGATHER:
         return pgas_allgather(NULL, src, dst, n);
     case BENCH_EXSCAN:
-        return pgas_exscan(NULL, src, dst, n_floats, PGAS_FLOAT, PGAS_SUM);
+        return pgas_exscan(NULL, src, dst, n_floats, PGAS_F32, PGAS_ADD);
     case BENCH_ALLTOALL:
         return pgas_alltoall(NULL, src, dst, n);
     default:

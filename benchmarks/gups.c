@@ -76,7 +76,7 @@ static uint64_t collect(void)
     for (size_t i = 0; i < WORDS; i++)
         mine ^= my_table[i];
     memset(my_table, 0, BENCH_TABLE_BYTES);
-    bench_check(pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_XOR), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_XOR), "pgas_allreduce");
     return all;
 }
 
@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) double loop(const bench_run_t *run,
     bad |= pgas_flush_all();
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
-    bench_check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_UINT64, PGAS_XOR), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_U64, PGAS_XOR), "pgas_allreduce");
     if (collect() != all && exact)
         bench_die("the tables do not hold what the updates give");
     if (bad)

@@ -83,7 +83,7 @@ static uint64_t collect(void)
     for (int i = 0; i < COUNTERS_MAX; i++)
         sum += counters[i];
     memset(counters, 0, COUNTERS_MAX * sizeof *counters);
-    bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_UINT64, PGAS_SUM), "pgas_allreduce");
+    bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD), "pgas_allreduce");
     return total;
 }
 

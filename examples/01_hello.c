@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 
     /* A collective: the sum of all ranks' numbers, on every rank. */
     int64_t sum = rank;
-    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_INT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_I64, PGAS_ADD);
     int good = sum == (int64_t)n_ranks * (n_ranks - 1) / 2;
     if (rank == 0)
         printf("the sum of all ranks is %lld: %s\n", (long long)sum, good ? "right" : "WRONG");

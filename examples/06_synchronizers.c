@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     int n_bad = wait_for_calls() + run_stage();
 
     int64_t n_ranks = pgas_n_ranks(), all = 0, sent = n_ranks * (3 * N_CALLS + n_ranks);
-    n_bad += pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM) != PGAS_OK;
+    n_bad += pgas_allreduce(NULL, &sum, &all, 1, PGAS_I64, PGAS_ADD) != PGAS_OK;
     int good = !n_bad && all == sent;
     if (pgas_rank() == 0 || !good)
         printf("%lld of %lld calls have run: %s\n", (long long)all, (long long)sent,

@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     uint64_t mine = 0, all = 0, want = (uint64_t)N_KEYS * (uint64_t)pgas_n_ranks();
     for (int i = 0; i < N_COUNTERS; i++)
         mine += counter[i];
-    n_bad += pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM) != PGAS_OK;
+    n_bad += pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD) != PGAS_OK;
     uint64_t n_sent = stats.full + stats.time + stats.explicit_flush + stats.order + stats.room;
     int good =
         !n_bad && all == want && stats.calls >= N_KEYS && n_batches > 0 && n_single < want / 2;

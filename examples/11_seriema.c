@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     pgas_quiesce();
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
-    check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM));
+    check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_I64, PGAS_ADD));
     int good = all == want && !n_bad;
     if (pgas_rank() == 0)
         printf("%" PRId64 " of %" PRId64 " ones arrived: %s\n", all, want,

@@ -105,7 +105,7 @@ static void take(int i, int n, void *arg)
 static pgas_status_t agree(pgas_status_t status)
 {
     int32_t bad = status != PGAS_OK, n_bad = 0;
-    pgas_status_t reduced = pgas_allreduce(NULL, &bad, &n_bad, 1, PGAS_INT32, PGAS_SUM);
+    pgas_status_t reduced = pgas_allreduce(NULL, &bad, &n_bad, 1, PGAS_I32, PGAS_ADD);
     if (status == PGAS_OK && n_bad > 0)
         return PGAS_ERR_NO_MEMORY;
     return status == PGAS_OK ? reduced : status;
@@ -171,7 +171,7 @@ pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *
 
     for (info_p->iterations = 0; status == PGAS_OK; info_p->iterations++) {
         o->parallel(n_threads, take, NULL);
-        status = pgas_allreduce(NULL, totals, totals, N_TOTALS, PGAS_DOUBLE, PGAS_SUM);
+        status = pgas_allreduce(NULL, totals, totals, N_TOTALS, PGAS_F64, PGAS_ADD);
         info_p->change = totals[CHANGE];
         double dangling = o->no_dangling ? 0 : damping * totals[DANGLING];
         base = (1 - damping + dangling) / (double)graph.n_vertices;

@@ -51,8 +51,8 @@ static inline double now(void)
  * counter has some. Rank 0 prints the result. @return whether it is right */
 static inline int report(uint64_t sum, uint64_t least, long n_updates, double seconds)
 {
-    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_UINT64, PGAS_SUM);
-    pgas_allreduce(NULL, &least, &least, 1, PGAS_UINT64, PGAS_MIN);
+    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_U64, PGAS_ADD);
+    pgas_allreduce(NULL, &least, &least, 1, PGAS_U64, PGAS_MIN);
     uint64_t wanted = (uint64_t)n_updates * (uint64_t)pgas_n_ranks();
     int good = sum == wanted && (n_updates < N_COUNTERS * 100 || least > 0);
     if (pgas_rank() == 0)

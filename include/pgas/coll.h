@@ -1,7 +1,7 @@
 /** Collectives over a team.
  *
  *      double mine = local_sum(), all;
- *      pgas_allreduce(NULL, &mine, &all, 1, PGAS_DOUBLE, PGAS_SUM);
+ *      pgas_allreduce(NULL, &mine, &all, 1, PGAS_F64, PGAS_ADD);
  *      pgas_barrier(NULL);
  *
  *  Shape: every rank of the team calls the same functions in the same order, with one thread at a
@@ -15,11 +15,15 @@
  *  Statuses of all functions:
  *      PGAS_OK
  *      PGAS_ERR_NOT_INIT
- *      PGAS_ERR_INVALID    NULL buffer with a size, or a root, type or operator out of range
+ *      PGAS_ERR_INVALID    NULL buffer with a size, or a root or type out of range
+ *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or SWAP
  *      PGAS_ERR_CONTEXT    inside a handler, or not slot 0 and MPI provides only
  *                          MPI_THREAD_FUNNELED
  *      PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
  *      PGAS_ERR_PEER       a rank of the team died (PGAS_ON_PEER_DEATH=continue)
+ *  Reductions and scans combine values in the order of ranks within a node, and of nodes. So every
+ *  rank gets the same bits.
+ *
  *  Ranks that wait in a collective of the team, or enter one later, return PGAS_ERR_PEER when they
  *  notice the death. The contents of the buffers are undefined then. Between nodes MPI may still
  *  write to the buffers of the collective that was running. */
@@ -27,23 +31,11 @@
 #define PGAS_COLL_H
 
 #include <stddef.h>
+#include "pgas/op.h"
 #include "pgas/status.h"
 #include "pgas/team.h"
 
 PGAS_BEGIN_DECLS
-
-typedef enum {
-    PGAS_INT32,
-    PGAS_UINT32,
-    PGAS_INT64,
-    PGAS_UINT64,
-    PGAS_FLOAT,
-    PGAS_DOUBLE
-} pgas_type_t;
-
-/** SUM, PROD, MIN and MAX exist for every type, AND, OR and XOR (bitwise) for integers. Values are
- *  combined in the order of ranks within a node, and of nodes, so every rank gets the same bits. */
-typedef enum { PGAS_SUM, PGAS_PROD, PGAS_MIN, PGAS_MAX, PGAS_AND, PGAS_OR, PGAS_XOR } pgas_op_t;
 
 /** Waits until all ranks have entered. Stores to memory of the node before it are visible after it.
  *  Puts to other nodes need pgas_flush_all first. */

@@ -29,6 +29,7 @@
 #include "pgas/runtime.h"
 #include "pgas/info.h"
 #include "pgas/team.h"
+#include "pgas/op.h"
 #include "pgas/coll.h"
 /* memory: global pointers, the symmetric heap, transfers, atomics, registered memory */
 #include "pgas/gptr.h"

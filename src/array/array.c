@@ -378,7 +378,7 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     if (status != PGAS_OK)
         return status;
     int32_t mine = check_idle(a), worst;
-    status = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
+    status = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_I32, PGAS_MIN);
     if (status == PGAS_OK)
         status = (pgas_status_t)worst;
     if (status != PGAS_OK)

@@ -36,7 +36,7 @@ static pgas_status_t come_to_rest(pgasi_array_t *a)
         pgasi_array_poll();
         uint64_t mine = n_moving(a), all;
         pgasi_serve_end(before);
-        status = pgas_allreduce(a->team, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+        status = pgas_allreduce(a->team, &mine, &all, 1, PGAS_U64, PGAS_ADD);
         quiet = all ? 0 : quiet + 1;
         pgasi_wait_step(&w);
     }
@@ -95,7 +95,7 @@ pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
     uint64_t wrong = 0, n_owned = 0, most, mine = a->n_lines;
     pgas_status_t status = come_to_rest(a);
     if (status == PGAS_OK)
-        status = pgas_allreduce(a->team, &mine, &most, 1, PGAS_UINT64, PGAS_MAX);
+        status = pgas_allreduce(a->team, &mine, &most, 1, PGAS_U64, PGAS_MAX);
     held_t *held = status == PGAS_OK ? calloc(most + 1, sizeof *held) : NULL;
     if (!held)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;

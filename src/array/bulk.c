@@ -97,7 +97,7 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
     for (uint64_t done = 0; mine == PGAS_OK && status == PGAS_OK && done < n; done += at_once)
         mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done),
                                 elem <= sizeof copies ? copies : value);
-    pgas_status_t agreed = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
+    pgas_status_t agreed = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_I32, PGAS_MIN);
     if (status == PGAS_OK)
         status = agreed;
     return status == PGAS_OK ? (pgas_status_t)worst : status;

@@ -69,13 +69,13 @@ static pgas_status_t agree(pgas_team_t *team, uint32_t *id_p)
     uint32_t from = all.next;
     for (int rounds = 0; rounds < IDS; rounds++) {
         uint32_t mine = free_id(from), greatest;
-        pgas_status_t status = pgas_allreduce(team, &mine, &greatest, 1, PGAS_UINT32, PGAS_MAX);
+        pgas_status_t status = pgas_allreduce(team, &mine, &greatest, 1, PGAS_U32, PGAS_MAX);
         if (status != PGAS_OK)
             return status;
         if (greatest >= IDS)
             return PGAS_ERR_LIMIT;
         uint32_t taken = all.array[greatest] != NULL, any;
-        status = pgas_allreduce(team, &taken, &any, 1, PGAS_UINT32, PGAS_MAX);
+        status = pgas_allreduce(team, &taken, &any, 1, PGAS_U32, PGAS_MAX);
         if (status != PGAS_OK)
             return status;
         if (!any) {

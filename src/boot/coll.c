@@ -326,9 +326,9 @@ static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t ty
                                  elem_t *e)
 {
     *e = (elem_t){ type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
-    bool good =
-        e->combine && (n_elems == 0 || src) && (e->bytes == 0 || n_elems <= SIZE_MAX / e->bytes);
-    return good ? PGAS_OK : PGAS_ERR_INVALID;
+    if (e->bytes == 0 || (n_elems > 0 && !src) || n_elems > SIZE_MAX / e->bytes)
+        return PGAS_ERR_INVALID;
+    return e->combine ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
 }
 
 pgas_status_t pgas_barrier(pgas_team_t *team)

@@ -41,117 +41,86 @@
     LOOP(or_##suffix, type, a | b) \
     LOOP(xor_##suffix, type, a ^ b)
 
-ARITHMETIC(i32, int32_t, uint32_t)
+ARITHMETIC(u8, uint8_t, uint8_t)
+ARITHMETIC(u16, uint16_t, uint32_t)
 ARITHMETIC(u32, uint32_t, uint32_t)
-ARITHMETIC(i64, int64_t, uint64_t)
 ARITHMETIC(u64, uint64_t, uint64_t)
-ARITHMETIC(float, float, float)
-ARITHMETIC(double, double, double)
+ARITHMETIC(i8, int8_t, uint8_t)
+ARITHMETIC(i16, int16_t, uint32_t)
+ARITHMETIC(i32, int32_t, uint32_t)
+ARITHMETIC(i64, int64_t, uint64_t)
+ARITHMETIC(f32, float, float)
+ARITHMETIC(f64, double, double)
+BITWISE(u8, uint8_t)
+BITWISE(u16, uint16_t)
 BITWISE(u32, uint32_t)
 BITWISE(u64, uint64_t)
 
-#define N_TYPES (PGAS_DOUBLE + 1)
-#define N_OPS   (PGAS_XOR + 1)
+#define N_TYPES (PGAS_F64 + 1)
+#define N_OPS   (PGAS_PROD / PGAS_ADD + 1)
 
-#define ROW(suffix, bits)                                                                          \
-    {                                                                                              \
-        sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, and_##bits, or_##bits, xor_##bits \
+#define ARITHMETIC_OF(suffix)                                                     \
+    [PGAS_ADD / PGAS_ADD] = sum_##suffix, [PGAS_PROD / PGAS_ADD] = prod_##suffix, \
+                [PGAS_MIN / PGAS_ADD] = min_##suffix, [PGAS_MAX / PGAS_ADD] = max_##suffix
+#define ROW(suffix, bits)                                                     \
+    {                                                                         \
+        ARITHMETIC_OF(suffix), [PGAS_AND / PGAS_ADD] = and_##bits,            \
+                                           [PGAS_OR / PGAS_ADD] = or_##bits,  \
+                                           [PGAS_XOR / PGAS_ADD] = xor_##bits \
     }
-#define FLOAT_ROW(suffix)                                                         \
-    {                                                                             \
-        sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, NULL, NULL, NULL \
+#define FLOAT_ROW(suffix)     \
+    {                         \
+        ARITHMETIC_OF(suffix) \
     }
 
 static const pgasi_combine_fn_t combine[N_TYPES][N_OPS] = {
-    [PGAS_INT32] = ROW(i32, u32),    [PGAS_UINT32] = ROW(u32, u32),
-    [PGAS_INT64] = ROW(i64, u64),    [PGAS_UINT64] = ROW(u64, u64),
-    [PGAS_FLOAT] = FLOAT_ROW(float), [PGAS_DOUBLE] = FLOAT_ROW(double),
+    [PGAS_U8] = ROW(u8, u8),     [PGAS_U16] = ROW(u16, u16), [PGAS_U32] = ROW(u32, u32),
+    [PGAS_U64] = ROW(u64, u64),  [PGAS_I8] = ROW(i8, u8),    [PGAS_I16] = ROW(i16, u16),
+    [PGAS_I32] = ROW(i32, u32),  [PGAS_I64] = ROW(i64, u64), [PGAS_F32] = FLOAT_ROW(f32),
+    [PGAS_F64] = FLOAT_ROW(f64),
 };
 
 pgasi_combine_fn_t pgasi_combine_of(pgas_type_t type, pgas_op_t op)
 {
-    return (unsigned)type < N_TYPES && (unsigned)op < N_OPS ? combine[type][op] : NULL;
+    bool known = (unsigned)type < N_TYPES && op / PGAS_ADD < N_OPS && op % PGAS_ADD == 0;
+    return known ? combine[type][op / PGAS_ADD] : NULL;
 }
 
 size_t pgasi_type_bytes(pgas_type_t type)
 {
-    static const size_t bytes[N_TYPES] = { 4, 4, 8, 8, 4, 8 };
+    static const size_t bytes[N_TYPES] = { 0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8 };
     return (unsigned)type < N_TYPES ? bytes[type] : 0;
 }
 
-typedef union {
-    int32_t i32;
-    uint32_t u32;
-    int64_t i64;
-    uint64_t u64;
-    float f;
-    double d;
-} element_t;
-
-/* Returns the least (low) or greatest value of a type. Floating-point types have infinities. */
-static element_t extreme(pgas_type_t type, bool low)
+/* Returns the bits of the neutral element. */
+static uint64_t neutral(pgas_type_t type, pgas_op_t op)
 {
-    element_t e = { .u64 = 0 };
-    switch (type) {
-    case PGAS_INT32:
-        e.i32 = low ? INT32_MIN : INT32_MAX;
-        break;
-    case PGAS_UINT32:
-        e.u32 = low ? 0 : UINT32_MAX;
-        break;
-    case PGAS_INT64:
-        e.i64 = low ? INT64_MIN : INT64_MAX;
-        break;
-    case PGAS_UINT64:
-        e.u64 = low ? 0 : UINT64_MAX;
-        break;
-    case PGAS_FLOAT:
-        e.f = low ? -INFINITY : INFINITY;
-        break;
-    case PGAS_DOUBLE:
-        e.d = low ? (double)-INFINITY : (double)INFINITY;
-        break;
-    }
-    return e;
-}
-
-static element_t one(pgas_type_t type)
-{
-    element_t e = { .u64 = 0 };
-    if (type == PGAS_FLOAT)
-        e.f = 1;
-    else if (type == PGAS_DOUBLE)
-        e.d = 1;
-    else if (pgasi_type_bytes(type) == sizeof(uint32_t))
-        e.u32 = 1;
-    else
-        e.u64 = 1;
-    return e;
-}
-
-static element_t neutral(pgas_type_t type, pgas_op_t op)
-{
-    switch (op) {
-    case PGAS_PROD:
-        return one(type);
-    case PGAS_MIN:
-        return extreme(type, false);
-    case PGAS_MAX:
-        return extreme(type, true);
-    case PGAS_AND:
-        return (element_t){ .u64 = UINT64_MAX };
-    case PGAS_SUM:
-    case PGAS_OR:
-    case PGAS_XOR:
-        break;
-    }
-    return (element_t){ .u64 = 0 };
+    bool is_signed = type >= PGAS_I8 && type <= PGAS_I64, is_float = type >= PGAS_F32;
+    uint64_t all = UINT64_MAX >> (64 - 8 * pgasi_type_bytes(type)),
+             most = is_signed ? all / 2 : all;
+    double real = op == PGAS_PROD ? 1 : 0;
+    float small;
+    if (op == PGAS_MIN || op == PGAS_MAX)
+        real = op == PGAS_MIN ? (double)INFINITY : -(double)INFINITY;
+    small = (float)real;
+    uint64_t bits = 0;
+    if (is_float)
+        memcpy(&bits, type == PGAS_F32 ? (void *)&small : (void *)&real, pgasi_type_bytes(type));
+    else if (op == PGAS_PROD)
+        bits = 1;
+    else if (op == PGAS_MIN)
+        bits = most;
+    else if (op == PGAS_MAX)
+        bits = is_signed ? most + 1 : 0;
+    else if (op == PGAS_AND)
+        bits = all;
+    return bits;
 }
 
 void pgasi_fill_neutral(void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
 {
-    element_t e = neutral(type, op);
+    uint64_t bits = neutral(type, op);
     size_t bytes = pgasi_type_bytes(type);
     for (size_t i = 0; i < n_elems; i++)
-        memcpy((char *)dst + i * bytes, &e, bytes);
+        memcpy((char *)dst + i * bytes, &bits, bytes);
 }

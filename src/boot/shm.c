@@ -262,7 +262,7 @@ static pgas_status_t sync_by_board(void *arg, pgas_status_t mine)
     int32_t worst = (int32_t)mine;
     pgas_status_t status =
         team->board.n > 1 ? pgasi_board_allreduce(&team->board, &worst, &worst, 1, sizeof worst,
-                                                  pgasi_combine_of(PGAS_INT32, PGAS_MIN))
+                                                  pgasi_combine_of(PGAS_I32, PGAS_MIN))
                           : PGAS_OK;
     return status != PGAS_OK ? status : (pgas_status_t)worst;
 }

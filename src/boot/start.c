@@ -279,7 +279,7 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine)
         return PGAS_ERR_PEER;
     int64_t key = (int64_t)PGASI_MIN((int)mine, 0) * (INT64_C(1) << 32) + pgasi_boot.rank, least;
     pgas_status_t status =
-        pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_INT64, PGAS_MIN);
+        pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_I64, PGAS_MIN);
     if (status != PGAS_OK)
         return status;
     int64_t rank = least & INT64_C(0xffffffff);

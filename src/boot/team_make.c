@@ -272,7 +272,7 @@ void pgasi_team_stop(void)
 static pgas_status_t meet(pgas_team_t *parent, pgas_status_t mine)
 {
     int32_t worst = (int32_t)mine;
-    pgas_status_t status = pgasi_coll_allreduce(parent, &worst, &worst, 1, PGAS_INT32, PGAS_MIN);
+    pgas_status_t status = pgasi_coll_allreduce(parent, &worst, &worst, 1, PGAS_I32, PGAS_MIN);
     return status != PGAS_OK ? status : (pgas_status_t)worst;
 }
 

@@ -74,7 +74,7 @@ static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
     mine[1] = pgasi_tasks_pending();
     mine[1] += pgasi_sendqs_sent() + __atomic_load_n(&pgasi_quiesce.begun, __ATOMIC_ACQUIRE);
     mine[1] += counted(work ? &work->made : NULL);
-    pgas_status_t status = pgas_allreduce(NULL, mine, sums, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, mine, sums, 2, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK)
         memcpy(all, sums, sizeof sums);
     return status;

@@ -35,7 +35,7 @@ pgas_status_t pgasi_graph_agree(pgas_status_t mine, int *rank_p)
 {
     uint64_t key =
         mine == PGAS_OK ? UINT64_MAX : (uint64_t)pgas_rank() << 8 | (uint64_t)(uint8_t)-mine;
-    pgas_status_t status = pgas_allreduce(NULL, &key, &key, 1, PGAS_UINT64, PGAS_MIN);
+    pgas_status_t status = pgas_allreduce(NULL, &key, &key, 1, PGAS_U64, PGAS_MIN);
     bool failed = status == PGAS_OK && key != UINT64_MAX;
     int rank = failed ? (int)(key >> 8) : -1;
     if (rank_p)

@@ -219,7 +219,7 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
         status = pgasi_graph_agree(complete ? make_rows(&b) : PGAS_ERR_INTERNAL, NULL);
     }
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &b.n_expected, &b.graph->n_edges, 1, PGAS_UINT64, PGAS_SUM);
+        status = pgas_allreduce(NULL, &b.n_expected, &b.graph->n_edges, 1, PGAS_U64, PGAS_ADD);
     free(b.source);
     free(b.target);
     if (status == PGAS_OK)

@@ -200,7 +200,7 @@ static pgas_status_t gather_and_judge(const pgas_graph_t *graph, const pgasi_pag
 {
     whole_t w;
     uint64_t n_edges = graph->offsets[graph->n_local], first_edge = 0;
-    pgas_status_t status = pgas_exscan(NULL, &n_edges, &first_edge, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_exscan(NULL, &n_edges, &first_edge, 1, PGAS_U64, PGAS_ADD);
     if (status != PGAS_OK)
         return status;
     pgas_status_t mine = whole_init(&w, graph);

@@ -32,7 +32,7 @@ pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_
         return status;
     status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p), NULL);
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, span, span, 2, PGAS_UINT64, PGAS_MIN);
+        status = pgas_allreduce(NULL, span, span, 2, PGAS_U64, PGAS_MIN);
     if (status == PGAS_OK && span[0] != ~span[1]) {
         if (pgas_rank() == 0)
             PGASI_ERROR("graph",

@@ -240,9 +240,9 @@ static pgas_status_t count_first(pgasi_numbering_t *out, uint64_t *count, uint64
         for (uint32_t i = out->round_begin[k]; i < round_end(out, k); i++)
             count[k] += pgasi_bitmap_test(out->first, i);
     }
-    pgas_status_t status = pgas_exscan(NULL, count, before, out->n_rounds, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_exscan(NULL, count, before, out->n_rounds, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, count, count, out->n_rounds, PGAS_UINT64, PGAS_SUM);
+        status = pgas_allreduce(NULL, count, count, out->n_rounds, PGAS_U64, PGAS_ADD);
     for (uint64_t k = 0; status == PGAS_OK && k < out->n_rounds; k++) {
         uint64_t id = base + before[k];
         for (uint32_t i = out->round_begin[k]; i < round_end(out, k); i++) {

@@ -215,7 +215,7 @@ static void end_sweep(sweeps_t *s)
         sums[0] += s->chunk_change[chunk];
         sums[1] += s->chunk_dangling[chunk];
     }
-    pgas_status_t status = pgas_allreduce(NULL, sums, sums, 3, PGAS_DOUBLE, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, sums, sums, 3, PGAS_F64, PGAS_ADD);
     fail(s, status);
     s->change = sums[0];
     s->dangling = sums[1];
@@ -270,7 +270,7 @@ static pgas_status_t start_values(sweeps_t *s)
         s->values[v] = start;
         n_dangling += graph->offsets[v] == graph->offsets[v + 1];
     }
-    pgas_status_t status = pgas_allreduce(NULL, &n_dangling, &n_dangling, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &n_dangling, &n_dangling, 1, PGAS_U64, PGAS_ADD);
     s->dangling = (double)n_dangling * start;
     return status;
 }
@@ -305,7 +305,7 @@ static pgas_status_t describe(const sweeps_t *s, uint64_t begin_ns, pgas_pageran
     double sum = 0;
     for (uint64_t v = 0; v < s->graph->n_local; v++)
         sum += s->values[v];
-    pgas_status_t status = pgas_allreduce(NULL, &sum, &sum, 1, PGAS_DOUBLE, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &sum, &sum, 1, PGAS_F64, PGAS_ADD);
     if (status == PGAS_OK && info_p) {
         int me = s->graph->rank;
         info_p->seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns);

@@ -73,7 +73,7 @@ static pgas_status_t check_whole(const pgasi_source_t *source, const pgasi_reade
 {
     pgasi_graph_error_t error = { .status = PGAS_OK };
     uint64_t n[3] = { source->n_lines, reader->n_entries, c->n_ends };
-    pgas_status_t status = pgas_allreduce(NULL, n, n, 3, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, n, n, 3, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK)
         status = pgasi_reader_judge(source->info.format, &source->info.mtx, n[0], n[1], &error);
     if (status == PGAS_OK && source->info.is_guess && n[2] == 0) {
@@ -115,7 +115,7 @@ static pgas_status_t build_of_numbers(contents_t *c, const pgasi_source_info_t *
                                       pgas_graph_t **graph_p)
 {
     uint64_t n_vertices = c->greatest + 1; /* of an edge list; at least one rank has an edge */
-    pgas_status_t status = pgas_allreduce(NULL, &n_vertices, &n_vertices, 1, PGAS_UINT64, PGAS_MAX);
+    pgas_status_t status = pgas_allreduce(NULL, &n_vertices, &n_vertices, 1, PGAS_U64, PGAS_MAX);
     if (info->format == PGAS_GRAPH_MTX)
         n_vertices = info->mtx.n_vertices;
     if (status == PGAS_OK) {

@@ -189,8 +189,7 @@ static pgas_status_t agree_on_error(const pgasi_source_t *source, const pgasi_gr
     pgas_status_t status = pgasi_graph_agree(error->status, &culprit);
     uint64_t before = 0;
     if (culprit >= 0 && in_range) {
-        pgas_status_t counted =
-            pgas_exscan(NULL, &source->n_lines, &before, 1, PGAS_UINT64, PGAS_SUM);
+        pgas_status_t counted = pgas_exscan(NULL, &source->n_lines, &before, 1, PGAS_U64, PGAS_ADD);
         before = counted == PGAS_OK ? before : 0;
     }
     if (culprit == pgas_rank())

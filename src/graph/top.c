@@ -62,7 +62,7 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
                          n);
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &n_least, &n_least, 1, PGAS_UINT64, PGAS_MIN);
+        status = pgas_allreduce(NULL, &n_least, &n_least, 1, PGAS_U64, PGAS_MIN);
     if (status != PGAS_OK)
         return status;
     size_t n_top = (size_t)PGASI_MIN(n_least, graph->n_vertices);

@@ -48,7 +48,7 @@ pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m)
 pgas_status_t pgasi_mcts_agree(pgas_status_t mine, uint64_t number)
 {
     int64_t words[3] = { mine, (int64_t)(number >> 1), -(int64_t)(number >> 1) }, least[3];
-    pgas_status_t status = pgas_allreduce(NULL, words, least, 3, PGAS_INT64, PGAS_MIN);
+    pgas_status_t status = pgas_allreduce(NULL, words, least, 3, PGAS_I64, PGAS_MIN);
     if (status != PGAS_OK || least[0] != PGAS_OK)
         return status != PGAS_OK ? status : (pgas_status_t)least[0];
     if (least[1] == -least[2])

@@ -145,9 +145,9 @@ static pgas_status_t collect_children(pgas_mcts_t *m)
         pgasi_fatal("mcts", "no memory for the results of a search");
     take_own(m, n, sums, proofs);
     pgas_status_t status =
-        n ? pgas_allreduce(NULL, sums, all, 3 * (size_t)n, PGAS_UINT64, PGAS_SUM) : PGAS_OK;
+        n ? pgas_allreduce(NULL, sums, all, 3 * (size_t)n, PGAS_U64, PGAS_ADD) : PGAS_OK;
     if (status == PGAS_OK && n)
-        status = pgas_allreduce(NULL, proofs, best, n, PGAS_UINT32, PGAS_MAX);
+        status = pgas_allreduce(NULL, proofs, best, n, PGAS_U32, PGAS_MAX);
     for (uint32_t i = 0; i < n && status == PGAS_OK; i++) {
         pgas_mcts_child_t *c = &m->children[i];
         c->visits = all[i].visits;
@@ -184,9 +184,9 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
     uint32_t proven = 0, known;
     if (root && (root->flags & NODE_PROVEN))
         proven = 1 + proof_of(m, root)[player_of(root)];
-    pgas_status_t status = pgas_allreduce(NULL, &visits, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &visits, &all, 1, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &proven, &known, 1, PGAS_UINT32, PGAS_MAX);
+        status = pgas_allreduce(NULL, &proven, &known, 1, PGAS_U32, PGAS_MAX);
     if (status == PGAS_OK)
         status = pgas_broadcast(NULL, &m->info.seconds, sizeof m->info.seconds, 0);
     if (status != PGAS_OK)

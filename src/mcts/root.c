@@ -124,7 +124,7 @@ static pgas_status_t advance(pgas_mcts_t *m, pgas_mcts_move_t move)
         child = c ? c->id : 0;
     }
     uint64_t known = child != 0, all;
-    pgas_status_t status = pgas_allreduce(NULL, &known, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &known, &all, 1, PGAS_U64, PGAS_ADD);
     if (status != PGAS_OK)
         return status;
     m->spec.apply(m->root_state, move, m->spec.arg);

@@ -90,7 +90,7 @@ static pgas_status_t end_phase(pgas_mcts_t *m, phase_t *sum)
     if (stopping)
         mine.phase.why[stopping - 1]++;
     pgas_status_t status =
-        pgas_allreduce(NULL, mine.word, all.word, PHASE_WORDS, PGAS_UINT64, PGAS_SUM);
+        pgas_allreduce(NULL, mine.word, all.word, PHASE_WORDS, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK) {
         *sum = all.phase;
         share_evenly(m, sum);
@@ -174,7 +174,7 @@ static pgas_status_t agree_to_begin(pgas_mcts_t *m, bool has_room)
 {
     uint32_t mine[2] = { __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, !has_room },
              any[2] = { 0, 0 };
-    pgas_status_t status = pgas_allreduce(NULL, mine, any, 2, PGAS_UINT32, PGAS_MAX);
+    pgas_status_t status = pgas_allreduce(NULL, mine, any, 2, PGAS_U32, PGAS_MAX);
     if (status == PGAS_OK && any[0])
         m->stopping = 1 + PGAS_MCTS_BY_STOP;
     return status == PGAS_OK && any[1] ? PGAS_ERR_NO_MEMORY : status;

@@ -88,9 +88,9 @@ pgas_status_t pgasi_mcts_collect_stats(pgas_mcts_t *m)
     memset(&total, 0, sizeof total);
     memset(&greatest, 0, sizeof greatest);
     count_here(m, &total, &greatest);
-    pgas_status_t status = pgas_allreduce(NULL, &total, &all_total, TOTALS, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &total, &all_total, TOTALS, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &greatest, &all_greatest, GREATEST, PGAS_UINT64, PGAS_MAX);
+        status = pgas_allreduce(NULL, &greatest, &all_greatest, GREATEST, PGAS_U64, PGAS_MAX);
     if (status == PGAS_OK)
         fill_stats(m, &all_total, &all_greatest);
     return status;
@@ -171,7 +171,7 @@ pgas_status_t pgas_mcts_audit(pgas_mcts_t *m, uint64_t *wrong_p, uint64_t *open_
         status = pgas_quiesce_work(&m->work);
     }
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &refused, &all_refused, 1, PGAS_UINT64, PGAS_SUM);
+        status = pgas_allreduce(NULL, &refused, &all_refused, 1, PGAS_U64, PGAS_ADD);
     for (int i = 0; i <= m->n_threads && status == PGAS_OK; i++) {
         for (node_t *node = m->worker[i].nodes; node; node = node->next) {
             sums[0] += is_wrong(m, node, all_refused > 0);
@@ -179,7 +179,7 @@ pgas_status_t pgas_mcts_audit(pgas_mcts_t *m, uint64_t *wrong_p, uint64_t *open_
         }
     }
     if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+        status = pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     if (status == PGAS_OK) {
         *wrong_p = all[0];
         *open_p = all[1];

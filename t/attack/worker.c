@@ -186,7 +186,7 @@ static void operate(void)
 static bool all_go_on(bool wanted)
 {
     uint64_t mine[2] = { wanted, (uint64_t)me + 1 }, sum[2] = { 0, 0 };
-    pgas_status_t status = pgas_allreduce(NULL, mine, sum, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, mine, sum, 2, PGAS_U64, PGAS_ADD);
     if (status == PGAS_ERR_PEER && may_lose) {
         n_lost++;
         return false;

@@ -143,7 +143,7 @@ static pgas_status_t meet(int64_t *all)
     int64_t mine = *all;
     if (strcmp(where, "barrier") == 0)
         return pgas_barrier(NULL);
-    return pgas_allreduce(NULL, &mine, all, 1, PGAS_INT64, PGAS_SUM);
+    return pgas_allreduce(NULL, &mine, all, 1, PGAS_I64, PGAS_ADD);
 }
 
 /* Rounds until a status is bad, or rank 0 has seen the file. */
@@ -254,7 +254,7 @@ static pgas_status_t make_teams(pgas_team_t *former)
     pgas_status_t good = pgas_team_from_comm(&live, &team);
     int32_t one = 1, sum = 0;
     if (good == PGAS_OK)
-        good = pgas_allreduce(team, &one, &sum, 1, PGAS_INT32, PGAS_SUM);
+        good = pgas_allreduce(team, &one, &sum, 1, PGAS_I32, PGAS_ADD);
     if (good == PGAS_OK)
         good = pgas_team_destroy(team);
     pgas_status_t end = pgas_team_destroy(former);

@@ -219,7 +219,7 @@ static void handlers_gather(void)
             pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t mine[2] = { n_added, sum }, all[2] = { 0, 0 };
-    pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, mine, all, 2, PGAS_U64, PGAS_ADD);
     uint64_t n = (uint64_t)n_ranks * N;
     spmd_ok(n_bad == 0 && n_wrong == 0 && all[0] == 3 * n &&
                 all[1] == 3 * (uint64_t)n_ranks * N * (N - 1) / 2,

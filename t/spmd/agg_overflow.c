@@ -98,10 +98,10 @@ static void up_to_a_limit(void)
     spmd_ok(!stuck || (again && s.waited > 0 && s.waiting_high_bytes > LIMIT / 2),
             "refused when too much waits");
     spmd_ok(s.waiting_high_bytes <= LIMIT + 8192, "no more waits than was said");
-    pgas_allreduce(NULL, &n, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &n, &all, 1, PGAS_U64, PGAS_ADD);
     int n_bad = pgas_quiesce() != PGAS_OK;
     uint64_t ran = n_ran, sum = 0;
-    pgas_allreduce(NULL, &ran, &sum, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &ran, &sum, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && n_wrong == 0 && sum == all,
             "accepted calls run, in order, refused ones do not");
     at_once();

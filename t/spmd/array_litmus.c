@@ -101,8 +101,8 @@ static bool takes_the_short_way(void)
     pgas_array_info_t info = { 0 };
     uint64_t sum[2];
     BAD(pgas_array_info(array, &info));
-    BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_UINT64,
-                       PGAS_SUM));
+    BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_U64,
+                       PGAS_ADD));
     bool words = layout->bytes == 8 && layout->chunk == CHUNK_INLINE;
     return !words || pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN || sum[0] <= sum[1];
 }
@@ -119,11 +119,11 @@ static int perform(const litmus_t *l)
         if ((r + shift) % n_ranks == me)
             cast.here[cast.n_here++] = r;
     int32_t mine = cast.n_here, most = 0;
-    BAD(pgas_allreduce(NULL, &mine, &most, 1, PGAS_INT32, PGAS_MAX));
+    BAD(pgas_allreduce(NULL, &mine, &most, 1, PGAS_I32, PGAS_MAX));
     if (layout->bytes <= sizeof zero)
         BAD(pgas_array_fill(array, zero));
     crew_run(most, play, &cast);
-    BAD(pgas_allreduce(NULL, notes, all_notes, sizeof notes / 8, PGAS_UINT64, PGAS_SUM));
+    BAD(pgas_allreduce(NULL, notes, all_notes, sizeof notes / 8, PGAS_U64, PGAS_ADD));
     if (can_fail)
         l->spoil();
     crew_judge(l->is_allowed(l), l->name);

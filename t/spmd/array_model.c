@@ -119,14 +119,14 @@ static void apply_phase(model_t *m, int who, int n_steps)
 
 static void share_operands(model_t *m)
 {
-    static const pgas_op_t ops[] = { PGAS_SUM, PGAS_XOR, PGAS_MAX, PGAS_MIN };
+    static const pgas_op_t ops[] = { PGAS_ADD, PGAS_XOR, PGAS_MAX, PGAS_MIN };
     for (int kind = 0; kind < 4; kind++) {
         for (uint32_t i = 0; i < m->n; i++) {
             m->deltas[i] = kind == KIND_MIN ? UINT64_MAX : 0;
             for (int t = 0; t < m->n_threads; t++)
                 m->deltas[i] = model_combined(kind, m->deltas[i], m->thread[t].applied[i]);
         }
-        BAD(pgas_allreduce(NULL, m->deltas, m->all, m->n, PGAS_UINT64, ops[kind]));
+        BAD(pgas_allreduce(NULL, m->deltas, m->all, m->n, PGAS_U64, ops[kind]));
         for (uint32_t i = 0; i < m->n; i++)
             if (model_kind(m, i) == kind)
                 model_merge(m, model_elem(m, m->is, i), i, m->all[i]);
@@ -183,8 +183,8 @@ static void tickets_phase(model_t *m, int who)
 static void share_tickets(model_t *m)
 {
     uint32_t n = (uint32_t)(n_tickets(m) * m->n_ranks * m->n_threads);
-    BAD(pgas_allreduce(NULL, m->marks, m->all_marks, MODEL_HOT * MODEL_TICKETS_MAX, PGAS_UINT32,
-                       PGAS_SUM));
+    BAD(pgas_allreduce(NULL, m->marks, m->all_marks, MODEL_HOT * MODEL_TICKETS_MAX, PGAS_U32,
+                       PGAS_ADD));
     for (int hot = 0; hot < MODEL_HOT; hot++) {
         for (uint32_t k = 0; k < MODEL_TICKETS_MAX; k++)
             crew_judge(m->all_marks[hot * MODEL_TICKETS_MAX + (int)k] == (k < n),

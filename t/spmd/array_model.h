@@ -462,7 +462,7 @@ static inline void model_share_owned(model_t *m)
     for (uint32_t i = 0; i < m->n; i++)
         if (model_owner(m, i) / m->n_threads != m->me)
             memset(model_elem(m, m->next, i), 0, m->bytes);
-    BAD(pgas_allreduce(NULL, m->next, m->is, words, PGAS_UINT64, PGAS_XOR));
+    BAD(pgas_allreduce(NULL, m->next, m->is, words, PGAS_U64, PGAS_XOR));
 }
 
 #endif

@@ -418,7 +418,7 @@ static void foreign_accesses(void)
         *at = sum + 1;
         BAD(pgas_array_unpin(&pin));
     }
-    BAD(pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT64, PGAS_SUM));
+    BAD(pgas_allreduce(NULL, &mine, &all, 1, PGAS_I64, PGAS_ADD));
     BAD(pgas_array_get_u64(array, 3, &value));
     crew_judge(value == (uint64_t)all, "what was added");
     BAD(pgas_barrier(NULL));

@@ -234,8 +234,8 @@ static void one_step(worker_t *w)
 static void compare(void)
 {
     uint64_t value = 0, xored[N_KINDS * N_SHARED];
-    BAD(pgas_allreduce(NULL, given, all_given, N_KINDS * N_SHARED, PGAS_UINT64, PGAS_SUM));
-    BAD(pgas_allreduce(NULL, given, xored, N_KINDS * N_SHARED, PGAS_UINT64, PGAS_XOR));
+    BAD(pgas_allreduce(NULL, given, all_given, N_KINDS * N_SHARED, PGAS_U64, PGAS_ADD));
+    BAD(pgas_allreduce(NULL, given, xored, N_KINDS * N_SHARED, PGAS_U64, PGAS_XOR));
     for (int kind = 0; kind < N_KINDS; kind++) {
         for (uint64_t k = 0; k < N_SHARED && kind != MOSTS; k++) {
             int at = kind * N_SHARED + (int)k;
@@ -258,7 +258,7 @@ static void soak(int who, void *arg)
         if (who == 0) {
             compare();
             int32_t mine = pgasi_now_ns() - begun > limit || crew.n_wrong > 0, any = 0;
-            BAD(pgas_allreduce(NULL, &mine, &any, 1, PGAS_INT32, PGAS_MAX));
+            BAD(pgas_allreduce(NULL, &mine, &any, 1, PGAS_I32, PGAS_MAX));
             over = any;
             n_rounds++;
         }

@@ -51,7 +51,7 @@ static void counters(const place_t *p)
         n_bad += pgas_atomic_add_u32(pgas_gptr_add(p->at[i % n_ranks], 24), 7) != PGAS_OK;
     }
     n_bad += pgas_flush_all() != PGAS_OK;
-    pgas_allreduce(NULL, &sum, &total, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD);
     uint64_t all = (uint64_t)n_ranks * N, turns = 0;
     for (int i = 0; i < N; i++)
         turns += i % n_ranks == me;
@@ -140,7 +140,7 @@ static void many_at_once(const place_t *p)
         n_bad += pgas_wait_local(&req[i]) != PGAS_OK;
         sum += old[i];
     }
-    pgas_allreduce(NULL, &sum, &total, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD);
     uint64_t all = (uint64_t)n_ranks * AT_ONCE;
     spmd_ok(n_bad == 0 && total == all * (all - 1) / 2, "%s: many in the air at once", p->name);
 }

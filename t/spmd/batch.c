@@ -188,7 +188,7 @@ static void batches_send_too(void)
             pgas_agg_call(agg, (int)(i / 50 % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t all = 0;
-    pgas_allreduce(NULL, &n_added, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &n_added, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && n_wrong == 0 && all == (uint64_t)n_ranks * N,
             "a batch sends what its calls would");
     n_bad = pgas_agg_destroy(handlers_agg) != PGAS_OK;

@@ -265,7 +265,7 @@ static void quiescence_waits_for_them(void)
     uint64_t mine = 0, all = 0;
     int n_bad = pgas_call(job_right(), slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     mine = __atomic_load_n(&n_slow, __ATOMIC_RELAXED);
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks,
             "quiescence waits for handlers that have begun");
 }

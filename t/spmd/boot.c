@@ -388,7 +388,7 @@ static void communicators(void)
     good = pgasi_boot_start(&half, NULL) == PGAS_OK;
     MPI_Comm_free(&half);
     good = good && pgasi_boot.rank == rank && pgasi_boot.n_ranks == size && nodes_make_sense() &&
-           pgas_allreduce(NULL, &one, &sum, 1, PGAS_INT64, PGAS_SUM) == PGAS_OK && sum == size;
+           pgas_allreduce(NULL, &one, &sum, 1, PGAS_I64, PGAS_ADD) == PGAS_OK && sum == size;
     MPI_Comm world = MPI_COMM_WORLD;
     pgas_team_t *team = NULL;
     bool refused =
@@ -434,7 +434,7 @@ static pgas_status_t in_barrier(void)
 static pgas_status_t in_allreduce(void)
 {
     double x = 1, y = 0;
-    pgas_status_t status = pgas_allreduce(NULL, &x, &y, 1, PGAS_DOUBLE, PGAS_SUM);
+    pgas_status_t status = pgas_allreduce(NULL, &x, &y, 1, PGAS_F64, PGAS_ADD);
     if (status != PGAS_OK)
         return status;
     return y == spmd_size() ? PGAS_OK : PGAS_ERR_INTERNAL;

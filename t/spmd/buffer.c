@@ -361,7 +361,7 @@ static void many_in_flight(void)
     pgas_sync_fini(&local);
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t sum = n_run, all = 0;
-    pgas_allreduce(NULL, &sum, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && n_bad_seen == 0 && all == (uint64_t)N_FLIGHT * (uint64_t)n_ranks,
             "more pulls under way than a rank may have open");
 }
@@ -623,7 +623,7 @@ static void again_means_nothing_happened(void)
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t mine = (uint64_t)n_sent, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && (me != 0 || n_run == all), "accepted calls run once");
 }
 

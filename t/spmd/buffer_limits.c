@@ -177,7 +177,7 @@ static void open_pulls_are_limited(void)
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t mine = (uint64_t)n_sent, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && (me != 0 || n_counted == all), "and those that were taken run once");
 }
 

@@ -341,8 +341,8 @@ static void random_trees(uint64_t seed)
         }
         n_bad += pgas_quiesce() != PGAS_OK;
         uint64_t ran = n_counted;
-        pgas_allreduce(NULL, &sizes_here, &expected, 1, PGAS_UINT64, PGAS_SUM);
-        pgas_allreduce(NULL, &ran, &total, 1, PGAS_UINT64, PGAS_SUM);
+        pgas_allreduce(NULL, &sizes_here, &expected, 1, PGAS_U64, PGAS_ADD);
+        pgas_allreduce(NULL, &ran, &total, 1, PGAS_U64, PGAS_ADD);
         n_bad += total != expected;
     }
     spmd_ok(n_bad == 0 && n_sized_wrong == 0, "quiesce ends when whole trees of calls have run");

@@ -86,7 +86,7 @@ static void handlers_hear_again(void)
     spmd_ok(n_bad == 0 && n_wrong == 0 && (me != 1 || n_again == 1),
             "a handler that sends to a full peer gets AGAIN");
     uint64_t mine[2] = { n_accepted, n_arrived }, all[2] = { 0, 0 };
-    pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, mine, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(all[0] == all[1] && all[0] > 0, "its accepted calls have arrived, in order");
 }
 

@@ -144,7 +144,7 @@ static void adds(pgas_delegate_way_t way, const char *text)
         n_bad += pthread_join(thread[t], NULL) != 0 || w[t].n_bad != 0;
         sum += w[t].sum;
     }
-    pgas_allreduce(NULL, &sum, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &all, 1, PGAS_U64, PGAS_ADD);
     calls = pgasi_delegate_stats.n_calls - calls;
     requests = pgasi_delegate_stats.n_requests - requests;
     n_bad += requests != n || (way == PGAS_DELEGATE_COMBINE ? calls > n : calls != n);
@@ -286,7 +286,7 @@ static void from_handlers_that_wait(void)
         n_bad += pgas_call((me + i) % n_ranks, waits, &way, sizeof way, NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    pgas_allreduce(NULL, &sum_inside, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum_inside, &all, 1, PGAS_U64, PGAS_ADD);
     n_bad +=
         mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
     spmd_is_int(n_bad + n_bad_inside, 0,

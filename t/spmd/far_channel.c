@@ -308,7 +308,7 @@ static void a_channel_comes_by_itself(void)
     }
     pgas_quiesce();
     uint64_t sums[2] = { n_counted, (uint64_t)n_sent }, all[2];
-    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(!before, "the first calls are messages");
     spmd_ok(!is_ample() || as_wanted(target),
             "after some tens of calls there is a channel, if there may be one");
@@ -388,7 +388,7 @@ static void handlers_fill_channels_of_each_other(void)
     bool good =
         pgas_call(peer, split, words, sizeof words, NULL) == PGAS_OK && pgas_quiesce() == PGAS_OK;
     uint64_t all = 0, want = (uint64_t)n_ranks * ((UINT64_C(2) << DEPTH) - 1);
-    pgas_allreduce(NULL, &n_split, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &n_split, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(good && n_split_bad == 0 && all == want,
             "handlers that fill the channels of each other get on (%d of %d)", (int)all, (int)want);
 }
@@ -500,7 +500,7 @@ static void a_channel_grows_and_shrinks(void)
     pgas_quiesce();
     sums[0] = n_counted;
     sums[1] = n_sent;
-    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(good && all[0] == all[1], "nothing is lost, and it opens again (%d of %d)", (int)all[0],
             (int)all[1]);
 }
@@ -570,7 +570,7 @@ static void who_gets_none_is_counted(void)
     char words[64];
     snprintf(words, sizeof words, "at most %u, refused %llu;", (unsigned)high,
              (unsigned long long)refused);
-    pgas_allreduce(NULL, &refused, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &refused, &all, 1, PGAS_U64, PGAS_ADD);
     bool tiny = pgasi_chanmem.n_chunks && wants_puts() && !is_ample();
     spmd_ok(printed && strstr(text, words) && (all > 0) >= tiny && (all > 0) <= !is_ample() &&
                 n <= pgasi_chanmem.n_chunks,

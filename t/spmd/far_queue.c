@@ -95,12 +95,12 @@ static void stopped_and_on_again(void)
         }
     }
     pgas_quiesce();
-    pgas_allreduce(NULL, &taken, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &taken, &all, 1, PGAS_U64, PGAS_ADD);
     uint64_t most = (uint64_t)(pgas_n_ranks() - 1) * (pgasi_param.far_queue + SLACK);
     spmd_ok(all >= pgasi_param.far_queue / 2 && all < most,
             "senders are stopped (%llu bytes were taken)", (unsigned long long)all);
     spmd_ok(counts_sane, "refused calls are not counted");
-    pgas_allreduce(NULL, &n_sent, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &n_sent, &all, 1, PGAS_U64, PGAS_ADD);
     uint64_t sum = 0;
     for (int r = 0; r < pgas_n_ranks(); r++)
         sum += n_ran[r];

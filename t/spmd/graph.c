@@ -125,7 +125,7 @@ static int log_end(const char *want)
     int32_t sums[2] = { 0, strstr(text, want) != NULL };
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         sums[0]++;
-    pgas_allreduce(NULL, sums, sums, 2, PGAS_INT32, PGAS_SUM);
+    pgas_allreduce(NULL, sums, sums, 2, PGAS_I32, PGAS_ADD);
     if (sums[1] == 0 && n > 0)
         fprintf(stdout, "# rank %d logged: %s", me, text);
     return sums[1] > 0 ? sums[0] : -1;
@@ -559,7 +559,7 @@ static uint64_t checksum(const pgas_graph_t *graph)
     for (uint64_t v = 0; v < info.n_local; v++)
         for (uint64_t e = info.offsets[v]; e < info.offsets[v + 1]; e++)
             sum += pgasi_hash_combine(info.first_vertex + v, info.targets[e]);
-    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_U64, PGAS_ADD);
     return sum;
 }
 

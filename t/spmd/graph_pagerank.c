@@ -92,7 +92,7 @@ static double off_by(ranked_t *r, pgasi_pagerank_rule_t rule)
                           r->scratch);
     for (uint64_t v = 0; v < r->info.n_local; v++)
         l1 += fabs(r->values[v] - r->want[r->info.first_vertex + v]);
-    pgas_allreduce(NULL, &l1, &l1, 1, PGAS_DOUBLE, PGAS_SUM);
+    pgas_allreduce(NULL, &l1, &l1, 1, PGAS_F64, PGAS_ADD);
     return l1;
 }
 

@@ -103,7 +103,7 @@ static void agree_on_live(block_t *blocks)
     int32_t live[N_BLOCKS], all[N_BLOCKS];
     for (int i = 0; i < N_BLOCKS; i++)
         live[i] = blocks[i].ptr != PGAS_NULL;
-    pgas_allreduce(NULL, live, all, N_BLOCKS, PGAS_INT32, PGAS_MIN);
+    pgas_allreduce(NULL, live, all, N_BLOCKS, PGAS_I32, PGAS_MIN);
     for (int i = 0; i < N_BLOCKS; i++) {
         if (!all[i] && blocks[i].ptr) {
             pgas_free_local(blocks[i].ptr);
@@ -127,8 +127,8 @@ static void model(uint64_t seed)
     }
     for (int i = 0; i < N_BLOCKS; i++) {
         uint64_t offset = pgas_gptr_offset(blocks[i].ptr), least = 0, most = 0;
-        pgas_allreduce(NULL, &offset, &least, 1, PGAS_UINT64, PGAS_MIN);
-        pgas_allreduce(NULL, &offset, &most, 1, PGAS_UINT64, PGAS_MAX);
+        pgas_allreduce(NULL, &offset, &least, 1, PGAS_U64, PGAS_MIN);
+        pgas_allreduce(NULL, &offset, &most, 1, PGAS_U64, PGAS_MAX);
         n_offsets += !blocks[i].local && least != most;
         n_bad += blocks[i].ptr && !is_marked(&blocks[i]);
     }

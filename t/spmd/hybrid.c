@@ -66,7 +66,7 @@ static bool table_holds(uint64_t times)
     uint64_t here = 0, all = 0;
     for (int i = 0; i < BINS; i++)
         here += mine[i];
-    pgas_allreduce(NULL, &here, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &here, &all, 1, PGAS_U64, PGAS_ADD);
     return all == times * ITEMS * (uint64_t)n_ranks;
 }
 

@@ -93,7 +93,7 @@ static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
     pgas_status_t status = wait();
     used = cpu_ns() - used;
     wall = pgasi_now_ns() - wall;
-    pgas_allreduce(NULL, &used, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &used, &all, 1, PGAS_U64, PGAS_ADD);
     pgas_broadcast(NULL, &wall, sizeof wall, n_ranks - 1);
     if (me == 0)
         spmd_diag("%s: %.2f percent of a core", text, 100.0 * (double)all / (double)wall);
@@ -109,7 +109,7 @@ static void spinning_is_noticed(void)
     while (me == 0 && own < LATE_NS / 4)
         own = cpu_ns() - used;
     own = me == 0 ? own : cpu_ns() - used;
-    pgas_allreduce(NULL, &own, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &own, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(!is_idle(all, LATE_NS), "a rank that spins for a quarter of the time is found guilty");
 }
 

@@ -184,7 +184,7 @@ static void channels_grow_and_shrink(void)
     pgas_quiesce();
     sums[0] = n_counted;
     sums[1] = 5000 + sent / sizeof one;
-    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(good && all[0] == all[1], "and works on");
     pgas_free(flag);
     spmd_ok(pgas_channel_open(pgas_thread_make(n_ranks, 0)) == PGAS_ERR_RANGE &&
@@ -309,7 +309,7 @@ static void what_waits_in_the_shared_ctx_leaves(void)
     good = pgas_put(pgas_gptr_at(flag, peer), &go, sizeof go) == PGAS_OK && good;
     pgas_quiesce();
     sums[0] = n_counted;
-    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(good && sums[1] == 200 && all[0] == all[1],
             "what threads without a context have queued leaves (%d of %d)", (int)all[0],
             (int)all[1]);

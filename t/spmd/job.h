@@ -93,7 +93,7 @@ static inline void job_gather(pgas_gptr_t mine, pgas_gptr_t all[JOB_RANKS_MAX])
 static inline bool job_any(bool here)
 {
     int32_t mine = here, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT32, PGAS_MAX);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_I32, PGAS_MAX);
     return all != 0;
 }
 

@@ -19,8 +19,8 @@ static pgas_handler_t early, late[N_LATE], extra, again;
 static bool same_everywhere(uint64_t value)
 {
     uint64_t least = 0, most = 1;
-    pgas_allreduce(NULL, &value, &least, 1, PGAS_UINT64, PGAS_MIN);
-    pgas_allreduce(NULL, &value, &most, 1, PGAS_UINT64, PGAS_MAX);
+    pgas_allreduce(NULL, &value, &least, 1, PGAS_U64, PGAS_MIN);
+    pgas_allreduce(NULL, &value, &most, 1, PGAS_U64, PGAS_MAX);
     return least == most;
 }
 
@@ -54,7 +54,7 @@ static void any_order(void)
     for (int i = 0; i < N_LATE; i++)
         sum += ran[i];
     int64_t mine = sum, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_I64, PGAS_ADD);
     spmd_ok(n_bad == 0 && all == (int64_t)n_ranks * N_LATE, "and they run");
 }
 

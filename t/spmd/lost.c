@@ -177,13 +177,13 @@ int main(int argc, char **argv)
     spmd_is_int(n_bad_moves, 0, "gets return the bytes that were put");
     all[0] = n_added;
     all[1] = n_doubtful;
-    pgas_allreduce(NULL, all, sums, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, all, sums, 2, PGAS_U64, PGAS_ADD);
     uint64_t here = *(uint64_t *)pgas_gptr_local(word, sizeof word), total = 0;
-    pgas_allreduce(NULL, &here, &total, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &here, &total, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad_status == 0 && total >= sums[0] && total <= sums[0] + sums[1],
             "atomics count once, or say that they may not have");
     int cuts = 0;
-    pgas_allreduce(NULL, &n_cut, &cuts, 1, PGAS_INT32, PGAS_SUM);
+    pgas_allreduce(NULL, &n_cut, &cuts, 1, PGAS_I32, PGAS_ADD);
     spmd_ok(cuts > 0, "connections were cut");
     if (me == 0)
         printf("# %d cuts, %d atomics in doubt\n", cuts, (int)sums[1]);

@@ -31,8 +31,8 @@ static bool all(bool here)
 static bool same_on_all(uint64_t number)
 {
     uint64_t low = 0, high = 0;
-    pgas_allreduce(NULL, &number, &low, 1, PGAS_UINT64, PGAS_MIN);
-    pgas_allreduce(NULL, &number, &high, 1, PGAS_UINT64, PGAS_MAX);
+    pgas_allreduce(NULL, &number, &low, 1, PGAS_U64, PGAS_MIN);
+    pgas_allreduce(NULL, &number, &high, 1, PGAS_U64, PGAS_MAX);
     return low == high;
 }
 

@@ -226,7 +226,7 @@ static void memory_stays(void)
     int64_t pinned_more = (int64_t)(pinned_bytes() - pinned),
             chunk = (int64_t)pgasi_param.chunk_size;
     uint64_t sum[2] = { n_counted, 10 * share }, all[2] = { 0, 1 };
-    pgas_allreduce(NULL, sum, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sum, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && all[0] == all[1], "%llu calls", (unsigned long long)all[1]);
     /* malloc takes 128 KiB at a time. One lost byte in each call would be nine million bytes. */
     spmd_ok(own > 0 && grown <= PGASI_MAX(chunk, 128 * 1024),

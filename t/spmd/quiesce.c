@@ -74,7 +74,7 @@ static bool one_round(uint64_t seed, uint32_t round, uint64_t off_by)
     good = pgas_quiesce() == PGAS_OK && good;
     mine[0] = n_ran;
     mine[1] = sent + n_led_to + off_by;
-    pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, mine, all, 2, PGAS_U64, PGAS_ADD);
     return good && all[0] == all[1];
 }
 
@@ -133,7 +133,7 @@ static void calls_of_other_threads(void)
     pthread_join(thread, NULL);
     int n_bad = pgas_quiesce() != PGAS_OK;
     uint64_t mine = n_ran, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == 300 * (uint64_t)n_ranks,
             "calls of other threads");
 }
@@ -176,7 +176,7 @@ static void calls_of_a_thread_that_is_away(int n_calls, size_t bytes)
         pgas_progress();
     int n_bad = pgas_quiesce() != PGAS_OK;
     uint64_t mine = n_ran, all = 0;
-    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_U64, PGAS_ADD);
     sem_post(&over);
     pthread_join(thread, NULL);
     spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == (uint64_t)((2 * n_calls - 1) * n_ranks),
@@ -252,7 +252,7 @@ static void work_of_the_program_ends(uint64_t seed)
     sums[0] = n_units_done;
     sums[1] = work.made;
     sums[2] = work.ended;
-    pgas_allreduce(NULL, sums, all, 3, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, sums, all, 3, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && n_left == 0 && all[0] == 5 * want && all[1] == all[2],
             "work of the program has ended, with all that it led to (%d of %d)", (int)all[0],
             (int)(5 * want));

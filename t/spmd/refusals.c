@@ -142,9 +142,9 @@ static int collectives_refuse(void)
     int n_bad = 0;
     REFUSES(pgas_barrier(NULL));
     REFUSES(pgas_broadcast(NULL, &x, 8, 0));
-    REFUSES(pgas_reduce(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM, 0));
-    REFUSES(pgas_allreduce(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM));
-    REFUSES(pgas_exscan(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM));
+    REFUSES(pgas_reduce(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD, 0));
+    REFUSES(pgas_allreduce(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD));
+    REFUSES(pgas_exscan(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD));
     REFUSES(pgas_gather(NULL, &x, &y, 8, 0));
     REFUSES(pgas_allgather(NULL, &x, &y, 8));
     REFUSES(pgas_alltoall(NULL, &x, &y, 8));

@@ -97,8 +97,8 @@ static void a_limit(int resource, rlim_t low, uint64_t unit, const char *words, 
     status = start();
     uint64_t sum = 0, one = 1;
     bool works = status == PGAS_OK &&
-                 pgas_allreduce(NULL, &one, &sum, 1, PGAS_UINT64, PGAS_SUM) == PGAS_OK &&
-                 sum == 2 && writes_to_other() && pgas_finalize() == PGAS_OK;
+                 pgas_allreduce(NULL, &one, &sum, 1, PGAS_U64, PGAS_ADD) == PGAS_OK && sum == 2 &&
+                 writes_to_other() && pgas_finalize() == PGAS_OK;
     lower(resource, before);
     if (!spmd_ok(needed > 0 && works, "%s as the refusal names it: the library starts and works",
                  what))

@@ -666,7 +666,7 @@ static uint64_t compare_sums(void)
     memcpy(mine, loose, sizeof loose);
     mine[16] = tally_sent;
     mine[17] = *(uint64_t *)pgas_gptr_local(pgas_gptr_at(tally, me), 8);
-    pgas_allreduce(NULL, mine, all, 18, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, mine, all, 18, PGAS_U64, PGAS_ADD);
     for (int i = 0; i < 18; i += 2)
         n_off += all[i] != all[i + 1];
     return n_off;

@@ -272,7 +272,7 @@ static void threads_without_set_up_send(void)
         pthread_join(thread[i], &n_bad[i]);
     pgas_quiesce();
     uint64_t sum = 0;
-    pgas_allreduce(NULL, &n_ran[SLOTS], &sum, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &n_ran[SLOTS], &sum, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(!n_bad[0] && !n_bad[1] && sum == 100 * (uint64_t)n_ranks,
             "threads that are not attached send");
 }

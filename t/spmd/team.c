@@ -164,7 +164,7 @@ static void children_outlive_parents(void)
     good = good && n == (place / 2 * 2 + 1 < size ? 2 : 1) &&
            pgas_team_to_global(child, 0) == size - 1 - place / 2 * 2;
     good = good && pgas_team_destroy(parent) == PGAS_OK &&
-           pgas_allreduce(child, &one, &sum, 1, PGAS_INT32, PGAS_SUM) == PGAS_OK && sum == n;
+           pgas_allreduce(child, &one, &sum, 1, PGAS_I32, PGAS_ADD) == PGAS_OK && sum == n;
     good = good && pgas_team_destroy(child) == PGAS_OK;
     spmd_ok(good, "a team split from a team outlives it");
 }
@@ -199,7 +199,7 @@ static void many_at_once(uint64_t seed)
     for (int i = 0; good && i < 300; i++) {
         int which = (int)pgasi_rng_below(&rng, N);
         int64_t x = rank * 1000 + i, least = -1, want = INT64_MAX;
-        good = pgas_allreduce(teams[which], &x, &least, 1, PGAS_INT64, PGAS_MIN) == PGAS_OK;
+        good = pgas_allreduce(teams[which], &x, &least, 1, PGAS_I64, PGAS_MIN) == PGAS_OK;
         for (int m = 0; m < pgas_team_size(teams[which]); m++) {
             int64_t theirs = pgas_team_to_global(teams[which], m) * 1000 + i;
             want = theirs < want ? theirs : want;
@@ -275,7 +275,7 @@ static void outside_the_library(void)
                 pgas_team_from_comm(&world, &team) == PGAS_ERR_NOT_INIT &&
                 pgas_barrier(NULL) == PGAS_ERR_NOT_INIT &&
                 pgas_broadcast(NULL, &x, 4, 0) == PGAS_ERR_NOT_INIT &&
-                pgas_allreduce(NULL, &x, &x, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_NOT_INIT,
+                pgas_allreduce(NULL, &x, &x, 1, PGAS_I32, PGAS_ADD) == PGAS_ERR_NOT_INIT,
             "and no collectives");
 }
 

@@ -115,7 +115,7 @@ static void calls_keep_order(void)
     for (int r = 0; r < n_ranks; r++)
         for (int s = 0; s < SLOTS; s++)
             ran += next_of[r][s];
-    pgas_allreduce(NULL, &ran, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &ran, &all, 1, PGAS_U64, PGAS_ADD);
     uint64_t each = N_CALLS + (uint64_t)n_ranks;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && all == (uint64_t)n_ranks * N_THREADS * each,
             "calls of every thread run, in its order");
@@ -147,7 +147,7 @@ static void replies(void)
     n_counted = 0;
     int n_bad = on_all_threads(ask_and_wait) + (pgas_quiesce() != PGAS_OK);
     uint64_t ran = n_counted, all = 0;
-    pgas_allreduce(NULL, &ran, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, &ran, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 100,
             "threads wait for replies and completions of their own");
 }
@@ -182,7 +182,7 @@ static void transfers(void)
     *counter = 0;
     int n_bad = on_all_threads(transfer);
     pgas_barrier(NULL);
-    pgas_allreduce(NULL, counter, &all, 1, PGAS_UINT64, PGAS_SUM);
+    pgas_allreduce(NULL, counter, &all, 1, PGAS_U64, PGAS_ADD);
     spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 80,
             "threads put, get and count at the same time");
     pgas_barrier(NULL);

@@ -311,9 +311,8 @@ pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size
     (void)team;
     if (!started)
         return PGAS_ERR_NOT_INIT;
-    memmove(dst, src,
-            n_elems * (type == PGAS_INT32 || type == PGAS_UINT32 || type == PGAS_FLOAT ? 4 : 8));
-    if (n_elems == 2 && type == PGAS_UINT64 && op == PGAS_SUM) {
+    memmove(dst, src, n_elems * (type == PGAS_I32 || type == PGAS_U32 || type == PGAS_F32 ? 4 : 8));
+    if (n_elems == 2 && type == PGAS_U64 && op == PGAS_ADD) {
         ((uint64_t *)dst)[0] += __atomic_load_n(&lone_consumed, __ATOMIC_ACQUIRE);
         ((uint64_t *)dst)[1] += __atomic_load_n(&lone_sent, __ATOMIC_ACQUIRE);
     }
