@@ -26,8 +26,8 @@ uint64_t work_value_sum(uint64_t first, uint64_t n)
 uint64_t *work_native(uint64_t first, uint64_t n)
 {
     pgas_gptr_t block;
-    bench_check(pgas_alloc_local(HEAD + n * sizeof(uint64_t), &block),
-                "pgas_alloc_local: PGAS_HEAP_SIZE");
+    bench_check(pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, HEAD + n * sizeof(uint64_t), &block),
+                "pgas_alloc_on: PGAS_HEAP_SIZE");
     char *head = pgas_gptr_local(block, HEAD);
     uint64_t *native = (uint64_t *)(void *)(head + HEAD);
     memcpy(head, &block, sizeof block);
@@ -42,7 +42,7 @@ void work_native_free(uint64_t *native)
     if (!native)
         return;
     memcpy(&block, (char *)native - HEAD, sizeof block);
-    bench_check(pgas_free_local(block), "pgas_free_local");
+    bench_check(pgas_free_on(block), "pgas_free_on");
 }
 
 void work_fill(pgas_array_t *array)

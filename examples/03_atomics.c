@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     pgas_gptr_t head = pgas_gptr_add(pgas_gptr_at(block, 0), offsetof(shared_t, head));
 
     /* Memory of this rank alone; others reach it through the pointers in the list. */
-    check(pgas_alloc_local(N_EACH * sizeof(element_t), &elements));
+    check(pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, N_EACH * sizeof(element_t), &elements));
     element_t *mine = (element_t *)pgas_gptr_local(elements, N_EACH * sizeof(element_t));
     for (int i = 0; i < N_EACH; i++) {
         check(pgas_fetch_add_u64(counter, 1, &mine[i].ticket)); /* no other rank gets this */
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
                n_ranks, (unsigned long long)total, n_found, good ? "right" : "WRONG");
     }
     pgas_barrier(NULL); /* no rank reads the list any more */
-    pgas_free_local(elements);
+    pgas_free_on(elements);
     pgas_free(block);
     pgas_finalize();
     return good ? 0 : 1;

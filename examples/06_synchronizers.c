@@ -52,7 +52,7 @@ static int wait_for_calls(void)
 
     /* Handlers of the same node decrement a counter in the symmetric heap directly: no message
      * comes back. A counter may also be in any other memory, on the stack too. */
-    if (pgas_alloc_local(sizeof(pgas_sync_t), &place) != PGAS_OK)
+    if (pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &place) != PGAS_OK)
         return 1;
     pgas_sync_t *done = (pgas_sync_t *)pgas_gptr_local(place, sizeof *done);
 
@@ -72,7 +72,7 @@ static int wait_for_calls(void)
     n_bad += failed(done, status);
 
     pgas_sync_fini(done);
-    pgas_free_local(place);
+    pgas_free_on(place);
     return n_bad;
 }
 

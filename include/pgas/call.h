@@ -40,7 +40,7 @@
  *  | pgas_call_buffer, except pushes to other nodes       | yes, see below   | yes              |
  *  | pgas_agg_call with an aggregator for handlers        | target is a rank | PGAS_ERR_CONTEXT |
  *  | pgas_call_broadcast                                  | yes, as calls    | yes              |
- *  | put, get, atomics within the node; pgas_alloc_local  | yes              | yes              |
+ *  | put, get, atomics within the node; pgas_alloc_on     | yes              | yes              |
  *  | put, get, atomics to other nodes or to memory that   | PGAS_ERR_CONTEXT | yes              |
  *  | another rank attached; flush                         |                  |                  |
  *  | pgas_sync_*, except pgas_sync_wait                   | yes              | yes              |

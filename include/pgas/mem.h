@@ -3,7 +3,7 @@
  *      pgas_gptr_t mine, block, window;
  *      pgas_alloc(1 << 20, &mine);                              collective: 1 MiB on each rank
  *      pgas_put_u64(pgas_gptr_at(mine, 1), 7);                  a word in the block of rank 1
- *      pgas_alloc_local(4096, &block);                          on this rank alone
+ *      pgas_alloc_on(3, PGAS_ZONE_NONE, 4096, &block);          on rank 3 alone
  *      pgas_mem_attach(buffer, sizeof buffer, &window);         memory that the program has already
  *      pgas_free(mine);                                         collective */
 #ifndef PGAS_MEM_H
@@ -40,47 +40,39 @@ PGAS_API pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p);
  *          All ranks get the same status. After an error nothing is freed. */
 PGAS_API pgas_status_t pgas_free(pgas_gptr_t ptr);
 
-/** Allocates a block on the calling rank alone, from the other end of the same heap.
- *  Shape:  any attached thread. 0 bytes give PGAS_NULL.
- *  Owns:   pgas_free_local.
- *  @return PGAS_OK
- *          PGAS_ERR_NO_MEMORY  as pgas_alloc
- *          PGAS_ERR_INVALID    ptr_p is NULL
- *          PGAS_ERR_CONTEXT    the thread is not attached
- *          PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p);
+/** NUMA zones of a rank, by hwloc's logical numbers, as in pgas_place_info_t. */
+#define PGAS_ZONE_OWN     0    /* of the CPU on which the calling thread runs at that moment */
+#define PGAS_ZONE_NONE    (-1) /* not placed: the thread that writes a page first decides */
+#define PGAS_ZONE(number) ((number) + 1)
 
-/** Frees a block of pgas_alloc_local, on the rank that allocated it. Null is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a live block of pgas_alloc_local
- *          PGAS_ERR_RANGE    a block of another rank
- *          PGAS_ERR_CONTEXT  the thread is not attached
- *          PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
+/** Returns the number of NUMA zones of this machine; 1 if it is not known. Any time. */
+PGAS_API int pgas_n_zones(void);
 
-/** Allocates a block on any rank, near one of its threads.
- *  Shape:  any attached thread. where: a thread of the rank, or (rank, PGAS_SLOT_ANY) for no zone
- *          in particular. In a plain handler on the own rank only.
- *  Done:   *ptr_p is the block there, aligned to 64 bytes, contents undefined. On machines with
- *          several NUMA zones its pages are in the zone where that thread attached, as from
- *          pgas_zone_alloc there. pgas/regmem.h says which pages cannot be placed in a zone.
+/** Allocates a block on one rank: the calling rank or another one.
+ *  Shape:  any attached thread. In a plain handler on the own rank only. 0 bytes give PGAS_NULL.
+ *          zone: of that rank. PGAS_ZONE_OWN of another rank is the zone in which its initialising
+ *          thread attached.
+ *  Done:   *ptr_p is the block there, aligned to 64 bytes, contents undefined. Its pages are in the
+ *          zone. In a job with several nodes, pages that a peer has touched or a network card has
+ *          pinned do not move. If the zone is full, the pages are in another one.
  *  Owns:   pgas_free_on, by any rank.
- *  Cost:   one round trip to the rank.
+ *  Cost:   on another rank, one round trip.
  *  @return PGAS_OK
  *          PGAS_ERR_NO_MEMORY  the heap there is exhausted; the log of that rank says why
  *          PGAS_ERR_RANGE      no such rank
- *          PGAS_ERR_NOT_FOUND  no such thread is attached there
- *          PGAS_ERR_CONTEXT    in a plain handler, and the rank is another one
+ *          PGAS_ERR_NOT_FOUND  the rank has no such zone
+ *          PGAS_ERR_INVALID    ptr_p is NULL, or a zone below PGAS_ZONE_NONE
+ *          PGAS_ERR_CONTEXT    the thread is not attached; or in a plain handler, and the rank is
+ *                              another one
  *          PGAS_ERR_PEER       the rank died
  *          PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_alloc_on(pgas_thread_t where, size_t bytes, pgas_gptr_t *ptr_p);
+PGAS_API pgas_status_t pgas_alloc_on(int rank, int zone, size_t bytes, pgas_gptr_t *ptr_p);
 
-/** Frees a block of pgas_alloc_on, pgas_alloc_local or pgas_zone_alloc of any rank. Null is
- *  ignored.
+/** Frees a block of pgas_alloc_on of any rank. Null is ignored.
  *  Shape:  any attached thread. In a handler the request is sent without waiting for the answer;
  *          then only the log of the owner reports an invalid block.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a live block
+ *          PGAS_ERR_INVALID  not a live block of pgas_alloc_on, for example freed before; logged
  *          PGAS_ERR_RANGE    no such rank
  *          PGAS_ERR_PEER     the rank died
  *          PGAS_ERR_AGAIN    in a handler: the queue is full */
@@ -117,16 +109,17 @@ PGAS_API pgas_status_t pgas_mem_detach(pgas_gptr_t ptr);
 
 /** The state of this rank's heap. */
 typedef struct {
+    size_t size;            /* in: sizeof of this struct */
     size_t heap_bytes;      /* PGAS_HEAP_SIZE */
     size_t symmetric_bytes; /* in blocks of pgas_alloc */
-    size_t local_bytes;     /* in blocks of pgas_alloc_local, and in super-chunks (pgas/regmem.h) */
-    size_t largest_free;    /* the largest request that pgas_alloc_local could serve */
+    size_t local_bytes;     /* in blocks of pgas_alloc_on, and in super-chunks (pgas/regmem.h) */
+    size_t largest_free;    /* the largest request that pgas_alloc_on could serve */
     size_t page_bytes;      /* size of the heap's pages */
 } pgas_heap_info_t;
 
 /** Describes this rank's heap.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  info_p is NULL
+ *          PGAS_ERR_INVALID  info_p is NULL, or its size has no room for any field
  *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p);
 

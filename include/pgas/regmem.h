@@ -8,7 +8,7 @@
  *      pgas_reg_release(&block);                    does not wait; reused when the put is complete
  *
  *  There are four allocators. A super-chunk allocator takes super-chunks from the rank's heap (from
- *  the end that pgas_alloc_local uses) and cuts them into units. Each circular, linear and general
+ *  the end that pgas_alloc_on uses) and cuts them into units. Each circular, linear and general
  *  allocator has a super-chunk allocator of its own and gives out blocks. An allocator grows as its
  *  blocks need, up to a limit, and places its memory in one NUMA zone.
  *  | allocator | for                              | threads              | blocks return       |
@@ -39,7 +39,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "pgas/gptr.h"
+#include "pgas/mem.h"
 
 PGAS_BEGIN_DECLS
 
@@ -49,11 +49,6 @@ typedef enum {
     PGAS_GROWTH_EXPONENTIAL, /* each super-chunk is as large as all before it together */
     PGAS_GROWTH_LINEAR       /* each has grow_units units */
 } pgas_growth_t;
-
-/** NUMA zones in options, by hwloc's logical numbers, as in pgas_place_info_t. */
-#define PGAS_ZONE_OWN     0    /* of the CPU on which the creating thread runs at that moment */
-#define PGAS_ZONE_NONE    (-1) /* not placed: the thread that writes a page first decides */
-#define PGAS_ZONE(number) ((number) + 1)
 
 /** Options of all four allocators; zero means default. */
 typedef struct {
@@ -246,34 +241,6 @@ PGAS_API pgas_status_t pgas_reg_release(const pgas_block_t *block);
  *          PGAS_ERR_INVALID    a null pointer
  *          PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_reg_info(int peer, pgas_regmem_info_t *info_p);
-
-/* ---- blocks of the rank, by zone ---- */
-
-/** Returns the number of NUMA zones of this machine; 1 if it is not known. Any time. */
-PGAS_API int pgas_n_zones(void);
-
-/** Allocates a block in a zone. pgas_alloc_local does the same without zones. The block comes from
- *  the rank's general allocator for that zone, which all threads share.
- *  Shape:  any attached thread, also in handlers. zone: as in the options above. The library
- *          creates the zones' allocators when they are first used, with the owner "zones" and no
- *          limit but the heap.
- *  Done:   *ptr_p is the block, aligned to 64 bytes, contents undefined. pgas_gptr_local gives its
- *          address.
- *  Owns:   pgas_zone_free, on this rank, any thread.
- *  @return PGAS_OK
- *          PGAS_ERR_NO_MEMORY  logged
- *          PGAS_ERR_NOT_FOUND  no such zone
- *          PGAS_ERR_INVALID    a null pointer, or no bytes
- *          PGAS_ERR_CONTEXT    the thread is not attached
- *          PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_zone_alloc(int zone, size_t bytes, pgas_gptr_t *ptr_p);
-
-/** Frees a block of pgas_zone_alloc. Null is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a live block of pgas_zone_alloc; logged
- *          PGAS_ERR_RANGE    a block of another rank
- *          PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_zone_free(pgas_gptr_t ptr);
 
 /* ---- the account ---- */
 

@@ -12,7 +12,7 @@
  *  yields, then sleeps until the rank's wakeup flag is raised.
  *
  *  The place of a counter decides how completions arrive. If it is in the symmetric heap
- *  (pgas_alloc, pgas_alloc_local), a rank of the same node that ran the call decrements it
+ *  (pgas_alloc, pgas_alloc_on), a rank of the same node that ran the call decrements it
  *  directly. No message comes back. A message decrements it in all other cases: outside of the
  *  heap, between nodes, for counters with a function, and with PGAS_ON_PEER_DEATH=continue. In the
  *  last case the library must know which completions a dead rank still had to report.

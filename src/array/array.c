@@ -79,7 +79,7 @@ static pgas_status_t take(pgasi_array_t *a, int which, uint64_t bytes, bool zero
     *address_p = NULL;
     if (!bytes)
         return PGAS_OK;
-    pgas_status_t status = pgas_alloc_local(bytes, &a->memory[which]);
+    pgas_status_t status = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, bytes, &a->memory[which]);
     if (status != PGAS_OK)
         return status;
     a->heap_bytes += bytes;
@@ -170,7 +170,7 @@ static void give_back(pgasi_array_t *a)
 {
     for (int b = 0; b < PGASI_ARRAY_N_MEMORIES; b++)
         if (a->memory[b])
-            pgas_free_local(a->memory[b]);
+            pgas_free_on(a->memory[b]);
 }
 
 /* ---- create ---- */

@@ -74,7 +74,7 @@ pgas_status_t pgasi_array_slots_start(void)
     slots.of = calloc((size_t)pgasi_boot.node_size, sizeof *slots.of);
     if (!slots.of)
         return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = pgas_alloc_local(sizeof(slots_t), &block);
+    pgas_status_t status = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(slots_t), &block);
     if (status != PGAS_OK)
         return status;
     slots.own = pgas_gptr_local(block, sizeof(slots_t));

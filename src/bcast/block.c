@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "bcast/bcast.h"
+#include "mem/block.h"
 #include "pgas/mem.h"
 
 pgasi_bcast_block_t *pgasi_bcast_block_new(size_t bytes, bool for_peers)
@@ -12,7 +13,7 @@ pgasi_bcast_block_t *pgasi_bcast_block_new(size_t bytes, bool for_peers)
     *b = (pgasi_bcast_block_t){ 1, PGAS_NULL, for_peers, b->own };
     if (!for_peers || !bytes)
         return b;
-    if (pgas_alloc_local(bytes, &b->ptr) != PGAS_OK) {
+    if (pgasi_block_alloc(PGAS_ZONE_NONE, bytes, &b->ptr) != PGAS_OK) {
         free(b);
         return NULL;
     }
@@ -33,7 +34,7 @@ void pgasi_bcast_block_release(pgasi_bcast_block_t *b)
     if (!b || __atomic_sub_fetch(&b->n_users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     if (b->ours)
-        pgas_free_local(b->ptr);
+        pgasi_block_free(b->ptr);
     free(b);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/extents.h"
+#include "base/info_fill.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -21,7 +22,7 @@
 #define BLOCK_ALIGN 64
 
 static pgasi_extents_t *symmetric; /* only blocks of pgas_alloc */
-static pgasi_extents_t *local;     /* blocks of pgas_alloc_local and super-chunks */
+static pgasi_extents_t *local;     /* blocks of pgas_alloc_on and super-chunks */
 static pgasi_extents_t *chunks;    /* only super-chunks, at the same offsets */
 /* bytes now and at the maximum; the number for now is computed on request */
 static pgasi_heap_use_t use;
@@ -175,22 +176,17 @@ static pgas_status_t alloc_local(uint64_t bytes, uint64_t alignment, uint64_t *o
     return status;
 }
 
-pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p)
+pgas_status_t pgasi_heap_alloc(size_t bytes, pgas_gptr_t *ptr_p)
 {
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK)
-        return status;
-    if (!ptr_p)
-        return PGAS_ERR_INVALID;
+    uint64_t offset = 0;
     if (!bytes) {
         *ptr_p = PGAS_NULL;
         return PGAS_OK;
     }
-    uint64_t offset = 0;
     pthread_mutex_lock(&heap_lock);
-    status = alloc_local(bytes, BLOCK_ALIGN, &offset);
+    pgas_status_t status = alloc_local(bytes, BLOCK_ALIGN, &offset);
     if (status == PGAS_ERR_NO_MEMORY)
-        report_exhausted("pgas_alloc_local", bytes);
+        report_exhausted("pgas_alloc_on", bytes);
     note_use();
     pthread_mutex_unlock(&heap_lock);
     if (status == PGAS_OK)
@@ -198,30 +194,16 @@ pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p)
     return status;
 }
 
-pgas_status_t pgas_free_local(pgas_gptr_t ptr)
+bool pgasi_heap_free(pgas_gptr_t ptr)
 {
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK || !ptr)
-        return status;
-    if (pgas_gptr_rank(ptr) != pgasi_boot.rank) {
-        PGASI_ERROR("mem",
-                    "pgas_free_local of %#" PRIx64 ": a block of rank %d, which must free it", ptr,
-                    pgas_gptr_rank(ptr));
-        return PGAS_ERR_RANGE;
-    }
     uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET, bytes;
+    if (pgas_gptr_rank(ptr) != pgasi_boot.rank || pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET)
+        return false;
     pthread_mutex_lock(&heap_lock);
-    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET ||
-                     pgasi_extents_size_of(chunks, offset, &bytes) == PGAS_OK
-                 ? PGAS_ERR_INVALID
-                 : pgasi_extents_free(local, offset);
+    bool freed = pgasi_extents_size_of(chunks, offset, &bytes) != PGAS_OK &&
+                 pgasi_extents_free(local, offset) == PGAS_OK;
     pthread_mutex_unlock(&heap_lock);
-    if (status != PGAS_OK)
-        PGASI_ERROR("mem",
-                    "pgas_free_local of %#" PRIx64
-                    ": no live block of pgas_alloc_local (freed twice?)",
-                    ptr);
-    return status;
+    return freed;
 }
 
 /* ---- super-chunks ---- */
@@ -260,14 +242,12 @@ pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
 {
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (!info_p)
-        return PGAS_ERR_INVALID;
     pthread_mutex_lock(&heap_lock);
     uint64_t low = pgasi_extents_highest_used(symmetric);
     uint64_t gap =
         pgasi_extents_lowest_used(local) - PGASI_MIN(low, pgasi_extents_lowest_used(local));
     uint64_t hole = pgasi_extents_largest_free(local);
-    *info_p = (pgas_heap_info_t){
+    pgas_heap_info_t info = {
         .heap_bytes = heap_bytes(),
         .symmetric_bytes = used(symmetric),
         .local_bytes = used(local),
@@ -275,5 +255,5 @@ pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
         .page_bytes = pgasi_heap_page_bytes,
     };
     pthread_mutex_unlock(&heap_lock);
-    return PGAS_OK;
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }

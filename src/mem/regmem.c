@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "boot/boot.h"
+#include "mem/block.h"
 #include "mem/rma.h"
 
 typedef struct {
@@ -324,7 +325,7 @@ void pgasi_regmem_stop(void)
         all = rings->next;
         free_rings(rings);
     }
-    pgasi_zones_stop();
+    pgasi_blocks_stop();
     pgasi_supers_stop();
 }
 
@@ -353,7 +354,7 @@ pgas_status_t pgas_reg_account(pgas_reg_owner_t *owners, int n, int *n_p)
     pgasi_heap_use(&use);
     pgasi_segments_attached(&attached, &attached_high);
     at = line(at, "pgas_alloc", use.symmetric, use.symmetric_high, heap);
-    at = line(at, "pgas_alloc_local", use.local, use.local_high, heap);
+    at = line(at, "pgas_alloc_on", use.local, use.local_high, heap);
     at += pgasi_regmem_owners(at, PGASI_REG_OWNERS_MAX);
     at = line(at, "heap, not in use", heap - use.symmetric - use.local - use.chunks, heap, heap);
     if (pgasi_heap_tail_bytes)

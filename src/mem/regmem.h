@@ -64,15 +64,6 @@ pgas_status_t pgasi_circular_check(pgas_circular_t *circular, size_t bytes);
  *  retired */
 bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
 
-/* ---- zone.c ---- */
-
-/** Forgets the zones' allocators. They are freed with all others. */
-void pgasi_zones_stop(void);
-/** Frees a block of one of them. @return false: it is not a block of theirs */
-bool pgasi_zones_release(pgas_gptr_t ptr);
-/** Returns empty super-chunks to the heap. */
-void pgasi_zones_trim(void);
-
 /* ---- regmem.c ---- */
 
 /** The calling thread detaches, and all its operations are complete: frees its rings. */

@@ -92,15 +92,20 @@ void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p);
 /* heap.c: the allocator of segment 0 */
 pgas_status_t pgasi_heap_start(size_t bytes);
 void pgasi_heap_stop(void);
-/** Allocates and frees super-chunks from the end of pgas_alloc_local; pgas_free_local does not free
- *  them. Any thread. Offsets are those of the heap. Failures are not logged. @return PGAS_OK,
+/** Allocates a block of this rank from the top. 0 bytes give PGAS_NULL. @return PGAS_OK,
+ *  PGAS_ERR_NO_MEMORY (logged) */
+pgas_status_t pgasi_heap_alloc(size_t bytes, pgas_gptr_t *ptr_p);
+/** Frees such a block. @return false: it is not a live block of pgasi_heap_alloc; not logged */
+bool pgasi_heap_free(pgas_gptr_t ptr);
+/** Allocates and frees super-chunks from the same end; pgasi_heap_free does not free them. Any
+ *  thread. Offsets are those of the heap. Failures are not logged. @return PGAS_OK,
  *  PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_heap_take(uint64_t bytes, uint64_t alignment, uint64_t *offset_p);
 void pgasi_heap_give(uint64_t offset);
 /** Bytes of the heap by use, now and at the maximum. */
 typedef struct {
     uint64_t symmetric, symmetric_high;
-    uint64_t local, local_high; /* of pgas_alloc_local */
+    uint64_t local, local_high; /* of pgasi_heap_alloc */
     uint64_t chunks, chunks_high;
 } pgasi_heap_use_t;
 void pgasi_heap_use(pgasi_heap_use_t *use_p);

@@ -1,5 +1,6 @@
 /* Memory of other ranks: a call asks the owner to allocate or to free, and the owner's service
  * answers. */
+#include <limits.h>
 #include <string.h>
 
 #include "boot/boot.h"
@@ -7,20 +8,29 @@
 #include "msg/send_queue.h"
 #include "object/owner.h"
 #include "call/sync.h"
-#include "mem/alloc_zone.h"
+#include "mem/block.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
 
 typedef struct {
     uint64_t bytes; /* to allocate; 0: to free ptr */
     uint64_t ptr;
-    uint64_t slot;
+    int64_t zone;
 } request_t;
 
 typedef struct {
     int64_t status;
     uint64_t ptr;
 } answer_t;
+
+/* For another rank, the own zone of this rank is that of its initialising thread. */
+static int zone_for_peer(int64_t zone)
+{
+    int own = -1;
+    if (zone != PGAS_ZONE_OWN)
+        return zone < INT_MIN || zone > INT_MAX ? PGAS_ZONE_NONE - 1 : (int)zone;
+    return pgasi_thread_zone(0, &own) && own >= 0 ? PGAS_ZONE(own) : PGAS_ZONE_NONE;
+}
 
 static void on_alloc(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -30,8 +40,8 @@ static void on_alloc(const void *args, size_t bytes, pgas_thread_t source, void 
     answer_t a = { PGAS_ERR_INVALID, PGAS_NULL };
     if (bytes == sizeof r) {
         memcpy(&r, args, sizeof r);
-        a.status = r.bytes ? pgasi_alloc_zone((int)(r.slot & PGAS_SLOT_SERVICE), r.bytes, &a.ptr)
-                           : pgasi_free_zone(r.ptr);
+        a.status = r.bytes ? pgasi_block_alloc(zone_for_peer(r.zone), r.bytes, &a.ptr)
+                           : pgasi_block_free(r.ptr);
     }
     pgasi_reply(&a, sizeof a);
 }
@@ -42,19 +52,18 @@ static pgas_status_t ask(int rank, const request_t *r, answer_t *a_p)
     return status == PGAS_OK ? (pgas_status_t)a_p->status : status;
 }
 
-pgas_status_t pgas_alloc_on(pgas_thread_t where, size_t bytes, pgas_gptr_t *ptr_p)
+pgas_status_t pgas_alloc_on(int rank, int zone, size_t bytes, pgas_gptr_t *ptr_p)
 {
-    int rank = pgas_thread_rank(where), slot = pgas_thread_slot(where);
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
-    if (!ptr_p)
+    if (!ptr_p || zone < PGAS_ZONE_NONE)
         return PGAS_ERR_INVALID;
-    if (rank >= pgasi_boot.n_ranks)
+    if (rank < 0 || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     if (rank == pgasi_boot.rank)
-        return pgasi_alloc_zone(slot, bytes, ptr_p);
-    request_t r = { bytes, PGAS_NULL, (uint64_t)slot };
+        return pgasi_block_alloc(zone, bytes, ptr_p);
+    request_t r = { bytes, PGAS_NULL, zone };
     answer_t a;
     if (bytes)
         status = ask(rank, &r, &a);
@@ -72,8 +81,8 @@ pgas_status_t pgas_free_on(pgas_gptr_t ptr)
     if (rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     if (rank == pgasi_boot.rank)
-        return pgasi_free_zone(ptr);
-    request_t r = { 0, ptr, 0 };
+        return pgasi_block_free(ptr);
+    request_t r = { 0, ptr, PGAS_ZONE_NONE };
     answer_t a;
     if (pgasi_self.in_handler)
         return pgasi_sendq_call(rank, PGASI_DESC_ALLOC, &r, sizeof r, NULL, PGAS_FULL_WAIT);

@@ -13,7 +13,7 @@
  *   source: pgas/mem.h
  */
 #include "base/rng.h"
-#include "mem/alloc_zone.h"
+#include "mem/block.h"
 #include "mem/regmem.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
@@ -27,8 +27,8 @@ static pgas_status_t in_handler[3];
 /* Without super-chunks in which nothing is. */
 static size_t local_bytes(void)
 {
-    pgas_heap_info_t info;
-    pgasi_zones_trim();
+    pgas_heap_info_t info = { .size = sizeof info };
+    pgasi_blocks_trim();
     return pgas_heap_info(&info) == PGAS_OK ? info.local_bytes : 1;
 }
 
@@ -50,11 +50,11 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)bytes;
     (void)source;
     (void)context;
-    in_handler[1] = pgas_alloc_on(pgas_thread_make(me, PGAS_SLOT_ANY), 100, &ptr);
+    in_handler[1] = pgas_alloc_on(me, PGAS_ZONE_OWN, 100, &ptr);
     if (in_handler[1] == PGAS_OK)
         in_handler[1] = pgas_free_on(ptr);
-    in_handler[2] = n_ranks == 1 ? PGAS_ERR_CONTEXT
-                                 : pgas_alloc_on(pgas_thread_make(job_right(), 0), 100, &ptr);
+    in_handler[2] =
+        n_ranks == 1 ? PGAS_ERR_CONTEXT : pgas_alloc_on(job_right(), PGAS_ZONE_NONE, 100, &ptr);
 }
 
 typedef struct {
@@ -76,11 +76,10 @@ static int n_different(const block_t *b)
 static int take(block_t *b, pgasi_rng_t *rng)
 {
     int rank = (int)pgasi_rng_below(rng, (uint64_t)n_ranks),
-        slot = pgasi_rng_below(rng, 2) ? 0 : PGAS_SLOT_ANY;
+        zone = (int)pgasi_rng_below(rng, 3) + PGAS_ZONE_NONE; /* none, own, zone 0 */
     b->bytes = 1 + (size_t)pgasi_rng_below(rng, 20000);
     b->value = (unsigned char)pgasi_rng_u64(rng);
-    if (pgas_alloc_on(pgas_thread_make(rank, slot), b->bytes, &b->ptr) != PGAS_OK ||
-        pgas_gptr_rank(b->ptr) != rank)
+    if (pgas_alloc_on(rank, zone, b->bytes, &b->ptr) != PGAS_OK || pgas_gptr_rank(b->ptr) != rank)
         return 1;
     unsigned char *data = job_alloc(b->bytes);
     memset(data, b->value, b->bytes);
@@ -117,7 +116,7 @@ static void random_blocks(uint64_t seed)
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && in_handler[0] == PGAS_OK,
             "%s: blocks here and there do not overlap others, and any rank frees them",
-            pgasi_alloc_zone_always ? "from zones" : "from heaps");
+            pgasi_block_zone_always ? "from zones" : "from heaps");
     spmd_ok(local_bytes() == before, "and all of it comes back");
     block_t one;
     n_bad = take(&one, &rng);
@@ -130,17 +129,21 @@ static void refusals(void)
 {
     pgas_gptr_t ptr = 77, mine = PGAS_NULL, symmetric = PGAS_NULL;
     int right = job_right(), n_bad = 0;
-    n_bad += pgas_alloc_on(pgas_thread_make(n_ranks, 0), 8, &ptr) != PGAS_ERR_RANGE;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, 0), 8, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, 9), 8, &ptr) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, 4094), 8, &ptr) != PGAS_ERR_NOT_FOUND;
-    n_bad +=
-        pgas_alloc_on(pgas_thread_make(right, 0), (size_t)1 << 40, &ptr) != PGAS_ERR_NO_MEMORY ||
-        ptr != 77;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, 0), 0, &ptr) != PGAS_OK || ptr != PGAS_NULL;
+    int ranks[2] = { me, right };
+    for (int i = 0; i < 2; i++) {
+        n_bad += pgas_alloc_on(ranks[i], PGAS_ZONE_NONE, 8, NULL) != PGAS_ERR_INVALID;
+        n_bad += pgas_alloc_on(ranks[i], PGAS_ZONE_NONE - 1, 8, &ptr) != PGAS_ERR_INVALID;
+        n_bad += pgas_alloc_on(ranks[i], PGAS_ZONE(pgas_n_zones()), 8, &ptr) != PGAS_ERR_NOT_FOUND;
+        n_bad += pgas_alloc_on(ranks[i], PGAS_ZONE(1 << 20), 8, &ptr) != PGAS_ERR_NOT_FOUND;
+        for (int zone = PGAS_ZONE_NONE; zone <= PGAS_ZONE(0); zone++)
+            n_bad += pgas_alloc_on(ranks[i], zone, (size_t)1 << 40, &ptr) != PGAS_ERR_NO_MEMORY;
+    }
+    n_bad += pgas_alloc_on(n_ranks, PGAS_ZONE_NONE, 8, &ptr) != PGAS_ERR_RANGE;
+    n_bad += pgas_alloc_on(-1, PGAS_ZONE_NONE, 8, &ptr) != PGAS_ERR_RANGE || ptr != 77;
+    n_bad += pgas_alloc_on(right, PGAS_ZONE_NONE, 0, &ptr) != PGAS_OK || ptr != PGAS_NULL;
     n_bad += pgas_free_on(PGAS_NULL) != PGAS_OK;
     n_bad += pgas_free_on(pgas_gptr_make(n_ranks, UINT64_C(1) << 30)) != PGAS_ERR_RANGE;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, PGAS_SLOT_SERVICE), 8, &mine) != PGAS_OK;
+    n_bad += pgas_alloc_on(right, PGAS_ZONE_OWN, 8, &mine) != PGAS_OK;
     n_bad += pgas_free_on(mine) != PGAS_OK || pgas_free_on(mine) != PGAS_ERR_INVALID;
     n_bad += pgas_alloc(64, &symmetric) != PGAS_OK;
     n_bad += pgas_free_on(pgas_gptr_at(symmetric, right)) != PGAS_ERR_INVALID ||
@@ -151,16 +154,27 @@ static void refusals(void)
             "handlers get memory of their own rank, and may not wait for that of others");
 }
 
-static void in_a_zone(void)
+/* What is no block of pgas_alloc_on: attached memory, the middle of a block, a super-chunk of a
+ * zone and nothing at all. */
+static void strangers(void)
 {
-    pgas_gptr_t ptr = PGAS_NULL;
-    int n_bad = pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK ||
-                pgas_free_local(ptr) != PGAS_ERR_INVALID;
-    n_bad += pgas_free_on(ptr) != PGAS_OK || pgas_free_on(ptr) != PGAS_ERR_INVALID;
-    n_bad += pgas_zone_alloc(PGAS_ZONE_NONE, 100, &ptr) != PGAS_OK || pgas_free_on(ptr) != PGAS_OK;
-    n_bad +=
-        pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK || pgas_zone_free(ptr) != PGAS_OK;
-    spmd_is_int(n_bad, 0, "blocks of zones are those of pgas_zone_alloc");
+    static _Alignas(64) char own[64];
+    pgas_gptr_t block = PGAS_NULL, in_zone = PGAS_NULL, attached = PGAS_NULL, all[4][JOB_RANKS_MAX];
+    int n_bad = pgas_alloc_on(me, PGAS_ZONE_NONE, 200, &block) != PGAS_OK ||
+                pgas_alloc_on(me, PGAS_ZONE_OWN, 200, &in_zone) != PGAS_OK ||
+                pgas_mem_attach(own, sizeof own, &attached) != PGAS_OK;
+    n_bad += pgas_gptr_offset(block) % 64 || pgas_gptr_offset(in_zone) % 64;
+    job_gather(pgas_gptr_add(block, 64), all[0]);
+    job_gather(pgas_gptr_add(in_zone, 64), all[1]);
+    job_gather(attached, all[2]);
+    job_gather(pgas_gptr_make(me, 64), all[3]);
+    for (int i = 0; i < 4; i++)
+        n_bad += pgas_free_on(all[i][me]) != PGAS_ERR_INVALID ||
+                 pgas_free_on(all[i][job_right()]) != PGAS_ERR_INVALID;
+    pgas_barrier(NULL);
+    n_bad += pgas_free_on(block) != PGAS_OK || pgas_free_on(in_zone) != PGAS_OK ||
+             pgas_mem_detach(attached) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "what is not a block is not freed");
     pgas_barrier(NULL);
 }
 
@@ -182,9 +196,9 @@ int main(int argc, char **argv)
     slots();
     random_blocks(spmd_seed(3));
     refusals();
-    pgasi_alloc_zone_always = true;
+    pgasi_block_zone_always = true;
     random_blocks(spmd_seed(3));
     refusals();
-    in_a_zone();
+    strangers();
     return job_end();
 }

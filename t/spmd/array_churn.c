@@ -54,7 +54,7 @@ static uint64_t count_files(void)
 
 static process_t look(void)
 {
-    pgas_heap_info_t info = { 0 };
+    pgas_heap_info_t info = { .size = sizeof info };
     pgas_heap_info(&info);
     return (process_t){ status_kib("RssAnon: %" SCNu64), count_lines("/proc/self/maps"),
                         count_files(), info.symmetric_bytes + info.local_bytes };

@@ -103,7 +103,7 @@ static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *
 
 static size_t local_bytes(void)
 {
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     return pgas_heap_info(&info) == PGAS_OK ? info.local_bytes : 1;
 }
 
@@ -159,7 +159,7 @@ static void pushed(void)
 static void pulled(void)
 {
     pgas_gptr_t block = PGAS_NULL;
-    int n_bad = pgas_alloc_local(LARGE, &block) != PGAS_OK;
+    int n_bad = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, LARGE, &block) != PGAS_OK;
     unsigned char *heap = pgas_gptr_local(block, 1), *plain = job_alloc(LARGE), *data;
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < 2 * N_SIZES; i++) {
@@ -172,7 +172,7 @@ static void pulled(void)
     }
     spmd_is_int(n_bad + n_wrong, 0,
                 "pulled, from memory that peers reach and from other, and freed again");
-    n_bad = pgas_free_local(block) != PGAS_OK;
+    n_bad = pgas_free_on(block) != PGAS_OK;
     block = PGAS_NULL;
     n_bad += pgas_mem_attach(plain, LARGE, &block) != PGAS_OK;
     pattern_fill(plain, 77, LARGE);
@@ -346,7 +346,7 @@ static void every_thread(void)
 
 static void no_room(void)
 {
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     pgas_gptr_t block = PGAS_NULL;
     unsigned char *data = job_alloc(LARGE);
     what_t w = { 0, LARGE, 1, { 0 } };
@@ -358,7 +358,8 @@ static void no_room(void)
     o.sync = &sync;
     n_runs = 0;
     if (me == n_ranks - 1)
-        n_bad += pgas_alloc_local(info.largest_free - LARGE / 2, &block) != PGAS_OK;
+        n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, info.largest_free - LARGE / 2,
+                               &block) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
         pgas_status_t status =
@@ -370,7 +371,7 @@ static void no_room(void)
     pgas_barrier(NULL);
     pgas_quiesce();
     n_bad += me == n_ranks - 1 && n_runs != 0;
-    n_bad += pgas_free_local(block) != PGAS_OK;
+    n_bad += pgas_free_on(block) != PGAS_OK;
     spmd_is_int(n_bad + n_wrong, 0,
                 "a rank without room: said by the counter, and its handler does not run");
     pgas_sync_fini(&sync);

@@ -258,7 +258,8 @@ static void waiting_handlers_give_large_replies(void)
 static void written_counters_fall(void)
 {
     pgas_gptr_t at = PGAS_NULL;
-    wrong_unless(pgas_alloc_local(3 * sizeof(pgas_sync_t), &at) == PGAS_OK);
+    wrong_unless(pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 3 * sizeof(pgas_sync_t), &at) ==
+                 PGAS_OK);
     pgas_sync_t *sync = pgas_gptr_local(at, 3 * sizeof *sync);
     for (int i = 0; i < 3; i++)
         wrong_unless(pgas_sync_init(&sync[i], 2 * N_KINDS) == PGAS_OK);

@@ -1,5 +1,5 @@
 /* The symmetric heap and attached memory.
- *   what:   Blocks of pgas_alloc have one offset on all ranks, those of pgas_alloc_local have any.
+ *   what:   Blocks of pgas_alloc have one offset on all ranks, those of pgas_alloc_on have any.
  *           No blocks overlap, and all keep their contents. The numbers of pgas_heap_info are
  *           consistent. Exhaustion is refused, on all ranks if all take part. Memory can be
  *           attached and detached.
@@ -45,7 +45,7 @@ static bool is_marked(const block_t *b)
 /* True if pgas_heap_info agrees with the blocks that live. */
 static bool numbers_add_up(const block_t *blocks)
 {
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     size_t symmetric = 0, local = 0;
     for (int i = 0; i < N_BLOCKS; i++) {
         size_t bytes = blocks[i].ptr ? blocks[i].bytes : 0;
@@ -69,7 +69,7 @@ static int check_new(const block_t *blocks, block_t *b)
     return n_bad;
 }
 
-/* One step that all ranks make alike, except for what pgas_alloc_local does with sizes of its
+/* One step that all ranks make alike, except for what pgas_alloc_on does with sizes of its
  * own. */
 static int step(block_t *blocks, pgasi_rng_t *common, pgasi_rng_t *own, int number)
 {
@@ -82,13 +82,13 @@ static int step(block_t *blocks, pgasi_rng_t *common, pgasi_rng_t *own, int numb
     int n_bad = 0;
     if (live) {
         n_bad += !is_marked(b);
-        n_bad += (is_local ? pgas_free_local(b->ptr) : pgas_free(b->ptr)) != PGAS_OK;
+        n_bad += (is_local ? pgas_free_on(b->ptr) : pgas_free(b->ptr)) != PGAS_OK;
         b->ptr = PGAS_NULL;
         return n_bad;
     }
     *b = (block_t){ PGAS_NULL, local ? own_bytes : bytes, (unsigned char)(number + me), local };
-    pgas_status_t status =
-        local ? pgas_alloc_local(b->bytes, &b->ptr) : pgas_alloc(b->bytes, &b->ptr);
+    pgas_status_t status = local ? pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, b->bytes, &b->ptr)
+                                 : pgas_alloc(b->bytes, &b->ptr);
     if (status == PGAS_OK)
         return check_new(blocks, b);
     /* Slots are chosen in common: a refusal on one rank must not put the others out of step. */
@@ -106,7 +106,7 @@ static void agree_on_live(block_t *blocks)
     pgas_allreduce(NULL, live, all, N_BLOCKS, PGAS_I32, PGAS_MIN);
     for (int i = 0; i < N_BLOCKS; i++) {
         if (!all[i] && blocks[i].ptr) {
-            pgas_free_local(blocks[i].ptr);
+            pgas_free_on(blocks[i].ptr);
             blocks[i].ptr = PGAS_NULL;
         }
     }
@@ -144,8 +144,8 @@ static void model(uint64_t seed)
     n_bad = 0;
     for (int i = 0; i < N_BLOCKS; i++) {
         if (blocks[i].ptr)
-            n_bad += (blocks[i].local ? pgas_free_local(blocks[i].ptr)
-                                      : pgas_free(blocks[i].ptr)) != PGAS_OK;
+            n_bad += (blocks[i].local ? pgas_free_on(blocks[i].ptr) : pgas_free(blocks[i].ptr)) !=
+                     PGAS_OK;
     }
     memset(blocks, 0, sizeof blocks);
     spmd_ok(n_bad == 0 && numbers_add_up(blocks), "all is free again");
@@ -153,12 +153,12 @@ static void model(uint64_t seed)
 
 static void the_whole_heap(void)
 {
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     pgas_gptr_t all = PGAS_NULL, more = PGAS_NULL;
     int n_bad = pgas_heap_info(&info) != PGAS_OK || pgas_heap_info(NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_alloc(info.heap_bytes, &all) != PGAS_OK;
     n_bad += pgas_alloc(1, &more) != PGAS_ERR_NO_MEMORY ||
-             pgas_alloc_local(1, &more) != PGAS_ERR_NO_MEMORY;
+             pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 1, &more) != PGAS_ERR_NO_MEMORY;
     n_bad += more != PGAS_NULL;
     unsigned char last = 9, back = 0;
     pgas_gptr_t end = pgas_gptr_add(pgas_gptr_at(all, job_right()), (int64_t)info.heap_bytes - 1);
@@ -167,10 +167,11 @@ static void the_whole_heap(void)
     n_bad += pgas_put(end, "ab", 2) != PGAS_ERR_RANGE ||
              pgas_put(pgas_gptr_add(end, 1), "a", 1) != PGAS_ERR_RANGE;
     n_bad += pgas_free(all) != PGAS_OK;
+    n_bad += pgas_heap_info(&info) != PGAS_OK ||
+             pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, info.largest_free, &all) != PGAS_OK;
+    n_bad += pgas_free_on(all) != PGAS_OK;
     n_bad +=
-        pgas_heap_info(&info) != PGAS_OK || pgas_alloc_local(info.largest_free, &all) != PGAS_OK;
-    n_bad += pgas_free_local(all) != PGAS_OK;
-    n_bad += pgas_alloc_local(info.heap_bytes + 1, &all) != PGAS_ERR_NO_MEMORY;
+        pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, info.heap_bytes + 1, &all) != PGAS_ERR_NO_MEMORY;
     spmd_is_int(n_bad, 0, "the heap can be had to its last byte, and no further");
 }
 
@@ -178,15 +179,15 @@ static void the_whole_heap(void)
  * */
 static void exhausted_on_one_rank(void)
 {
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     pgas_gptr_t mine = PGAS_NULL, block = PGAS_NULL;
     int n_bad = pgas_heap_info(&info) != PGAS_OK;
     if (me == n_ranks - 1)
-        n_bad += pgas_alloc_local(info.heap_bytes / 2, &mine) != PGAS_OK;
+        n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, info.heap_bytes / 2, &mine) != PGAS_OK;
     n_bad +=
         pgas_alloc(info.heap_bytes / 4 * 3, &block) != PGAS_ERR_NO_MEMORY || block != PGAS_NULL;
     n_bad += pgas_alloc(info.heap_bytes / 4, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
-    n_bad += pgas_free_local(mine) != PGAS_OK;
+    n_bad += pgas_free_on(mine) != PGAS_OK;
     n_bad += pgas_alloc(info.heap_bytes / 4 * 3, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
     spmd_is_int(n_bad, 0, "exhausted on one rank: every rank gets the status, and can continue");
 }
@@ -195,8 +196,8 @@ static void nothing_is_null(void)
 {
     pgas_gptr_t ptr = 1;
     spmd_ok(pgas_alloc(0, &ptr) == PGAS_OK && ptr == PGAS_NULL && pgas_free(PGAS_NULL) == PGAS_OK &&
-                pgas_alloc_local(0, &ptr) == PGAS_OK && ptr == PGAS_NULL &&
-                pgas_free_local(PGAS_NULL) == PGAS_OK,
+                pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 0, &ptr) == PGAS_OK &&
+                ptr == PGAS_NULL && pgas_free_on(PGAS_NULL) == PGAS_OK,
             "zero bytes are null, and null is freed");
 }
 

@@ -113,7 +113,7 @@ static void on_many_communicators(void)
 static void options(void)
 {
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     opts.params = spmd_rank() == 0 ? "HEAP_SIZE=1M  PGAS_LANES=3" : "HEAP_SIZE=2M";
     bool good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK &&
                 info.heap_bytes == 1 << 20;

@@ -39,12 +39,12 @@ static int bad(bool good, const char *what)
 static int memory_refuses(void)
 {
     pgas_gptr_t ptr = pgas_gptr_make(0, UINT64_C(1) << 30), out = PGAS_NULL;
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     int n_bad = 0;
     REFUSES(pgas_alloc(8, &out));
     REFUSES(pgas_free(ptr));
-    REFUSES(pgas_alloc_local(8, &out));
-    REFUSES(pgas_free_local(ptr));
+    REFUSES(pgas_alloc_on(0, PGAS_ZONE_NONE, 8, &out));
+    REFUSES(pgas_free_on(ptr));
     REFUSES(pgas_mem_attach(user_memory, 8, &out));
     REFUSES(pgas_mem_detach(ptr));
     REFUSES(pgas_heap_info(&info));
@@ -432,27 +432,28 @@ static void null_values(void)
 static void frees(void)
 {
     pgas_gptr_t block = PGAS_NULL, local = PGAS_NULL, all[JOB_RANKS_MAX];
-    int n_bad = pgas_alloc(128, &block) != PGAS_OK || pgas_alloc_local(128, &local) != PGAS_OK;
+    int n_bad = pgas_alloc(128, &block) != PGAS_OK ||
+                pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 128, &local) != PGAS_OK;
     job_gather(local, all);
     said_begin();
     pgas_status_t status = pgas_free(pgas_gptr_add(block, 64));
     spmd_ok(said("no live block of pgas_alloc") && status == PGAS_ERR_INVALID,
             "free of the middle of a block");
     said_begin();
-    status = pgas_free_local(block);
-    spmd_ok(said("no live block of pgas_alloc_local") && status == PGAS_ERR_INVALID,
+    status = pgas_free_on(block);
+    spmd_ok(said("no live block of pgas_alloc_on") && status == PGAS_ERR_INVALID,
             "a symmetric block is not a local one");
     said_begin();
     status = pgas_free(pgas_gptr_at(local, me));
     bool named = said("pgas_free of ");
     spmd_ok(named && (status == PGAS_ERR_INVALID || status == PGAS_ERR_MISMATCH),
             "and the reverse");
-    n_bad += pgas_free(block) != PGAS_OK || pgas_free_local(local) != PGAS_OK;
+    n_bad += pgas_free(block) != PGAS_OK || pgas_free_on(local) != PGAS_OK;
     said_begin();
     status = pgas_free(block);
     spmd_ok(said("freed twice?") && status == PGAS_ERR_INVALID, "double free of a symmetric block");
     said_begin();
-    status = pgas_free_local(local);
+    status = pgas_free_on(local);
     spmd_ok(said("freed twice?") && status == PGAS_ERR_INVALID, "double free of a local block");
     if (n_ranks == 1) {
         spmd_skip(3, "needs two ranks");
@@ -460,9 +461,10 @@ static void frees(void)
         return;
     }
     said_begin();
-    status = pgas_free_local(all[job_right()]);
-    spmd_ok(said_by("which must free it") == n_ranks && status == PGAS_ERR_RANGE,
-            "free of another rank's block");
+    status = pgas_free_on(all[job_right()]);
+    pgas_barrier(NULL); /* the owners answer */
+    spmd_ok(said_by("freed twice?") == n_ranks && status == PGAS_ERR_INVALID,
+            "double free of another rank's block");
     said_begin();
     status = pgas_alloc(me == n_ranks - 1 ? 64 : 128, &block);
     spmd_ok(said("sizes must be the same") && status == PGAS_ERR_MISMATCH,
@@ -482,11 +484,11 @@ static void exhausted(void)
     pgas_gptr_t block = 5, local = PGAS_NULL;
     int n_bad = 0;
     if (me == n_ranks - 1)
-        n_bad += pgas_alloc_local((size_t)600 << 10, &local) != PGAS_OK;
+        n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, (size_t)600 << 10, &local) != PGAS_OK;
     said_begin();
     pgas_status_t status = pgas_alloc((size_t)700 << 10, &block);
     int ranks = said_by("pgas_alloc of 716800 bytes does not fit: PGAS_HEAP_SIZE=1048576");
-    n_bad += pgas_free_local(local) != PGAS_OK;
+    n_bad += pgas_free_on(local) != PGAS_OK;
     spmd_ok(
         status == PGAS_ERR_NO_MEMORY && block == 5 && ranks == 1 && n_bad == 0,
         "a heap that is exhausted on one rank: every rank hears it, that one says what was asked");

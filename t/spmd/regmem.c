@@ -164,7 +164,7 @@ static void uncopied(void)
     pgas_alloc((size_t)(BYTES * n_ranks), &target);
     put_around(target, plain, BYTES); /* opens contexts, fetches keys */
     char *heap = pgas_gptr_local(pgas_gptr_make(me, UINT64_C(1) << PGAS_SEGTAB_SHIFT), 1);
-    pgas_heap_info_t info;
+    pgas_heap_info_t info = { .size = sizeof info };
     pgas_heap_info(&info);
     pgasi_tp_count_watch(heap, info.heap_bytes);
     pgasi_tp_counts_t before = counted();
@@ -266,7 +266,7 @@ static void every_byte(void)
 {
     static char mine[10000];
     pgas_gptr_t ptr;
-    pgas_heap_info_t heap;
+    pgas_heap_info_t heap = { .size = sizeof heap };
     pgas_heap_info(&heap);
     uint64_t before = accounted();
     int n_bad = pgas_mem_attach(mine, sizeof mine, &ptr) != PGAS_OK;

@@ -277,7 +277,7 @@ static void *stranger(void *arg)
     unattached_bad +=
         pgas_barrier(NULL) != PGAS_ERR_CONTEXT || pgas_flush_all() != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_agg_create(NULL, &agg) != PGAS_ERR_CONTEXT ||
-                      pgas_alloc_local(8, &ptr) != PGAS_ERR_CONTEXT;
+                      pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 8, &ptr) != PGAS_ERR_CONTEXT;
     unattached_bad +=
         pgas_sync_init(&sync, 1) != PGAS_ERR_CONTEXT || pgas_finalize() != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_signal_wait(&x, PGAS_EQ, 1, 0, NULL) != PGAS_ERR_CONTEXT ||

@@ -146,7 +146,7 @@ static void survive(int victim)
     int n_bad = 0, me = pgas_rank();
     pgas_gptr_t at = PGAS_NULL;
     pgas_agg_t *agg = NULL;
-    n_bad += pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
+    n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t on_stack, *sync = me % 2 ? pgas_gptr_local(at, sizeof *sync) : &on_stack;
     void *args = NULL;
     pgas_sync_t built;

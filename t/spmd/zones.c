@@ -3,7 +3,7 @@
  *   what:   Pages of an allocator are in its zone, whichever thread touches them first, and
  *           existing pages move there. Released pages are in the zone of the next thread that
  *           touches them. A thread's rings are in the zone in which the thread runs. Blocks of
- *           pgas_alloc_on are in the zone in which the thread has attached.
+ *           pgas_alloc_on are in the zone that was asked for, on any rank.
  *   np:     1 2
  *   nodes:  0 1
  *   source: pgas/regmem.h; move_pages(2) reports the zone of a page */
@@ -129,11 +129,11 @@ static void in_the_zone(void)
         n_bad += pgas_super_info(super, &info) != PGAS_OK || info.zone != z;
         pgas_gptr_t ptr = PGAS_NULL;
         n_bad += pgas_n_zones() != n_zones ||
-                 pgas_zone_alloc(PGAS_ZONE(z), PAGES * PAGE, &ptr) != PGAS_OK;
+                 pgas_alloc_on(pgas_rank(), PGAS_ZONE(z), PAGES * PAGE, &ptr) != PGAS_OK;
         pgas_block_t of_rank = { .address = pgas_gptr_local(ptr, PAGES * PAGE),
                                  .bytes = PAGES * PAGE };
         touch_from(other(z), &of_rank);
-        n_bad += n_elsewhere(of_rank.address, of_rank.bytes, z) + (pgas_zone_free(ptr) != PGAS_OK);
+        n_bad += n_elsewhere(of_rank.address, of_rank.bytes, z) + (pgas_free_on(ptr) != PGAS_OK);
         pgas_super_destroy(super);
         pgas_circular_destroy(circular);
         pgas_linear_destroy(linear);
@@ -179,13 +179,13 @@ static void they_move(void)
     /* half was never touched */
     n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 12 << 20, &fresh);
     pgas_super_destroy(super);
-    n_bad += pgas_alloc_local(12 << 20, &local);
+    n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 12 << 20, &local);
     fresh.bytes = PAGES * PAGE;
     fresh.address = pgas_gptr_local(local, 12 << 20);
     touch_from(0, &fresh);
     n_bad += n_elsewhere(fresh.address, PAGES * PAGE, 0);
     spmd_is_int(n_bad, 0, "released pages are where they are touched");
-    pgas_free_local(local);
+    pgas_free_on(local);
 }
 
 static void peers_touch(void)
@@ -254,7 +254,7 @@ static void *near_main(void *arg)
     pgas_gptr_t ptr = PGAS_NULL;
     size_t bytes = 3 * PAGE;
     a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() +
-               pgas_alloc_on(pgas_thread_self(), bytes, &ptr);
+               pgas_alloc_on(pgas_rank(), PGAS_ZONE_OWN, bytes, &ptr);
     pgas_block_t b = { .address = pgas_gptr_local(ptr, bytes), .ptr = ptr, .bytes = bytes };
     touch_from(other(a->zone), &b);
     a->n_bad += n_elsewhere(b.address, bytes, a->zone) + pgas_free_on(ptr);
@@ -272,7 +272,7 @@ static void near_a_thread(void)
         pthread_join(thread, NULL);
         n_bad += arg.n_bad;
     }
-    spmd_is_int(n_bad, 0, "a block of pgas_alloc_on is in the zone where the thread has attached");
+    spmd_is_int(n_bad, 0, "a block of the own zone is where the thread runs");
 }
 
 static void refusals(void)

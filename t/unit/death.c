@@ -238,7 +238,7 @@ static void names_and_functions(int rank)
 {
     pgas_gptr_t at = PGAS_NULL;
     pgas_sync_error_t e;
-    int n_bad = pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
+    int n_bad = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), with_fn, replied;
     uint64_t reply;
     n_bad += pgas_sync_init(sync, 3) != PGAS_OK ||

@@ -6,10 +6,11 @@
  * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
  * log:  a super-chunk of .* bytes does not fit
  * log:  no live block of pgas_(alloc_local|zone_alloc)
- * log:  pgas_zone_alloc of .* bytes does not fit
+ * log:  pgas_alloc_on of .* bytes in zone 0 does not fit
  * source: pgas/regmem.h; seeded model tests */
 #include "base/checks.h"
 #include "base/rng.h"
+#include "mem/block.h"
 #include "mem/regmem.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
@@ -633,8 +634,7 @@ static void refusals(void)
         old = b;
         b.ptr += 64;
         b.ticket += 5;
-        n_bad +=
-            release(&s, &b) != PGAS_ERR_INVALID || pgas_free_local(old.ptr) != PGAS_ERR_INVALID;
+        n_bad += release(&s, &b) != PGAS_ERR_INVALID || pgas_free_on(old.ptr) != PGAS_ERR_INVALID;
         n_bad += release(&s, &old) != PGAS_OK || release(&s, &old) != PGAS_ERR_INVALID;
         destroy(&s);
         opts.owner = "too much";
@@ -698,27 +698,31 @@ static void zones(void)
 {
     pgas_gptr_t a = PGAS_NULL, b = PGAS_NULL, c = PGAS_NULL;
     uint64_t high = 0, max = 0;
-    int n_bad = pgas_n_zones() != 1 || pgas_zone_alloc(PGAS_ZONE(0), 1000, &a) != PGAS_OK;
-    n_bad += pgas_zone_alloc(PGAS_ZONE_OWN, 5000000, &b) != PGAS_OK ||
-             pgas_zone_alloc(PGAS_ZONE_NONE, 1, &c) != PGAS_OK;
+    pgasi_block_zone_always = true;
+    int n_bad = pgas_n_zones() != 1 || pgasi_block_alloc(PGAS_ZONE(0), 1000, &a) != PGAS_OK;
+    n_bad += pgasi_block_alloc(PGAS_ZONE_OWN, 5000000, &b) != PGAS_OK ||
+             pgasi_block_alloc(PGAS_ZONE_NONE, 1, &c) != PGAS_OK;
     memset(pgas_gptr_local(a, 1000), 1, 1000);
     memset(pgas_gptr_local(b, 5000000), 2, 5000000);
     n_bad += *(char *)pgas_gptr_local(a + 999, 1) != 1 || a % 64 || b % 64 || c % 64;
-    n_bad += owner_bytes("zones", &high, &max) < 5001001 || pgas_zone_free(PGAS_NULL) != PGAS_OK;
-    n_bad += pgas_zone_free(a) != PGAS_OK || pgas_zone_free(b) != PGAS_OK ||
-             pgas_zone_free(c) != PGAS_OK;
+    n_bad += owner_bytes("zones", &high, &max) < 5001000 ||
+             owner_bytes("pgas_alloc_on", &high, &max) < 1 ||
+             pgasi_block_free(PGAS_NULL) != PGAS_OK;
+    n_bad += pgasi_block_free(a) != PGAS_OK || pgasi_block_free(b) != PGAS_OK ||
+             pgasi_block_free(c) != PGAS_OK;
     is_int(n_bad, 0, "blocks of the rank's zones");
     pgas_gptr_t none = 1;
-    n_bad = pgas_zone_free(b) != PGAS_ERR_INVALID ||
-            pgas_zone_free(pgas_gptr_make(1, 1 << 30)) != PGAS_ERR_RANGE;
-    n_bad += pgas_zone_alloc(PGAS_ZONE(1), 8, &none) != PGAS_ERR_NOT_FOUND ||
-             pgas_zone_alloc(0, 0, &none) != PGAS_ERR_INVALID;
-    n_bad += pgas_zone_alloc(-2, 8, &none) != PGAS_ERR_INVALID ||
-             pgas_zone_alloc(0, 8, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_zone_alloc(0, (size_t)17 << 30, &none) != PGAS_ERR_NO_MEMORY || none != 1;
-    n_bad += pgas_zone_alloc(0, 64, &a) != PGAS_OK ||
-             pgas_zone_alloc(0, (size_t)16 << 30, &none) != PGAS_ERR_NO_MEMORY;
-    is_int(n_bad + (pgas_zone_free(a) != PGAS_OK), 0, "and refusals");
+    n_bad = pgasi_block_free(b) != PGAS_ERR_INVALID ||
+            pgasi_block_free(pgas_gptr_make(1, 1 << 30)) != PGAS_ERR_INVALID;
+    n_bad += pgasi_block_alloc(PGAS_ZONE(1), 8, &none) != PGAS_ERR_NOT_FOUND;
+    n_bad += pgasi_block_alloc(-2, 8, &none) != PGAS_ERR_INVALID ||
+             pgasi_block_alloc(0, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgasi_block_alloc(0, (size_t)17 << 30, &none) != PGAS_ERR_NO_MEMORY || none != 1;
+    n_bad += pgasi_block_alloc(0, 64, &a) != PGAS_OK ||
+             pgasi_block_alloc(0, (size_t)16 << 30, &none) != PGAS_ERR_NO_MEMORY;
+    n_bad += pgasi_block_alloc(0, 0, &none) != PGAS_OK || none != PGAS_NULL;
+    pgasi_block_zone_always = false;
+    is_int(n_bad + (pgasi_block_free(a) != PGAS_OK), 0, "and refusals");
 }
 
 int main(void)

@@ -386,23 +386,22 @@ static void the_account(void)
     pgas_gptr_t local = PGAS_NULL, attached = PGAS_NULL;
     pgas_general_t *g;
     pgas_block_t b;
-    pgas_heap_info_t heap;
+    pgas_heap_info_t heap = { .size = sizeof heap };
     uint64_t with, without;
     pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
     opts.owner = "an owner whose name is longer than there is room for";
     pgas_heap_info(&heap);
     bytes_of("", &without);
-    int n = 0, n_bad = pgas_alloc_local(1024, &local) != PGAS_OK ||
+    int n = 0, n_bad = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 1024, &local) != PGAS_OK ||
                        pgas_mem_attach(mine, sizeof mine, &attached) != PGAS_OK;
     n_bad +=
         pgas_general_create(&opts, &g) != PGAS_OK || pgas_general_acquire(g, 100, &b) != PGAS_OK;
-    n_bad +=
-        bytes_of("pgas_alloc_local", &with) != 1024 || bytes_of("attached memory", &with) != 1000;
+    n_bad += bytes_of("pgas_alloc_on", &with) != 1024 || bytes_of("attached memory", &with) != 1000;
     n_bad += bytes_of("an owner whose name is longer t", &with) != 4096;
     ok(!n_bad && without == heap.heap_bytes && with == without + 1000,
        "the account: owners add up to the heap and attached memory");
     pgas_general_destroy(g);
-    pgas_free_local(local);
+    pgas_free_on(local);
     pgas_mem_detach(attached);
     ok(bytes_of("attached memory", &with) == 0 && with == without, "and down again");
     pgas_reg_owner_t one[2] = { { .bytes = 1 }, { .bytes = 77 } };

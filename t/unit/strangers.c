@@ -153,7 +153,7 @@ int main(void)
     bool good = lone_init(RANKS, "HEAP_SIZE=1M SERVICE_THREADS=0 CALL_MAX=1K") == PGAS_OK &&
                 pgas_lock_create(&lock) == PGAS_OK &&
                 pgas_object_create(&counter, &object) == PGAS_OK &&
-                pgas_alloc_local(4096, &block) == PGAS_OK;
+                pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 4096, &block) == PGAS_OK;
     ok(good, "a lock, an object, a block");
     random_messages(tap_seed(7));
     proper_ones();

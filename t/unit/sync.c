@@ -432,7 +432,7 @@ int main(void)
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
     pgas_gptr_t at = PGAS_NULL;
-    pgas_alloc_local(N * sizeof *heap, &at);
+    pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, N * sizeof *heap, &at);
     heap = pgas_gptr_local(at, N * sizeof *heap);
     never_begun();
     ended_twice();

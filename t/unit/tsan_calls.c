@@ -110,11 +110,12 @@ static int memory(void)
     int n_bad = 0;
     for (int round = 0; round < 30; round++) {
         for (int i = 0; i < 8; i++)
-            n_bad += pgas_alloc_local(64 + (size_t)i * 40, &block[i]) != PGAS_OK;
+            n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 64 + (size_t)i * 40, &block[i]) !=
+                     PGAS_OK;
         for (int i = 0; i < 8; i++) {
             n_bad += pgas_put_u64(block[i], 3) != PGAS_OK ||
                      pgas_fetch_add_u64(words, 1, &old) != PGAS_OK;
-            n_bad += pgas_free_local(block[i]) != PGAS_OK;
+            n_bad += pgas_free_on(block[i]) != PGAS_OK;
         }
     }
     return n_bad;

@@ -6,7 +6,7 @@
  * between ranks is in t/spmd
  */
 #include <pthread.h>
-#include "mem/alloc_zone.h"
+#include "mem/block.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -74,7 +74,8 @@ static void one_round(int i, pgas_sync_t *sync)
     with_lock();
     d.way = i % 2 ? PGAS_DELEGATE_COMBINE : PGAS_DELEGATE_CALL;
     bad(pgas_delegate(object, add, &one, 8, &before, 8, &d) != PGAS_OK);
-    bad(pgas_alloc_on(pgas_thread_self(), 64, &ptr) != PGAS_OK || pgas_free_on(ptr) != PGAS_OK);
+    bad(pgas_alloc_on(pgas_rank(), PGAS_ZONE_OWN, 64, &ptr) != PGAS_OK ||
+        pgas_free_on(ptr) != PGAS_OK);
 }
 
 static void *work(void *arg)
@@ -95,7 +96,7 @@ static void together(const char *params)
     pthread_t thread[N_THREADS];
     n_once = n_locked = total = 0;
     n_bad = 0;
-    pgasi_alloc_zone_always = !pgasi_alloc_zone_always;
+    pgasi_block_zone_always = !pgasi_block_zone_always;
     bad(lone_init(1, params) != PGAS_OK || pgas_lock_create(&lock) != PGAS_OK);
     bad(pgas_object_create(&total, &object) != PGAS_OK);
     for (int t = 0; t < N_THREADS; t++)

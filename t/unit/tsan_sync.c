@@ -207,7 +207,8 @@ static void everything(const char *params)
     const uint64_t calls = (uint64_t)N_THREADS * ROUNDS * N_CALLS;
     pgas_gptr_t at = PGAS_NULL;
     int n_bad = lone_init(1, params) != PGAS_OK ||
-                pgas_alloc_local((1 + N_THREADS) * sizeof *in_heap, &at) != PGAS_OK;
+                pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, (1 + N_THREADS) * sizeof *in_heap,
+                              &at) != PGAS_OK;
     in_heap = pgas_gptr_local(at, sizeof *in_heap);
     sum = 0;
     n_zero = n_taken = n_ended = 0;
