@@ -30,7 +30,7 @@ static void run_take(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.take", run_take, NULL, &take),
+    bench_check(pgas_handler_register("bench.take", run_take, NULL, NULL, &take),
                 "pgas_handler_register");
 }
 

@@ -19,7 +19,7 @@ static void run_echo(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo),
+    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, NULL, &echo),
                 "pgas_handler_register");
 }
 

@@ -21,7 +21,7 @@ static void run_step(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.step", run_step, NULL, &step),
+    bench_check(pgas_handler_register("bench.step", run_step, NULL, NULL, &step),
                 "pgas_handler_register");
 }
 

@@ -48,13 +48,13 @@ static void run_mirror(const void *args, size_t bytes, pgas_thread_t source, voi
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.ping", run_ping, NULL, &ping),
+    bench_check(pgas_handler_register("bench.ping", run_ping, NULL, NULL, &ping),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.pong", run_pong, NULL, &pong),
+    bench_check(pgas_handler_register("bench.pong", run_pong, NULL, NULL, &pong),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo),
+    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, NULL, &echo),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.mirror", run_mirror, NULL, &mirror),
+    bench_check(pgas_handler_register("bench.mirror", run_mirror, NULL, NULL, &mirror),
                 "pgas_handler_register");
 }
 

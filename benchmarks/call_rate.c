@@ -50,11 +50,11 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_items;
-    bench_check(pgas_handler_register_opts("bench.items", run_add_item, NULL, &opts, &add_items),
-                "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item),
+    bench_check(pgas_handler_register("bench.items", run_add_item, NULL, &opts, &add_items),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.done", run_done, NULL, &done),
+    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, NULL, &add_item),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.done", run_done, NULL, NULL, &done),
                 "pgas_handler_register");
 }
 

@@ -31,7 +31,7 @@ static void run_xor_word(const void *args, size_t bytes, pgas_thread_t source, v
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.xor", run_xor_word, NULL, &xor_word),
+    bench_check(pgas_handler_register("bench.xor", run_xor_word, NULL, NULL, &xor_word),
                 "pgas_handler_register");
 }
 

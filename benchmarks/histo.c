@@ -54,10 +54,9 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_some;
-    bench_check(pgas_handler_register_opts("bench.histo-batch", run_add_one, NULL, &opts,
-                                           &add_some),
-                "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, &add_one),
+    bench_check(pgas_handler_register("bench.histo-batch", run_add_one, NULL, &opts, &add_some),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, NULL, &add_one),
                 "pgas_handler_register");
 }
 

@@ -96,16 +96,14 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_read_some;
-    bench_check(pgas_handler_register_opts("bench.read-batch", run_read_one, NULL, &opts,
-                                           &read_some),
-                "pgas_handler_register_opts");
-    opts.batch = run_take_some;
-    bench_check(pgas_handler_register_opts("bench.take-batch", run_take_one, NULL, &opts,
-                                           &take_some),
-                "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, &read_one),
+    bench_check(pgas_handler_register("bench.read-batch", run_read_one, NULL, &opts, &read_some),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, &take_one),
+    opts.batch = run_take_some;
+    bench_check(pgas_handler_register("bench.take-batch", run_take_one, NULL, &opts, &take_some),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, NULL, &read_one),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, NULL, &take_one),
                 "pgas_handler_register");
 }
 

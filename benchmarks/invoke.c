@@ -88,13 +88,13 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_items;
-    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item),
+    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, NULL, &add_item),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register_opts("bench.items", run_add_item, NULL, &opts, &add_items),
-                "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.end", run_end_round, NULL, &end_round),
+    bench_check(pgas_handler_register("bench.items", run_add_item, NULL, &opts, &add_items),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.answer", run_answer, NULL, &answer),
+    bench_check(pgas_handler_register("bench.end", run_end_round, NULL, NULL, &end_round),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.answer", run_answer, NULL, NULL, &answer),
                 "pgas_handler_register");
 }
 

@@ -49,8 +49,8 @@ int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "04_call\n", 0);
     /* All ranks register before pgas_init. Later registrations need pgas_handlers_agree. */
-    pgas_handler_register("example.book", handle_book, NULL, &book);
-    pgas_handler_register("example.ask", handle_ask, NULL, &ask);
+    pgas_handler_register("example.book", handle_book, NULL, NULL, &book);
+    pgas_handler_register("example.ask", handle_ask, NULL, NULL, &ask);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
     int rank = pgas_rank(), n_ranks = pgas_n_ranks();

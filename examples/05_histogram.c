@@ -53,7 +53,7 @@ static pgas_status_t update_all(long n_updates)
 int main(int argc, char **argv)
 {
     long n_updates = parse_updates(argc, argv, usage);
-    pgas_handler_register("example.count", handle_count, NULL, &count);
+    pgas_handler_register("example.count", handle_count, NULL, NULL, &count);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
 

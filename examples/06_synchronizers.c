@@ -104,7 +104,7 @@ static int run_stage(void)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "06_synchronizers\n", 0);
-    pgas_handler_register("example.add", handle_add, NULL, &add);
+    pgas_handler_register("example.add", handle_add, NULL, NULL, &add);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
 

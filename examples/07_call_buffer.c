@@ -101,8 +101,8 @@ static pgas_status_t send_two(pgas_thread_t target, double *column, double *othe
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "07_call_buffer\n", 0);
-    pgas_handler_register("example.add_up", handle_add_up, NULL, &add_up);
-    pgas_handler_register("example.keep", handle_keep, NULL, &keep);
+    pgas_handler_register("example.add_up", handle_add_up, NULL, NULL, &add_up);
+    pgas_handler_register("example.keep", handle_keep, NULL, NULL, &keep);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
     int rank = pgas_rank(), right = (rank + 1) % pgas_n_ranks();

@@ -117,10 +117,10 @@ static int64_t send_work(int n_ranks)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "08_broadcast\n", 0);
-    pgas_handler_register("example.weights", handle_weights, NULL, &got_weights);
-    pgas_handler_register("example.items", handle_items, NULL, &got_items);
-    pgas_handler_register("example.report", handle_report, NULL, &report);
-    pgas_handler_register("example.add", handle_add, NULL, &add);
+    pgas_handler_register("example.weights", handle_weights, NULL, NULL, &got_weights);
+    pgas_handler_register("example.items", handle_items, NULL, NULL, &got_items);
+    pgas_handler_register("example.report", handle_report, NULL, NULL, &report);
+    pgas_handler_register("example.add", handle_add, NULL, NULL, &add);
     if (pgas_init(NULL, NULL) != PGAS_OK ||
         pgas_alloc(N_WEIGHTS * sizeof(int32_t), &weights) != PGAS_OK)
         return 1;

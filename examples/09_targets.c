@@ -96,10 +96,10 @@ static void register_handlers(void)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    pgas_handler_register("example.add", handle_add, NULL, &add);
-    pgas_handler_register("example.ask slot", handle_ask_slot, NULL, &ask_slot);
-    pgas_handler_register_opts("example.sum up", handle_sum_up, NULL, &blocks, &sum_up);
-    pgas_handler_register("example.count", handle_count, NULL, &count);
+    pgas_handler_register("example.add", handle_add, NULL, NULL, &add);
+    pgas_handler_register("example.ask slot", handle_ask_slot, NULL, NULL, &ask_slot);
+    pgas_handler_register("example.sum up", handle_sum_up, NULL, &blocks, &sum_up);
+    pgas_handler_register("example.count", handle_count, NULL, NULL, &count);
 }
 
 int main(int argc, char **argv)

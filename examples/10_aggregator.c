@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     usage_check(pgas_launcher_rank(), argc, argv, "10_aggregator\n", 0);
     pgas_handler_opts_t batch = PGAS_HANDLER_OPTS_INIT;
     batch.batch = handle_keys;
-    pgas_handler_register_opts("example.count key", handle_key, NULL, &batch, &count_key);
+    pgas_handler_register("example.count key", handle_key, NULL, &batch, &count_key);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
 

@@ -163,9 +163,9 @@ static void *worker(void *memory)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "11_seriema\n", 0);
-    pgas_handler_register("example.add", do_add, NULL, &add);
-    pgas_handler_register("example.twice", do_twice, NULL, &twice);
-    pgas_handler_register("example.add buffer", do_add_buffer, NULL, &add_buffer);
+    pgas_handler_register("example.add", do_add, NULL, NULL, &add);
+    pgas_handler_register("example.twice", do_twice, NULL, NULL, &twice);
+    pgas_handler_register("example.add buffer", do_add_buffer, NULL, NULL, &add_buffer);
     pgas_gptr_t memory[2]; /* of each thread */
     pthread_t thread;
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(16, &memory[0]) != PGAS_OK ||

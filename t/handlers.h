@@ -3,7 +3,7 @@
  *   static uint64_t n_counted;
  *   static pgas_handler_t count;
  *   ...
- *   pgas_handler_register("t.count", on_count, &n_counted, &count);
+ *   pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
  */
 #ifndef T_HANDLERS_H
 #define T_HANDLERS_H

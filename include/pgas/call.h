@@ -11,7 +11,7 @@
  *
  *      pgas_quiesce();                                    all calls of all ranks have run
  *
- *  pgas/typed.h gives calls whose arguments the compiler checks. pgas/agg.h gathers many small
+ *  pgas/handler.h gives calls whose arguments the compiler checks. pgas/agg.h gathers many small
  *  calls, pgas/buffer.h sends large arguments, pgas/broadcast.h calls all ranks.
  *
  *  Which thread runs an incoming call:

@@ -17,8 +17,8 @@
  *
  *  This header includes the headers of the library, in the order in which their concepts build on
  *  each other. It includes mpi.h, through pgas/init.h. These headers are included separately:
- *  pgas/typed.h (typed handlers), pgas/verbs.h (queue pairs), and those of the engines,
- *  pgas/graph.h, pgas/mcts.h and pgas/hex.h. Headers in pgas/detail/ are not for users. */
+ *  pgas/verbs.h (queue pairs), and those of the engines, pgas/graph.h, pgas/mcts.h and pgas/hex.h.
+ *  Headers in pgas/detail/ are not for users. */
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 

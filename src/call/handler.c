@@ -33,6 +33,9 @@ static struct {
     uint32_t n, room;
     /* by number; a handler that may wait has its own function here, too */
     pgasi_handler_entry_t entry[PGAS_HANDLERS_MAX + 1];
+    /* the first typed handler that could not be registered; the next agreement reports it */
+    const char *bad_name;
+    pgas_status_t bad_status;
 } registry;
 
 static pgasi_handler_entry_t entry_of(const registration_t *r);
@@ -48,13 +51,7 @@ static registration_t *find(const char *name)
 }
 
 pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
-                                    pgas_handler_t *handler_p)
-{
-    return pgas_handler_register_opts(name, fn, context, NULL, handler_p);
-}
-
-pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn, void *context,
-                                         const pgas_handler_opts_t *opts, pgas_handler_t *handler_p)
+                                    const pgas_handler_opts_t *opts, pgas_handler_t *handler_p)
 {
     pgas_handler_opts_t o = PGAS_HANDLER_OPTS_INIT;
     if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX ||
@@ -93,7 +90,31 @@ pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn,
     return PGAS_OK;
 }
 
+void pgas_handler_construct(const char *name, pgas_handler_fn_t fn, const pgas_handler_opts_t *opts,
+                            pgas_handler_t *handler_p)
+{
+    pgas_status_t status = pgas_handler_register(name, fn, NULL, opts, handler_p);
+    if (status == PGAS_OK || registry.bad_status != PGAS_OK)
+        return;
+    registry.bad_name = name;
+    registry.bad_status = status;
+}
+
 /* ---- agreement ---- */
+
+/* The error of a typed handler of this rank. Other ranks may have none. */
+static pgas_status_t constructed(void)
+{
+    if (registry.bad_status == PGAS_ERR_EXISTS)
+        PGASI_ERROR("call",
+                    "handler '%s' is defined twice: give one of the two another name, or use "
+                    "PGAS_HANDLER_DECLARE in a header and PGAS_HANDLER_DEFINE in one file",
+                    registry.bad_name);
+    else if (registry.bad_status != PGAS_OK)
+        PGASI_ERROR("call", "handler '%s' cannot be registered: %s", registry.bad_name,
+                    pgas_status_text(registry.bad_status));
+    return pgasi_boot_agree(registry.bad_status);
+}
 
 static int by_name(const void *a, const void *b)
 {
@@ -171,13 +192,14 @@ pgas_status_t pgasi_handlers_agree(void)
     uint32_t n_fresh = registry.n - pgasi_n_handlers;
     if (n_fresh)
         qsort(fresh, n_fresh, sizeof *fresh, by_name);
-    pgas_status_t status = compare(fresh, n_fresh);
-    if (status != PGAS_OK) {
-        if (status == PGAS_ERR_MISMATCH)
-            report_missing(fresh, n_fresh);
-        registry.n = pgasi_n_handlers;
+    pgas_status_t status = constructed();
+    if (status != PGAS_OK)
         return status;
-    }
+    status = compare(fresh, n_fresh);
+    if (status == PGAS_ERR_MISMATCH)
+        report_missing(fresh, n_fresh);
+    if (status != PGAS_OK)
+        return status;
     for (uint32_t i = 0; i < n_fresh; i++) {
         registration_t *r = &fresh[i];
         r->number = (pgas_handler_t)(pgasi_n_handlers + 1 + i);
@@ -193,7 +215,14 @@ pgas_status_t pgasi_handlers_agree(void)
 pgas_status_t pgas_handlers_agree(void)
 {
     pgas_status_t status = pgasi_boot_enter();
-    return status == PGAS_OK ? pgasi_handlers_agree() : status;
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_handlers_agree();
+    if (status != PGAS_OK) {
+        registry.n = pgasi_n_handlers;
+        registry.bad_status = PGAS_OK;
+    }
+    return status;
 }
 
 const char *pgas_handler_name(pgas_handler_t handler)

@@ -17,7 +17,8 @@ void pgasi_handlers_start(void);
 /** Forgets the numbers at finalize. The registrations stay for the next init. */
 void pgasi_handlers_stop(void);
 
-/** Agrees on the handlers that were registered since the last agreement. Collective. */
+/** Agrees on the handlers that were registered since the last agreement. Collective. After an error
+ *  the registrations remain, without numbers. */
 pgas_status_t pgasi_handlers_agree(void);
 
 /** Runs one handler in the context that the caller has made. The handler may be one of the

@@ -50,7 +50,7 @@ static void handle_edge(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_build_register(void)
 {
-    return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, &build.edge);
+    return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, NULL, &build.edge);
 }
 
 /* ---- an empty graph ---- */

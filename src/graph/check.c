@@ -55,7 +55,7 @@ static void handle_part(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_check_register(void)
 {
-    return pgas_handler_register("pgas.graph.part", handle_part, NULL, &gathering.part);
+    return pgas_handler_register("pgas.graph.part", handle_part, NULL, NULL, &gathering.part);
 }
 
 /* ---- gathering ---- */

@@ -104,10 +104,11 @@ static void handle_answer(const void *args, size_t bytes, pgas_thread_t source, 
 
 pgas_status_t pgasi_names_register(void)
 {
-    pgas_status_t status = pgas_handler_register("pgas.graph.ask", handle_ask, NULL, &names.ask);
+    pgas_status_t status =
+        pgas_handler_register("pgas.graph.ask", handle_ask, NULL, NULL, &names.ask);
     if (status == PGAS_OK)
-        status =
-            pgas_handler_register("pgas.graph.name_answer", handle_answer, NULL, &names.answer);
+        status = pgas_handler_register("pgas.graph.name_answer", handle_answer, NULL, NULL,
+                                       &names.answer);
     return status;
 }
 

@@ -182,7 +182,7 @@ pgas_status_t pgasi_number_register(void)
                 { "pgas.graph.name", handle_name, &now.name } };
     pgas_status_t status = PGAS_OK;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all) && status == PGAS_OK; i++)
-        status = pgas_handler_register(all[i].name, all[i].fn, NULL, all[i].handler_p);
+        status = pgas_handler_register(all[i].name, all[i].fn, NULL, NULL, all[i].handler_p);
     return status;
 }
 

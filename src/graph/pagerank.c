@@ -76,7 +76,7 @@ static void handle_sums(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_sweep_register(void)
 {
-    return pgas_handler_register("pgas.graph.sums", handle_sums, NULL, &sweeping.sums);
+    return pgas_handler_register("pgas.graph.sums", handle_sums, NULL, NULL, &sweeping.sums);
 }
 
 /* ---- threads ---- */

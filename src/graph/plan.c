@@ -147,7 +147,7 @@ static void handle_list(const void *args, size_t bytes, pgas_thread_t source, vo
 
 pgas_status_t pgasi_plan_register(void)
 {
-    return pgas_handler_register("pgas.graph.list", handle_list, NULL, &learn.list);
+    return pgas_handler_register("pgas.graph.list", handle_list, NULL, NULL, &learn.list);
 }
 
 static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uint32_t *targets)

@@ -343,7 +343,7 @@ static void handle_piece(const void *args, size_t bytes, pgas_thread_t source, v
 
 pgas_status_t pgasi_source_register(void)
 {
-    return pgas_handler_register("pgas.graph.piece", handle_piece, NULL, &arriving.handler);
+    return pgas_handler_register("pgas.graph.piece", handle_piece, NULL, NULL, &arriving.handler);
 }
 
 static uint64_t count_lines(const char *bytes, size_t n_bytes)

@@ -152,8 +152,8 @@ pgas_status_t pgasi_mcts_register(void)
     for (int i = 0; i < HANDLERS && status == PGAS_OK; i++) {
         pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
         opts.batch = all[i].batch;
-        status = pgas_handler_register_opts(all[i].name, all[i].fn, NULL, &opts,
-                                            &pgasi_mcts_registry.handler[i]);
+        status = pgas_handler_register(all[i].name, all[i].fn, NULL, &opts,
+                                       &pgasi_mcts_registry.handler[i]);
     }
     return status;
 }

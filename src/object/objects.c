@@ -84,7 +84,7 @@ pgas_status_t pgas_op_register(const char *name, pgas_op_fn_t fn, pgas_handler_t
     if (fresh && !(op = malloc(sizeof *op)))
         return PGAS_ERR_NO_MEMORY;
     op->fn = fn;
-    pgas_status_t status = pgas_handler_register(name, on_op, op, op_p);
+    pgas_status_t status = pgas_handler_register(name, on_op, op, NULL, op_p);
     if (status != PGAS_OK) {
         if (fresh)
             free(op);

@@ -202,9 +202,9 @@ static bool all_go_on(bool wanted)
 static bool begin(void)
 {
     pgas_gptr_t mine = PGAS_NULL, all[RANKS_MAX];
-    pgas_handler_register("attack.ask", on_ask, NULL, &ask);
-    pgas_handler_register("attack.count", on_count, NULL, &count);
-    pgas_handler_register("attack.counted", on_counted, NULL, &counted);
+    pgas_handler_register("attack.ask", on_ask, NULL, NULL, &ask);
+    pgas_handler_register("attack.count", on_count, NULL, NULL, &count);
+    pgas_handler_register("attack.counted", on_counted, NULL, NULL, &counted);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return false;
     me = pgas_rank();

@@ -22,12 +22,11 @@ if command -v clang++ >/dev/null; then CXX=clang++; fi
 # uses_macros COMPILER: what users write with macros of ours that cast.
 uses_macros() {
     cat >"$scratch/x.cc" <<'END'
-#include <pgas/array.h>
-#include <pgas/typed.h>
+#include <pgas/pgas.h>
 struct money { int64_t amount; };
-PGAS_HANDLER_DEFINE_RETURN(ask, money, money)
+PGAS_HANDLER_RETURN(ask, money, money)
 {
-    money m = { arg->amount + (source != 0 && context != nullptr) };
+    money m = { arg->amount + (source != 0) };
     return m;
 }
 pgas_gptr_t none = PGAS_NULL;

@@ -1,51 +1,85 @@
 #!/usr/bin/env bash
-# what: Calls of typed handlers compile as C99, C11 and C++11 with pedantic warnings as errors. Calls with another type,
-#       too few or too many arguments, or a handler of another type do not compile, also where warnings are not errors.
+# what: Typed handlers compile in C99 to C17 and C++11 to C++20 with the strictest warnings as errors, with each compiler
+#       here. Calls with another type, too few or too many arguments, a handler of another type, and arguments that cannot be
+#       copied as bytes do not compile, also where warnings are not errors.
 # needs: command:c++
-# source: pgas/typed.h
+# source: pgas/handler.h
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-# compiles LANGUAGE FLAGS STATEMENT
+STRICT='-pedantic -Wall -Wextra -Wshadow -Wconversion -Wmissing-declarations -Werror'
+
+# compiles COMPILER LANGUAGE FLAGS STATEMENT [DECLARATION]
 compiles() {
-    local compiler=$CC suffix=c
-    case $1 in *++*) compiler=c++ suffix=cc ;; esac
+    local suffix=c
+    case $2 in *++*) suffix=cc ;; esac
     cat >"$scratch/x.$suffix" <<END
-#include <pgas/typed.h>
+#include <pgas/pgas.h>
 typedef struct { int64_t amount; } money_t;
 typedef struct { double x; } point_t;
-PGAS_HANDLER_DECLARE(deposit, money_t);
-PGAS_HANDLER_DECLARE_RETURN(ask, point_t, money_t);
-PGAS_HANDLER_DECLARE(number, int32_t);
-PGAS_HANDLER_DEFINE(deposit, money_t)
+static int64_t balance;
+PGAS_HANDLER(deposit, money_t)
 {
-    (void)source, (void)context;
-    ((money_t *)context)->amount += arg->amount;
+    balance += arg->amount;
 }
-PGAS_HANDLER_DEFINE_RETURN(ask, point_t, money_t)
+PGAS_HANDLER_BLOCKING(wait_here, money_t)
+{
+    balance += arg->amount * pgas_thread_rank(source);
+}
+PGAS_HANDLER_RETURN(ask, point_t, money_t)
 {
     money_t m;
-    (void)source, (void)context;
-    m.amount = (int64_t)arg->x;
+    m.amount = (arg->x > 1) ? 1 : 0;
     return m;
 }
-int use(void);
-int use(void)
+PGAS_HANDLER_BLOCKING_RETURN(ask_later, int32_t, int64_t)
+{
+    return *arg;
+}
+PGAS_HANDLER(nothing, int32_t)
+{
+}
+PGAS_HANDLER_DECLARE(number, int32_t);
+PGAS_HANDLER_DECLARE_RETURN(half, int32_t, double);
+PGAS_HANDLER_DECLARE(defined, int32_t);
+PGAS_HANDLER_DEFINE(defined, int32_t)
+{
+    balance += *arg;
+}
+PGAS_HANDLER_DECLARE_RETURN(replies, int32_t, int32_t);
+PGAS_HANDLER_DEFINE_RETURN(replies, int32_t, int32_t)
+{
+    return *arg;
+}
+PGAS_HANDLER_DECLARE(defined_later, int32_t);
+PGAS_HANDLER_DEFINE_BLOCKING(defined_later, int32_t)
+{
+    balance += *arg;
+}
+PGAS_HANDLER_DECLARE_RETURN(replies_later, int32_t, int32_t);
+PGAS_HANDLER_DEFINE_BLOCKING_RETURN(replies_later, int32_t, int32_t)
+{
+    return *arg;
+}
+${5:-}
+int use(pgas_agg_t *agg);
+int use(pgas_agg_t *agg)
 {
     money_t m = { 5 };
     point_t p = { 1.5 };
     int32_t i = 7;
+    double d;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    int s = pgas_register_deposit(&m) + pgas_register_ask(NULL);
-    s += pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(0, &m, &o) + pgas_call_deposit_all(&m, PGAS_SCOPE_RANKS, &o);
-    s += pgas_call_return_ask(0, &p, &m, NULL) + pgas_call_number(0, &i, NULL);
-    $3
+    int s = pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(0, &m, &o) + pgas_agg_deposit(agg, 0, &m);
+    s += pgas_call_return_ask(0, &p, &m) + pgas_call_return_nb_ask(0, &p, &m, NULL) + pgas_call_number(0, &i, NULL);
+    s += pgas_call_return_half(0, &i, &d);
+    $4
     return s;
 }
 END
     # shellcheck disable=SC2086
-    $compiler -std="$1" $2 -fsyntax-only -I"$TOP/include" $MPI_CPPFLAGS "$scratch/x.$suffix"
+    $1 -std="$2" $3 -fsyntax-only -I"$TOP/include" $MPI_CPPFLAGS "$scratch/x.$suffix"
 }
 
 wrong=(
@@ -54,22 +88,38 @@ wrong=(
     's += pgas_call_deposit(0, &m);'
     's += pgas_call_deposit(0, &m, 8, NULL);'
     's += pgas_call_deposit_to(0, &p, &o);'
-    's += pgas_call_deposit_all(&p, PGAS_SCOPE_RANKS, &o);'
-    's += pgas_call_return_ask(0, &p, &p, NULL);'
-    's += pgas_call_return_ask(0, &m, &m, NULL);'
-    's += pgas_call_return_deposit(0, &m, &m, NULL);'
+    's += pgas_agg_deposit(agg, 0, &p);'
+    's += pgas_call_return_ask(0, &p, &p);'
+    's += pgas_call_return_ask(0, &m, &m);'
+    's += pgas_call_return_nb_ask(0, &m, &m, NULL);'
+    's += pgas_call_return_deposit(0, &m, &m);'
     's += pgas_call_number(0, &m, NULL);'
     's += pgas_call_withdraw(0, &m, NULL);'
 )
-languages='c99 c11 c++11'
-plan $((3 * (1 + ${#wrong[@]})))
-for language in $languages; do
-    flags='-pedantic -Wall -Wextra -Wshadow -Werror'
-    succeeds "right calls as $language" compiles $language "$flags" ''
-    for statement in "${wrong[@]}"; do
-        flags=
-        if [ $language != c++11 ]; then flags=-Werror=implicit-function-declaration; fi
-        fails "$language: $statement" compiles $language "$flags" "$statement"
+compilers="$CC c++"
+if command -v clang >/dev/null; then compilers+=" clang"; fi
+if command -v clang++ >/dev/null; then compilers+=" clang++"; fi
+n_compilers=$(wc -w <<<"$compilers")
+plan $((n_compilers * 4 + 3 * (1 + ${#wrong[@]}) + 1))
+
+for compiler in $compilers; do
+    case $compiler in
+    *++) languages='c++11 c++14 c++17 c++20' strict="$STRICT -Wold-style-cast" ;;
+    *) languages='c99 c11 c17 gnu11' strict="$STRICT -Wmissing-prototypes -Wstrict-prototypes" ;;
+    esac
+    for language in $languages; do
+        succeeds "$compiler, $language: no warning" compiles "$compiler" $language "$strict" ''
     done
 done
+for language in c99 c11 c++11; do
+    compiler=$CC flags=-Werror=implicit-function-declaration
+    if [ $language = c++11 ]; then compiler=c++ flags=; fi
+    for statement in "${wrong[@]}"; do
+        fails "$language: $statement" compiles "$compiler" $language "$flags" "$statement"
+    done
+    fails "$language: an argument that is aligned to 16" compiles "$compiler" $language "$flags" '' \
+        'PGAS_HANDLER(wide, long double) { }'
+done
+fails "c++11: an argument with a constructor" compiles c++ c++11 '' '' \
+    'struct copied { copied(const copied &); int32_t x; }; PGAS_HANDLER(copies, copied) { }'
 done_testing

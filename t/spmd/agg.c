@@ -306,13 +306,13 @@ static void handlers_tell(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.add", on_add, NULL, &add);
-    pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
-    pgas_handler_register("t.forward", on_forward, NULL, &forward);
-    pgas_handler_register("t.misuse", on_misuse, NULL, &misuse);
-    pgas_handler_register("t.ask", on_ask, NULL, &ask);
-    pgas_handler_register("t.add_here", on_add_here, NULL, &add_here);
-    pgas_handler_register("t.relay", on_relay, NULL, &relay);
+    pgas_handler_register("t.add", on_add, NULL, NULL, &add);
+    pgas_handler_register("t.ordered", on_ordered, NULL, NULL, &ordered);
+    pgas_handler_register("t.forward", on_forward, NULL, NULL, &forward);
+    pgas_handler_register("t.misuse", on_misuse, NULL, NULL, &misuse);
+    pgas_handler_register("t.ask", on_ask, NULL, NULL, &ask);
+    pgas_handler_register("t.add_here", on_add_here, NULL, NULL, &add_here);
+    pgas_handler_register("t.relay", on_relay, NULL, NULL, &relay);
     job_begin(&argc, &argv, 17);
     uint64_t seed = spmd_seed(31);
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;

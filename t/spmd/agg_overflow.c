@@ -143,7 +143,7 @@ static void in_order(uint64_t seed)
 int main(int argc, char **argv)
 {
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
-    pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
+    pgas_handler_register("t.ordered", on_ordered, NULL, NULL, &ordered);
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
     right = job_right();

@@ -197,7 +197,7 @@ static void refusals(pgas_agg_t *agg)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.add", on_count, &n_added, &add);
+    pgas_handler_register("t.add", on_count, &n_added, NULL, &add);
     job_begin(&argc, &argv, 19);
     right = job_right();
     pgas_agg_t *free_agg = create(-1, 0, 0);

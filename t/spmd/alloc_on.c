@@ -190,8 +190,8 @@ static void slots(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.free", on_free, NULL, &freer);
-    pgas_handler_register("t.ask", on_ask, NULL, &asker);
+    pgas_handler_register("t.free", on_free, NULL, NULL, &freer);
+    pgas_handler_register("t.ask", on_ask, NULL, NULL, &asker);
     job_begin(&argc, &argv, 13);
     slots();
     random_blocks(spmd_seed(3));

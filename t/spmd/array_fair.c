@@ -292,8 +292,8 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
-    pgas_handler_register("t.plain", on_plain, NULL, &plain);
-    pgas_handler_register_opts("t.blocking", on_blocking, NULL, &may_block, &blocking);
+    pgas_handler_register("t.plain", on_plain, NULL, NULL, &plain);
+    pgas_handler_register("t.blocking", on_blocking, NULL, &may_block, &blocking);
     job_begin(&argc, &argv, 6);
     array = crew_array(8, N, CHUNK, 3, NULL);
     shared_and_exclusive();

@@ -331,8 +331,8 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
-    pgas_handler_register_opts("t.add", on_add, NULL, &may_block, &add_blocking);
-    pgas_handler_register("t.refused", on_refused, NULL, &refused);
+    pgas_handler_register("t.add", on_add, NULL, &may_block, &add_blocking);
+    pgas_handler_register("t.refused", on_refused, NULL, NULL, &refused);
     job_begin(&argc, &argv, 13);
     spmd_ok(pgas_array_create(NULL, 8, N_ELEMS, NULL, &array) == PGAS_OK, "an array is made");
     one_writer_at_a_time();

@@ -672,8 +672,8 @@ static void shares(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    pgas_handler_register("t.let_go", on_let_go, NULL, &let_go);
+    pgas_handler_register("t.rung", on_rung, NULL, NULL, &rung);
+    pgas_handler_register("t.let_go", on_let_go, NULL, NULL, &let_go);
     job_begin(&argc, &argv, 30);
     for (chunk = 8; chunk <= 512; chunk *= 64) {
         spmd_diag("chunks of %d elements", (int)chunk);

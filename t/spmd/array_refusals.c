@@ -498,7 +498,7 @@ int main(int argc, char **argv)
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(17);
     without_the_library("before init");
-    pgas_handler_register("t.inside", on_inside, NULL, &inside);
+    pgas_handler_register("t.inside", on_inside, NULL, NULL, &inside);
     job_start(NULL);
     array = crew_array(8, N, CHUNK, 3, NULL);
     out_of_range();

@@ -199,7 +199,7 @@ static void the_judge_can_fail(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.mark", on_mark, NULL, &mark);
+    pgas_handler_register("t.mark", on_mark, NULL, NULL, &mark);
     job_begin(&argc, &argv, 3);
     uint64_t n_rounds = argc > 1 ? (uint64_t)atoi(argv[1]) : ROUNDS;
     pgas_gptr_t own = PGAS_NULL;

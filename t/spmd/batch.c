@@ -201,13 +201,12 @@ int main(int argc, char **argv)
     int n_bad = 0;
     opts.batch = on_ordered_batch;
     other.batch = on_forward_batch;
-    n_bad +=
-        pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &opts, &ordered) != PGAS_OK;
-    n_bad += pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &other, &ordered) !=
+    n_bad += pgas_handler_register("t.ordered", on_ordered, &n_wrong, &opts, &ordered) != PGAS_OK;
+    n_bad += pgas_handler_register("t.ordered", on_ordered, &n_wrong, &other, &ordered) !=
              PGAS_ERR_EXISTS;
-    n_bad += pgas_handler_register("t.single", on_single, NULL, &single) != PGAS_OK;
-    n_bad += pgas_handler_register("t.add", on_count, &n_added, &add) != PGAS_OK;
-    n_bad += pgas_handler_register_opts("t.forward", on_forward, NULL, &other, &forward) != PGAS_OK;
+    n_bad += pgas_handler_register("t.single", on_single, NULL, NULL, &single) != PGAS_OK;
+    n_bad += pgas_handler_register("t.add", on_count, &n_added, NULL, &add) != PGAS_OK;
+    n_bad += pgas_handler_register("t.forward", on_forward, NULL, &other, &forward) != PGAS_OK;
     job_begin(&argc, &argv, 9);
     uint64_t seed = spmd_seed(77);
     n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK;

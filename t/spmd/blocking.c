@@ -274,16 +274,16 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    pgas_handler_register_opts("nest", on_nest, NULL, &blocks, &nest);
-    pgas_handler_register_opts("wait for", on_wait_for, NULL, &blocks, &wait_for);
-    pgas_handler_register("open", on_nothing, NULL, &plain_wait);
-    pgas_handler_register_opts("refused", on_refused, NULL, &blocks, &refused);
-    pgas_handler_register_opts("attach", on_attach, NULL, &blocks, &attach);
-    pgas_handler_register("attach plain", on_attach_plain, NULL, &attach_plain);
-    pgas_handler_register_opts("put far", on_put_far, NULL, &blocks, &put_far);
-    pgas_handler_register("first of pair", on_pair, NULL, &first_of_pair);
-    pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
-    pgas_handler_register_opts("slow", on_slow, NULL, &blocks, &slow);
+    pgas_handler_register("nest", on_nest, NULL, &blocks, &nest);
+    pgas_handler_register("wait for", on_wait_for, NULL, &blocks, &wait_for);
+    pgas_handler_register("open", on_nothing, NULL, NULL, &plain_wait);
+    pgas_handler_register("refused", on_refused, NULL, &blocks, &refused);
+    pgas_handler_register("attach", on_attach, NULL, &blocks, &attach);
+    pgas_handler_register("attach plain", on_attach_plain, NULL, NULL, &attach_plain);
+    pgas_handler_register("put far", on_put_far, NULL, &blocks, &put_far);
+    pgas_handler_register("first of pair", on_pair, NULL, NULL, &first_of_pair);
+    pgas_handler_register("second of pair", on_pair, NULL, NULL, &second_of_pair);
+    pgas_handler_register("slow", on_slow, NULL, &blocks, &slow);
     job_begin(&argc, &argv, 15);
     pgas_barrier(NULL); /* no rank calls before */
     a_hundred_nest();

@@ -445,13 +445,12 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
-    pgas_handler_register("t.once", on_once, &n_runs, &once);
-    pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
-    pgas_handler_register("t.again", on_again, NULL, &again);
-    pgas_handler_register_opts("t.gated", on_gated, NULL, &may_block, &gated);
-    pgas_handler_register("t.each", on_each_thread, NULL, &on_each);
-    pgas_handler_register_opts("t.each_waits", on_each_waits, &n_elsewhere, &may_block,
-                               &each_waits);
+    pgas_handler_register("t.once", on_once, &n_runs, NULL, &once);
+    pgas_handler_register("t.ordered", on_ordered, NULL, NULL, &ordered);
+    pgas_handler_register("t.again", on_again, NULL, NULL, &again);
+    pgas_handler_register("t.gated", on_gated, NULL, &may_block, &gated);
+    pgas_handler_register("t.each", on_each_thread, NULL, NULL, &on_each);
+    pgas_handler_register("t.each_waits", on_each_waits, &n_elsewhere, &may_block, &each_waits);
     job_begin(&argc, &argv, 15);
     call_max = pgasi_param.call_max;
     one_root_after_the_other();

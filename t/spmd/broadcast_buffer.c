@@ -406,9 +406,9 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
-    pgas_handler_register("t.filled", on_filled, NULL, &filled);
-    pgas_handler_register_opts("t.slow", on_slow, NULL, &may_block, &slow);
-    pgas_handler_register("t.bare", on_bare, NULL, &bare);
+    pgas_handler_register("t.filled", on_filled, NULL, NULL, &filled);
+    pgas_handler_register("t.slow", on_slow, NULL, &may_block, &slow);
+    pgas_handler_register("t.bare", on_bare, NULL, NULL, &bare);
     job_begin(&argc, &argv, 14);
     bool good = pgas_alloc(LARGE, &place) == PGAS_OK;
     pushed();

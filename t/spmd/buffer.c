@@ -682,17 +682,17 @@ static void refusals(void)
 
 static void register_all(void)
 {
-    pgas_handler_register("t.check", on_check, &n_run, &check);
-    pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
-    pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
-    pgas_handler_register("t.keep", on_keep, NULL, &keep);
-    pgas_handler_register("t.relay", on_relay, NULL, &relay);
-    pgas_handler_register("t.relayed", on_relayed, NULL, &relayed);
-    pgas_handler_register("t.give", on_give, NULL, &give);
-    pgas_handler_register("t.give_short", on_give_short, NULL, &give_short);
-    pgas_handler_register("t.give_none", on_nothing, NULL, &give_none);
-    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
-    pgas_handler_register("t.count", on_count, &n_run, &count);
+    pgas_handler_register("t.check", on_check, &n_run, NULL, &check);
+    pgas_handler_register("t.ordered", on_ordered, NULL, NULL, &ordered);
+    pgas_handler_register("t.numbered", on_numbered, NULL, NULL, &numbered);
+    pgas_handler_register("t.keep", on_keep, NULL, NULL, &keep);
+    pgas_handler_register("t.relay", on_relay, NULL, NULL, &relay);
+    pgas_handler_register("t.relayed", on_relayed, NULL, NULL, &relayed);
+    pgas_handler_register("t.give", on_give, NULL, NULL, &give);
+    pgas_handler_register("t.give_short", on_give_short, NULL, NULL, &give_short);
+    pgas_handler_register("t.give_none", on_nothing, NULL, NULL, &give_none);
+    pgas_handler_register("t.gate", on_gate, &gate_open, NULL, &gate);
+    pgas_handler_register("t.count", on_count, &n_run, NULL, &count);
 }
 
 int main(int argc, char **argv)

@@ -87,8 +87,8 @@ static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, b
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.check", on_check, NULL, &check);
-    pgas_handler_register("t.give", on_give, NULL, &give);
+    pgas_handler_register("t.check", on_check, NULL, NULL, &check);
+    pgas_handler_register("t.give", on_give, NULL, NULL, &give);
     job_begin(&argc, &argv, 10);
     pgas_gptr_t heap = PGAS_NULL, pushed = PGAS_NULL;
     spmd_ok(pgas_alloc(BYTES, &heap) == PGAS_OK && pgas_alloc(BYTES, &pushed) == PGAS_OK, "alloc");

@@ -183,10 +183,10 @@ static void open_pulls_are_limited(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.whole", on_whole, NULL, &whole);
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
-    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
-    pgas_handler_register("t.give", on_count, &n_counted, &give);
+    pgas_handler_register("t.whole", on_whole, NULL, NULL, &whole);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("t.gate", on_gate, &gate_open, NULL, &gate);
+    pgas_handler_register("t.give", on_count, &n_counted, NULL, &give);
     job_begin(&argc, &argv, 10);
     memory = job_alloc(LIMIT + 8);
     for (size_t i = 0; i < LIMIT; i++)

@@ -329,10 +329,10 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    pgas_handler_register("t.check", on_check, NULL, &check);
-    pgas_handler_register("t.never", on_never, NULL, &never);
-    pgas_handler_register_opts("t.waits", on_waits, NULL, &blocks, &waits);
-    pgas_handler_register_opts("t.gives", on_gives, NULL, &blocks, &gives);
+    pgas_handler_register("t.check", on_check, NULL, NULL, &check);
+    pgas_handler_register("t.never", on_never, NULL, NULL, &never);
+    pgas_handler_register("t.waits", on_waits, NULL, &blocks, &waits);
+    pgas_handler_register("t.gives", on_gives, NULL, &blocks, &gives);
     job_begin(&argc, &argv, 10);
     pgas_gptr_t to = PGAS_NULL, from = PGAS_NULL;
     spmd_ok(pgas_alloc(64 * SLOTS * JOB_RANKS_MAX, &to) == PGAS_OK &&

@@ -115,8 +115,8 @@ static void missing_marks_are_noticed(void)
 int main(int argc, char **argv)
 {
     static uint64_t user[64 * 8 * 8];
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
-    pgas_handler_register("t.echo", on_echo, NULL, &echo);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("t.echo", on_echo, NULL, NULL, &echo);
     job_begin(&argc, &argv, 6);
     pgas_gptr_t ptr = PGAS_NULL, attached = PGAS_NULL;
     bool good = pgas_alloc(64 + (size_t)n_ranks * 4096, &ptr) == PGAS_OK;

@@ -523,18 +523,18 @@ static void who_is_not_there(void)
 
 static void register_all(void)
 {
-    pgas_handler_register("t.numbered", on_numbered, &n_out_of_order, &numbered);
-    pgas_handler_register("t.sized", on_sized, NULL, &sized);
-    pgas_handler_register("t.echo", on_echo, NULL, &echo);
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
-    pgas_handler_register("t.silent", on_nothing, NULL, &silent);
-    pgas_handler_register("t.longer", on_longer, NULL, &longer);
-    pgas_handler_register("t.twice", on_twice, NULL, &twice);
-    pgas_handler_register("t.chain", on_chain, NULL, &chain);
-    pgas_handler_register("t.tree", on_tree, NULL, &tree);
-    pgas_handler_register("t.probe", on_probe, NULL, &probe);
-    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
-    pgas_handler_register("t.answering", on_answering, NULL, &answering);
+    pgas_handler_register("t.numbered", on_numbered, &n_out_of_order, NULL, &numbered);
+    pgas_handler_register("t.sized", on_sized, NULL, NULL, &sized);
+    pgas_handler_register("t.echo", on_echo, NULL, NULL, &echo);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("t.silent", on_nothing, NULL, NULL, &silent);
+    pgas_handler_register("t.longer", on_longer, NULL, NULL, &longer);
+    pgas_handler_register("t.twice", on_twice, NULL, NULL, &twice);
+    pgas_handler_register("t.chain", on_chain, NULL, NULL, &chain);
+    pgas_handler_register("t.tree", on_tree, NULL, NULL, &tree);
+    pgas_handler_register("t.probe", on_probe, NULL, NULL, &probe);
+    pgas_handler_register("t.gate", on_gate, &gate_open, NULL, &gate);
+    pgas_handler_register("t.answering", on_answering, NULL, NULL, &answering);
 }
 
 int main(int argc, char **argv)

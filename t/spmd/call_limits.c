@@ -138,11 +138,11 @@ static void counters_have_a_limit(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.gate", on_gate, &gate_open, &gate);
-    pgas_handler_register("t.pour", on_pour, NULL, &pour);
-    pgas_handler_register("t.drop", on_drop, NULL, &drop);
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
-    pgas_handler_register("t.fat_reply", on_fat_reply, NULL, &fat_reply);
+    pgas_handler_register("t.gate", on_gate, &gate_open, NULL, &gate);
+    pgas_handler_register("t.pour", on_pour, NULL, NULL, &pour);
+    pgas_handler_register("t.drop", on_drop, NULL, NULL, &drop);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("t.fat_reply", on_fat_reply, NULL, NULL, &fat_reply);
     job_begin(&argc, &argv, 4);
     arg_bytes = PGASI_MIN((size_t)64, pgasi_param.call_max);
     handlers_hear_again();

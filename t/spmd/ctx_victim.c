@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     const char *path = argc > 1 ? argv[1] : "/dev/shm/ctx-victim";
-    pgas_handler_register("context.seen", on_seen, NULL, &seen);
+    pgas_handler_register("context.seen", on_seen, NULL, NULL, &seen);
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(sizeof(uint64_t), &word) != PGAS_OK)
         return 1;
     word = pgas_gptr_make(1 - pgas_rank(), pgas_gptr_offset(word));

@@ -737,10 +737,10 @@ static void register_handlers(void)
 {
     static const char *const names[] = { "any", "service", "first", "second", "handlers" };
     for (int q = 0; q < QUEUES; q++)
-        pgas_handler_register(names[q], on_queued, (void *)(intptr_t)q, &queued[q]);
-    pgas_handler_register("count", on_count, &n_counted, &count);
-    pgas_handler_register("split", on_split, NULL, &split);
-    pgas_handler_register("check words", on_check_words, NULL, &check_words);
+        pgas_handler_register(names[q], on_queued, (void *)(intptr_t)q, NULL, &queued[q]);
+    pgas_handler_register("count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("split", on_split, NULL, NULL, &split);
+    pgas_handler_register("check words", on_check_words, NULL, NULL, &check_words);
 }
 
 int main(int argc, char **argv)

@@ -111,7 +111,7 @@ static void stopped_and_on_again(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("note", note, NULL, &note_handler);
+    pgas_handler_register("note", note, NULL, NULL, &note_handler);
     job_begin(&argc, &argv, 3);
     stopped_and_on_again();
     return job_end();

@@ -113,7 +113,7 @@ static void nonsense(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
+    pgas_handler_register("t.numbered", on_numbered, NULL, NULL, &numbered);
     job_begin(&argc, &argv, 9);
     uint64_t seed = spmd_seed(12);
     int n_nodes = pgas_n_nodes();

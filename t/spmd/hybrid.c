@@ -72,7 +72,7 @@ static bool table_holds(uint64_t times)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.add", on_add, NULL, &add);
+    pgas_handler_register("t.add", on_add, NULL, NULL, &add);
     job_begin(&argc, &argv, 5);
     int most = omp_get_max_threads(), n_bad = 0;
     pgas_gptr_t ptr = PGAS_NULL;

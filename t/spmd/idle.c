@@ -115,7 +115,7 @@ static void spinning_is_noticed(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.wake", on_wake, NULL, &wake);
+    pgas_handler_register("t.wake", on_wake, NULL, NULL, &wake);
     job_begin(&argc, &argv, 5);
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(64, &ptr) == PGAS_OK && pgas_put_u64(ptr, 0) == PGAS_OK;

@@ -371,9 +371,9 @@ static void who_has_no_ctx_builds_calls(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("filled", on_filled, NULL, &filled);
-    pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
-    pgas_handler_register("count", on_count, &n_counted, &count);
+    pgas_handler_register("filled", on_filled, NULL, NULL, &filled);
+    pgas_handler_register("stay away", on_stay_away, NULL, NULL, &stay_away);
+    pgas_handler_register("count", on_count, &n_counted, NULL, &count);
     job_begin(&argc, &argv, 18);
     pgas_barrier(NULL); /* no rank calls before */
     built_calls_arrive();

@@ -159,7 +159,7 @@ static void statistics(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.nothing", on_nothing, NULL, &nothing);
+    pgas_handler_register("t.nothing", on_nothing, NULL, NULL, &nothing);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(18);
     before_init();

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
                    { "serialized", MPI_THREAD_SERIALIZED },
                    { "multiple", MPI_THREAD_MULTIPLE } };
     const char *mode = getenv("PGAS_TEST_MPI");
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
     setenv("PGAS_HEAP_SIZE", "4M", 0);
     if (!mode || strcmp(mode, "none") == 0) {
         spmd_begin(&argc, &argv, SPMD_NO_MPI);

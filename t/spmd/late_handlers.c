@@ -32,8 +32,8 @@ static void any_order(void)
     for (int i = 0; i < N_LATE; i++) {
         int k = (i * 7 + me * 3) % N_LATE;
         snprintf(name, sizeof name, "late.%d", k);
-        n_bad +=
-            pgas_handler_register(name, on_count, &ran[k], &late[k]) != PGAS_OK || late[k] != 0;
+        n_bad += pgas_handler_register(name, on_count, &ran[k], NULL, &late[k]) != PGAS_OK ||
+                 late[k] != 0;
     }
     pgas_handler_t before = early;
     n_bad += pgas_call(me, late[0], NULL, 0, NULL) != PGAS_ERR_NOT_FOUND;
@@ -69,8 +69,8 @@ static void missing_on_one_rank(void)
     static uint64_t runs;
     extra = 77;
     if (me != n_ranks - 1)
-        pgas_handler_register("late.extra", on_count, &runs, &extra);
-    pgas_handler_register("late.common", on_count, &runs, &again);
+        pgas_handler_register("late.extra", on_count, &runs, NULL, &extra);
+    pgas_handler_register("late.common", on_count, &runs, NULL, &again);
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
     int ranks = said_by("handler 'late.extra' is registered on rank 0 but missing on rank ");
@@ -79,8 +79,8 @@ static void missing_on_one_rank(void)
     spmd_ok(again == 0 && pgas_call(me, again, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
             "those of the round are forgotten");
     static pgas_handler_t first = 1, second = 1;
-    int n_bad = pgas_handler_register("late.extra", on_count, &runs, &second) != PGAS_OK;
-    n_bad += pgas_handler_register("late.common", on_count, &runs, &first) != PGAS_OK;
+    int n_bad = pgas_handler_register("late.extra", on_count, &runs, NULL, &second) != PGAS_OK;
+    n_bad += pgas_handler_register("late.common", on_count, &runs, NULL, &first) != PGAS_OK;
     n_bad += pgas_handlers_agree() != PGAS_OK || first == 0 || second == 0;
     n_bad += pgas_call(job_right(), first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && runs == 1, "and can be registered again");
@@ -90,7 +90,7 @@ static void missing_on_one_rank(void)
 static void different_on_one_rank(void)
 {
     static pgas_handler_t h;
-    pgas_handler_register(me == 0 ? "late.zero" : "late.other", on_nothing, NULL, &h);
+    pgas_handler_register(me == 0 ? "late.zero" : "late.other", on_nothing, NULL, NULL, &h);
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
     spmd_ok(said("but missing on rank") && status == PGAS_ERR_MISMATCH,
@@ -104,15 +104,17 @@ static void names(void)
     int n_bad = 0;
     memset(name, 'x', sizeof name);
     name[PGAS_HANDLER_NAME_MAX + 1] = '\0';
-    n_bad += pgas_handler_register(name, on_nothing, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("", on_nothing, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register(NULL, on_nothing, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("late.null", NULL, NULL, &h) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("late.null", on_nothing, NULL, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_handler_register("late.3", on_nothing, NULL, &h) != PGAS_ERR_EXISTS || h != 5;
-    n_bad += pgas_handler_register("late.3", on_count, &ran[3], &h) != PGAS_OK || h != late[3];
+    n_bad += pgas_handler_register(name, on_nothing, NULL, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register("", on_nothing, NULL, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register(NULL, on_nothing, NULL, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register("late.null", NULL, NULL, NULL, &h) != PGAS_ERR_INVALID;
+    n_bad += pgas_handler_register("late.null", on_nothing, NULL, NULL, NULL) != PGAS_ERR_INVALID;
+    n_bad +=
+        pgas_handler_register("late.3", on_nothing, NULL, NULL, &h) != PGAS_ERR_EXISTS || h != 5;
+    n_bad +=
+        pgas_handler_register("late.3", on_count, &ran[3], NULL, &h) != PGAS_OK || h != late[3];
     name[PGAS_HANDLER_NAME_MAX] = '\0';
-    n_bad += pgas_handler_register(name, on_nothing, NULL, &h) != PGAS_OK ||
+    n_bad += pgas_handler_register(name, on_nothing, NULL, NULL, &h) != PGAS_OK ||
              pgas_handlers_agree() != PGAS_OK || h == 0;
     spmd_is_int(
         n_bad, 0,
@@ -122,7 +124,7 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static uint64_t early_ran;
-    pgas_handler_register("early", on_count, &early_ran, &early);
+    pgas_handler_register("early", on_count, &early_ran, NULL, &early);
     job_begin(&argc, &argv, 8);
     any_order();
     nothing_new();

@@ -90,7 +90,7 @@ static void what_came_runs(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.count", on_count, NULL, &count);
+    pgas_handler_register("t.count", on_count, NULL, NULL, &count);
     job_begin(&argc, &argv, 2);
     pgas_gptr_t own = PGAS_NULL;
     pgas_alloc(64, &own);

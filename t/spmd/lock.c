@@ -231,9 +231,9 @@ int main(int argc, char **argv)
 {
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
-    pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked);
-    pgas_handler_register("t.order", on_order, NULL, &order);
-    pgas_handler_register_opts("t.queued", on_queued, NULL, &may_block, &queued);
+    pgas_handler_register("t.locked", on_locked, NULL, &may_block, &locked);
+    pgas_handler_register("t.order", on_order, NULL, NULL, &order);
+    pgas_handler_register("t.queued", on_queued, NULL, &may_block, &queued);
     job_begin(&argc, &argv, 11);
     int n_bad = pgas_alloc(8, &counter) != PGAS_OK || pgas_alloc(8, &bell) != PGAS_OK;
     n_bad += pgas_put_u64(bell, 0) != PGAS_OK;

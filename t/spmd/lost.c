@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(8);
     n_old = connections(old_fds);
-    pgas_handler_register("t.seen", on_seen, NULL, &seen);
+    pgas_handler_register("t.seen", on_seen, NULL, NULL, &seen);
     job_start(NULL);
     pgasi_rng_seed(&rng, spmd_seed(77) + (uint64_t)me);
     bool good = pgas_alloc((size_t)n_ranks * LARGE, &mine) == PGAS_OK &&

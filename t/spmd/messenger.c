@@ -239,9 +239,9 @@ static void memory_stays(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("queued", on_queued, NULL, &queued);
-    pgas_handler_register("hold", on_hold, NULL, &hold);
-    pgas_handler_register("count", on_count, &n_counted, &count);
+    pgas_handler_register("queued", on_queued, NULL, NULL, &queued);
+    pgas_handler_register("hold", on_hold, NULL, NULL, &hold);
+    pgas_handler_register("count", on_count, &n_counted, NULL, &count);
     job_begin(&argc, &argv, 9);
     seed = spmd_seed(31);
     each_channel_is_a_queue();

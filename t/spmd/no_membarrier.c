@@ -30,7 +30,7 @@ static void calls_arrive(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(5);
     bool last = spmd_rank() == spmd_size() - 1;

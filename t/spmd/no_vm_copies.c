@@ -61,7 +61,7 @@ static void buffers_travel(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.sum", on_sum, NULL, &sum);
+    pgas_handler_register("t.sum", on_sum, NULL, NULL, &sum);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(7);
     spmd_ok(forbid_others(SYS_process_vm_readv, EPERM) &&

@@ -269,10 +269,10 @@ static void work_of_the_program_ends(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.unit", on_unit, NULL, &unit);
-    pgas_handler_register("t.echo", on_echo, NULL, &echo);
-    pgas_handler_register("t.branch", on_branch, NULL, &branch);
-    pgas_handler_register("t.count", on_count, &n_ran, &count);
+    pgas_handler_register("t.unit", on_unit, NULL, NULL, &unit);
+    pgas_handler_register("t.echo", on_echo, NULL, NULL, &echo);
+    pgas_handler_register("t.branch", on_branch, NULL, NULL, &branch);
+    pgas_handler_register("t.count", on_count, &n_ran, NULL, &count);
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;

@@ -293,13 +293,14 @@ static void missing_handler(void)
         return;
     }
     if (spmd_rank() != 1)
-        pgas_handler_register("t.extra", on_count, &ran, &extra);
+        pgas_handler_register("t.extra", on_count, &ran, NULL, &extra);
     said_begin();
     pgas_status_t status = pgas_init(NULL, NULL);
     int ranks = said_by("handler 't.extra' is registered on rank 0 but missing on rank 1");
     spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(),
             "a handler that is missing on a rank");
-    pgas_handler_register("t.count", on_count, &ran, &count); /* a refused init forgets them */
+    pgas_handler_register("t.count", on_count, &ran, NULL,
+                          &count); /* a refused init forgets them */
 }
 
 /* ---- pointers and sizes ---- */
@@ -567,7 +568,7 @@ static void strangers(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.count", on_count, &ran, &count);
+    pgas_handler_register("t.count", on_count, &ran, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(4 + 18 + 6 + 7 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");

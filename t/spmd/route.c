@@ -287,11 +287,11 @@ int main(int argc, char **argv)
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     pgas_gptr_t mine;
     opts.batch = on_batch;
-    pgas_handler_register("t.plain", on_plain, NULL, &plain);
-    pgas_handler_register_opts("t.batched", on_batched, NULL, &opts, &batched);
-    pgas_handler_register("t.add", on_add, NULL, &add);
-    pgas_handler_register("t.relay", on_relay, NULL, &relay);
-    pgas_handler_register("t.hold", on_hold, NULL, &hold);
+    pgas_handler_register("t.plain", on_plain, NULL, NULL, &plain);
+    pgas_handler_register("t.batched", on_batched, NULL, &opts, &batched);
+    pgas_handler_register("t.add", on_add, NULL, NULL, &add);
+    pgas_handler_register("t.relay", on_relay, NULL, NULL, &relay);
+    pgas_handler_register("t.hold", on_hold, NULL, NULL, &hold);
     job_begin(&argc, &argv, 22);
     uint64_t seed = spmd_seed(41);
     spmd_ok(pgas_alloc(sizeof *counter, &mine) == PGAS_OK, "a counter that others read");

@@ -780,15 +780,15 @@ static void register_handlers(void)
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT, batch = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
     batch.batch = on_batch;
-    pgas_handler_register("plain", on_plain, NULL, &plain);
-    pgas_handler_register_opts("batched", on_plain, NULL, &batch, &batched);
-    pgas_handler_register_opts("blocking", on_blocking, NULL, &blocks, &blocking);
-    pgas_handler_register("asked", on_asked, NULL, &asked);
-    pgas_handler_register("answer", on_answer, NULL, &answer);
-    pgas_handler_register("spawned", on_spawned, NULL, &spawned);
-    pgas_handler_register("relayed", on_relayed, NULL, &relayed);
-    pgas_handler_register("loaded", on_loaded, NULL, &loaded);
-    pgas_handler_register("told", on_told, NULL, &told);
+    pgas_handler_register("plain", on_plain, NULL, NULL, &plain);
+    pgas_handler_register("batched", on_plain, NULL, &batch, &batched);
+    pgas_handler_register("blocking", on_blocking, NULL, &blocks, &blocking);
+    pgas_handler_register("asked", on_asked, NULL, NULL, &asked);
+    pgas_handler_register("answer", on_answer, NULL, NULL, &answer);
+    pgas_handler_register("spawned", on_spawned, NULL, NULL, &spawned);
+    pgas_handler_register("relayed", on_relayed, NULL, NULL, &relayed);
+    pgas_handler_register("loaded", on_loaded, NULL, NULL, &loaded);
+    pgas_handler_register("told", on_told, NULL, NULL, &told);
 }
 
 int main(int argc, char **argv)

@@ -621,19 +621,19 @@ static void waiting_handlers_answer(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("a.count", on_count, &n_counted, &count);
-    pgas_handler_register("a.order", on_order, NULL, &order);
-    pgas_handler_register("a.ran", on_ran, NULL, &ran);
-    pgas_handler_register("a.echo", on_echo, NULL, &echo);
-    pgas_handler_register("a.relay", on_relay, NULL, &relay);
-    pgas_handler_register("a.defer", on_defer, NULL, &defer);
-    pgas_handler_register("a.release", on_release, NULL, &release);
+    pgas_handler_register("a.count", on_count, &n_counted, NULL, &count);
+    pgas_handler_register("a.order", on_order, NULL, NULL, &order);
+    pgas_handler_register("a.ran", on_ran, NULL, NULL, &ran);
+    pgas_handler_register("a.echo", on_echo, NULL, NULL, &echo);
+    pgas_handler_register("a.relay", on_relay, NULL, NULL, &relay);
+    pgas_handler_register("a.defer", on_defer, NULL, NULL, &defer);
+    pgas_handler_register("a.release", on_release, NULL, NULL, &release);
     pgas_handler_opts_t waits = PGAS_HANDLER_OPTS_INIT;
     waits.blocks = true;
-    pgas_handler_register_opts("b.gate", on_wait_closed, NULL, &waits, &gate);
-    pgas_handler_register_opts("b.ask", on_ask, NULL, &waits, &ask);
-    pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
-    pgas_handler_register("z.hidden", on_count, &n_counted, &hidden);
+    pgas_handler_register("b.gate", on_wait_closed, NULL, &waits, &gate);
+    pgas_handler_register("b.ask", on_ask, NULL, &waits, &ask);
+    pgas_handler_register("b.open", on_open_gate, NULL, NULL, &open_gate);
+    pgas_handler_register("z.hidden", on_count, &n_counted, NULL, &hidden);
     job_begin(&argc, &argv, 18);
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
     three_kinds();

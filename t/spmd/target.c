@@ -370,9 +370,9 @@ static void the_end_waits_for_no_thread(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("numbered", on_numbered, NULL, &numbered);
-    pgas_handler_register("flag", on_flag, NULL, &set_flag);
-    pgas_handler_register("who", on_who, NULL, &who);
+    pgas_handler_register("numbered", on_numbered, NULL, NULL, &numbered);
+    pgas_handler_register("flag", on_flag, NULL, NULL, &set_flag);
+    pgas_handler_register("who", on_who, NULL, NULL, &who);
     job_begin(&argc, &argv, 26);
     pgas_barrier(NULL); /* no rank calls before */
     calls_run_on_their_thread();

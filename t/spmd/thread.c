@@ -373,9 +373,9 @@ static void the_end_waits_for_who_detaches(void)
 
 int main(int argc, char **argv)
 {
-    pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
-    pgas_handler_register("t.echo", on_echo, NULL, &echo);
-    pgas_handler_register("t.count", on_count, &n_counted, &count);
+    pgas_handler_register("t.numbered", on_numbered, NULL, NULL, &numbered);
+    pgas_handler_register("t.echo", on_echo, NULL, NULL, &echo);
+    pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
     job_begin(&argc, &argv, 15);
     pgas_gptr_t ptr = PGAS_NULL;
     spmd_ok(pgas_alloc(8 + (size_t)n_ranks * N_THREADS * SHARD, &ptr) == PGAS_OK, "memory");

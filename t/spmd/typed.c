@@ -1,13 +1,16 @@
 /* Typed handlers.
- *   what:   A typed call runs its handler with its argument at a rank, a target, or all ranks. A
- *           typed answer comes back. A call by number with another size does not run.
- *           t/lint/typed.t checks that a wrong type does not compile.
+ *   what:   A handler is registered before main. A typed call runs it with its argument at a rank
+ *           or a target. Aggregated calls run in the order issued. A result comes back, waited for
+ *           or not, also from a handler that waits. A call by number with another size does not
+ *           run. After a second pgas_init the handlers run again. t/lint/typed.t checks that a
+ *           wrong type does not compile.
  *   np:     1 2 3
  *   nodes:  0 1
- *   source: pgas/typed.h
+ *   source: pgas/handler.h
  */
-#include "pgas/typed.h"
 #include "t/spmd/job.h"
+
+#define N_STEPS 5000
 
 typedef struct {
     int64_t amount;
@@ -18,33 +21,46 @@ typedef struct {
     double x, y;
 } point_t;
 
-PGAS_HANDLER_DECLARE(deposit, deposit_t);
-PGAS_HANDLER_DECLARE_RETURN(norm, point_t, double);
+static int64_t balance, from, next_step, n_out_of_order;
 
-static int64_t balance, from;
-
-PGAS_HANDLER_DEFINE(deposit, deposit_t)
+PGAS_HANDLER(deposit, deposit_t)
 {
-    if (strcmp(arg->note, "typed") == 0 && context == &balance)
+    if (strcmp(arg->note, "typed") == 0)
         balance += arg->amount;
     from += pgas_thread_rank(source);
 }
 
-PGAS_HANDLER_DEFINE_RETURN(norm, point_t, double)
+/* An early return ends one call of a batch, not the batch. */
+PGAS_HANDLER(step, int32_t)
 {
-    (void)source;
-    (void)context;
+    if (*arg < 0)
+        return;
+    n_out_of_order += *arg != next_step;
+    next_step++;
+}
+
+PGAS_HANDLER_RETURN(norm, point_t, double)
+{
     return arg->x * arg->x + arg->y * arg->y;
 }
 
 /* Asks another rank, and waits. */
-PGAS_HANDLER_DECLARE_RETURN(norm_there, point_t, double);
-PGAS_HANDLER_DEFINE_RETURN(norm_there, point_t, double)
+PGAS_HANDLER_BLOCKING_RETURN(norm_there, point_t, double)
 {
     double result = -1;
-    (void)source;
-    (void)context;
-    return pgas_call_return_norm(job_right(), arg, &result, NULL) == PGAS_OK ? result : -1;
+    return pgas_call_return_norm(job_right(), arg, &result) == PGAS_OK ? result : -1;
+}
+
+/* Books at another rank, and waits until that has happened. */
+PGAS_HANDLER_BLOCKING(deposit_there, deposit_t)
+{
+    pgas_sync_t done;
+    if (pgas_sync_init(&done, 1) != PGAS_OK ||
+        pgas_call_deposit(job_right(), arg, &done) != PGAS_OK)
+        return;
+    if (pgas_sync_wait(&done, -1) == PGAS_OK)
+        __atomic_add_fetch(&from, 1000, __ATOMIC_RELAXED);
+    pgas_sync_fini(&done);
 }
 
 static void calls(int right)
@@ -54,44 +70,76 @@ static void calls(int right)
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     int n_bad = pgas_sync_init(&sync, 3) != PGAS_OK;
     o.sync = &sync;
+    balance = from = 0;
+    pgas_barrier(NULL);
     n_bad += pgas_call_deposit(right, &five, &sync) != PGAS_OK;
     n_bad += pgas_call_deposit_to(pgas_thread_make(right, PGAS_SLOT_ANY), &five, &o) != PGAS_OK;
-    if (me == 0)
-        n_bad += pgas_call_deposit_all(&five, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
-    else
-        pgas_sync_add(&sync, -1);
+    n_bad += pgas_call_deposit_there(right, &five, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && balance == 15, "a call, a call with options, a broadcast");
+    pgas_sync_fini(&sync);
+    spmd_ok(n_bad == 0 && balance == 15 && from >= 1000,
+            "a call, a call with options, a handler that waits");
     n_bad = pgas_call(right, pgas_handler_deposit, &five, 8, NULL) != PGAS_OK ||
             pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && balance == 15, "another size does not run");
-    pgas_sync_fini(&sync);
+    spmd_ok(n_bad == 0 && balance == 15, "a call of another size does not run");
 }
 
-static void answers(int right)
+static void aggregated(int right)
+{
+    pgas_agg_t *agg = NULL;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    next_step = n_out_of_order = 0;
+    pgas_barrier(NULL);
+    for (int32_t i = 0; i < N_STEPS && !n_bad; i++) {
+        int32_t none = -1;
+        n_bad += pgas_agg_step(agg, right, &i) != PGAS_OK;
+        if (i % 7 == 0)
+            n_bad += pgas_agg_step(agg, right, &none) != PGAS_OK;
+    }
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && next_step == N_STEPS && n_out_of_order == 0,
+            "aggregated calls run in the order issued");
+    n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    for (int64_t i = 0; i < 100 && !n_bad; i++)
+        n_bad += pgas_agg_call(agg, right, pgas_handler_step, &i, sizeof i) != PGAS_OK;
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && next_step == N_STEPS, "a batch of another size does not run");
+}
+
+static void results(int right)
 {
     point_t p = { 3, 4 };
     double result = 0;
-    spmd_ok(pgas_call_return_norm(right, &p, &result, NULL) == PGAS_OK && result == 25,
-            "a typed answer");
+    spmd_ok(pgas_call_return_norm(right, &p, &result) == PGAS_OK && result == 25, "a result");
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    result = 0;
+    n_bad += pgas_call_return_nb_norm(right, &p, &result, &sync) != PGAS_OK;
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
+    pgas_sync_fini(&sync);
+    spmd_ok(n_bad == 0 && result == 25, "a result that the caller waits for later");
     spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result, NULL) ==
                 PGAS_ERR_MISMATCH,
-            "no answer to another size");
+            "no result for another size");
     result = 0;
-    spmd_ok(pgas_call_return_norm_there(right, &p, &result, NULL) == PGAS_OK && result == 25,
-            "by a handler that waits for it");
+    spmd_ok(pgas_call_return_norm_there(right, &p, &result) == PGAS_OK && result == 25,
+            "a result of a handler that waits for another");
 }
 
 int main(int argc, char **argv)
 {
-    bool good = pgas_register_deposit(&balance) == PGAS_OK && pgas_register_norm(NULL) == PGAS_OK;
-    pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
-    may_block.blocks = true;
-    good &= pgas_register_norm_there_opts(NULL, &may_block) == PGAS_OK;
-    job_begin(&argc, &argv, 6);
-    int right = job_right();
-    spmd_ok(good && pgas_handler_deposit && pgas_handler_norm, "typed handlers have numbers");
-    calls(right);
-    answers(right);
-    return job_end();
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(2 * (9 + 2));
+    for (int life = 0; life < 2; life++) {
+        job_start(NULL);
+        int right = job_right();
+        spmd_ok(pgas_handler_deposit && pgas_handler_norm &&
+                    strcmp(pgas_handler_name(pgas_handler_norm), "norm") == 0,
+                "typed handlers have numbers and names");
+        calls(right);
+        aggregated(right);
+        results(right);
+        job_stop();
+    }
+    return spmd_end();
 }

@@ -199,8 +199,8 @@ static void stream_and_call(layers_t *l)
 int main(int argc, char **argv)
 {
     static layers_t layers;
-    pgas_handler_register("t.look_up", handle_look_up, NULL, &look_up);
-    pgas_handler_register("t.look_at_stream", handle_look_at_stream, NULL, &look_at_stream);
+    pgas_handler_register("t.look_up", handle_look_up, NULL, NULL, &look_up);
+    pgas_handler_register("t.look_at_stream", handle_look_at_stream, NULL, NULL, &look_at_stream);
     job_begin(&argc, &argv, 5);
     if (!spmd_ok(open_layers(&layers), "queue pairs, a transmitter and the library open together"))
         MPI_Abort(MPI_COMM_WORLD, 99);

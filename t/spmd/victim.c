@@ -268,11 +268,11 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     int victim = atoi(argv[1]);
-    pgas_handler_register("t.never", on_nothing, NULL, &never);
-    pgas_handler_register("t.dies", on_dies, NULL, &dies);
-    pgas_handler_register("t.dies_there", on_dies_there, NULL, &dies_there);
-    pgas_handler_register("t.note", on_note, NULL, &note);
-    pgas_handler_register("t.waits", on_waits, NULL, &waits);
+    pgas_handler_register("t.never", on_nothing, NULL, NULL, &never);
+    pgas_handler_register("t.dies", on_dies, NULL, NULL, &dies);
+    pgas_handler_register("t.dies_there", on_dies_there, NULL, NULL, &dies_there);
+    pgas_handler_register("t.note", on_note, NULL, NULL, &note);
+    pgas_handler_register("t.waits", on_waits, NULL, NULL, &waits);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
     for (int r = 0; r < pgas_n_ranks(); r++) /* all ranks have connections to all */

@@ -301,9 +301,9 @@ int main(void)
     plan(22);
     log_file = memfd_create("log", MFD_CLOEXEC);
     int stderr_fd = pgasi_log_set_fd(log_file);
-    pgas_handler_register("t.nop", on_nothing, NULL, &nop);
-    pgas_handler_register("t.die", on_die, NULL, &die);
-    pgas_handler_register("t.pour", on_pour, NULL, &pour);
+    pgas_handler_register("t.nop", on_nothing, NULL, NULL, &nop);
+    pgas_handler_register("t.die", on_die, NULL, NULL, &die);
+    pgas_handler_register("t.pour", on_pour, NULL, NULL, &pour);
     ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K "
                         "CHUNKS_MAX=2 CALL_MAX=256 "
                         "BACKLOG_LIMIT=8K") == PGAS_OK,

@@ -155,8 +155,8 @@ int main(void)
 {
     plan(15);
     uint64_t seed = tap_seed(1);
-    pgas_handler_register("first", on_call, &first, &first);
-    pgas_handler_register("second", on_call, &second, &second);
+    pgas_handler_register("first", on_call, &first, NULL, &first);
+    pgas_handler_register("second", on_call, &second, NULL, &second);
     ok(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
     headers();
     models(seed);

@@ -132,8 +132,8 @@ int main(int argc, char **argv)
         return 2;
     }
     opts.batch = run_items;
-    n_bad += pgas_handler_register("item", run_item, NULL, &item) != PGAS_OK;
-    n_bad += pgas_handler_register_opts("items", run_item, NULL, &opts, &items) != PGAS_OK;
+    n_bad += pgas_handler_register("item", run_item, NULL, NULL, &item) != PGAS_OK;
+    n_bad += pgas_handler_register("items", run_item, NULL, &opts, &items) != PGAS_OK;
     if (lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=256K") != PGAS_OK ||
         pgas_agg_create(NULL, &agg) != PGAS_OK)
         return 1;

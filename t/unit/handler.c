@@ -27,7 +27,7 @@ static int register_some(pgasi_rng_t *rng, int from, int to)
     }
     for (int i = from; i < to; i++) {
         int k = order[i];
-        n_bad += pgas_handler_register(name[k], on_count, &runs[k], &number[k]) != PGAS_OK ||
+        n_bad += pgas_handler_register(name[k], on_count, &runs[k], NULL, &number[k]) != PGAS_OK ||
                  number[k] != 0;
     }
     return n_bad;
@@ -79,19 +79,20 @@ static void names(void)
     char longest[PGAS_HANDLER_NAME_MAX + 2];
     memset(longest, 'n', sizeof longest);
     longest[PGAS_HANDLER_NAME_MAX + 1] = '\0';
-    ok(pgas_handler_register(longest, on_count, NULL, &h) == PGAS_ERR_INVALID,
+    ok(pgas_handler_register(longest, on_count, NULL, NULL, &h) == PGAS_ERR_INVALID,
        "a name of 64 characters is too long");
     longest[PGAS_HANDLER_NAME_MAX] = '\0';
-    ok(pgas_handler_register(longest, on_count, NULL, &h) == PGAS_OK, "63 are allowed");
-    ok(pgas_handler_register("", on_count, NULL, &h) == PGAS_ERR_INVALID &&
-           pgas_handler_register(NULL, on_count, NULL, &h) == PGAS_ERR_INVALID &&
-           pgas_handler_register("x", NULL, NULL, &h) == PGAS_ERR_INVALID &&
-           pgas_handler_register("x", on_count, NULL, NULL) == PGAS_ERR_INVALID,
+    ok(pgas_handler_register(longest, on_count, NULL, NULL, &h) == PGAS_OK, "63 are allowed");
+    ok(pgas_handler_register("", on_count, NULL, NULL, &h) == PGAS_ERR_INVALID &&
+           pgas_handler_register(NULL, on_count, NULL, NULL, &h) == PGAS_ERR_INVALID &&
+           pgas_handler_register("x", NULL, NULL, NULL, &h) == PGAS_ERR_INVALID &&
+           pgas_handler_register("x", on_count, NULL, NULL, NULL) == PGAS_ERR_INVALID,
        "nothing is not a name, a function or a place for the number");
-    ok(pgas_handler_register(name[5], on_nothing, &runs[5], &again) == PGAS_ERR_EXISTS &&
-           pgas_handler_register(name[5], on_count, &runs[6], &again) == PGAS_ERR_EXISTS,
+    ok(pgas_handler_register(name[5], on_nothing, &runs[5], NULL, &again) == PGAS_ERR_EXISTS &&
+           pgas_handler_register(name[5], on_count, &runs[6], NULL, &again) == PGAS_ERR_EXISTS,
        "a name is taken by its function and context");
-    ok(pgas_handler_register(name[5], on_count, &runs[5], &again) == PGAS_OK && again == number[5],
+    ok(pgas_handler_register(name[5], on_count, &runs[5], NULL, &again) == PGAS_OK &&
+           again == number[5],
        "the same again has its number at once");
 }
 
@@ -111,7 +112,7 @@ static void there_is_a_limit(void)
     pgas_status_t status = PGAS_OK;
     while (n <= PGAS_HANDLERS_MAX && status == PGAS_OK) {
         snprintf(text, sizeof text, "many.%d", n);
-        status = pgas_handler_register(text, on_nothing, NULL, &many[n]);
+        status = pgas_handler_register(text, on_nothing, NULL, NULL, &many[n]);
         n += status == PGAS_OK;
     }
     ok(status == PGAS_ERR_LIMIT && n == PGAS_HANDLERS_MAX - N - 1, "4096 handlers and no more");

@@ -345,7 +345,7 @@ int main(void)
     };
     plan(10);
     uint64_t seed = tap_seed(3);
-    pgas_handler_register("numbered", on_numbered, NULL, &numbered);
+    pgas_handler_register("numbered", on_numbered, NULL, NULL, &numbered);
     for (int i = 0; i < 3; i++) {
         ok(job(params[i], to_fast_reader, seed, true), "to a fast reader: %s", params[i]);
         ok(job(params[i], to_slow_reader, seed + 1, true), "to a slow reader");

@@ -428,7 +428,7 @@ static void long_waits(void)
 int main(void)
 {
     plan(19);
-    pgas_handler_register("t.tick", on_tick, NULL, &tick);
+    pgas_handler_register("t.tick", on_tick, NULL, NULL, &tick);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
     pgas_gptr_t at = PGAS_NULL;

@@ -273,16 +273,16 @@ static void everything(const char *params)
 int main(void)
 {
     plan(22);
-    pgas_handler_register("numbered", on_numbered, NULL, &numbered);
-    pgas_handler_register("echo", on_echo, NULL, &echo);
-    pgas_handler_register("hop", on_hop, NULL, &hop);
-    pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_register("numbered", on_numbered, NULL, NULL, &numbered);
+    pgas_handler_register("echo", on_echo, NULL, NULL, &echo);
+    pgas_handler_register("hop", on_hop, NULL, NULL, &hop);
+    pgas_handler_register("count", on_count, NULL, NULL, &count);
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    pgas_handler_register("summed", on_buffers, NULL, &summed);
-    pgas_handler_register("apart", on_apart, NULL, &apart);
-    pgas_handler_register_opts("waits", on_apart, NULL, &blocks, &waits);
-    pgas_handler_register("large", on_large, NULL, &large);
+    pgas_handler_register("summed", on_buffers, NULL, NULL, &summed);
+    pgas_handler_register("apart", on_apart, NULL, NULL, &apart);
+    pgas_handler_register("waits", on_apart, NULL, &blocks, &waits);
+    pgas_handler_register("large", on_large, NULL, NULL, &large);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=3");
     everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 CHUNK_SIZE=4K CALL_MAX=64");
     everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=128");

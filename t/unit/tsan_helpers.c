@@ -117,10 +117,10 @@ int main(void)
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
     plan(5);
-    bool good = pgas_handler_register("t.once", on_once, NULL, &once) == PGAS_OK &&
+    bool good = pgas_handler_register("t.once", on_once, NULL, NULL, &once) == PGAS_OK &&
                 pgas_op_register("t.add", op_add, &add) == PGAS_OK;
-    good = good &&
-           pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
+    good =
+        good && pgas_handler_register("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
     ok(good, "handlers are known");
     together("HEAP_SIZE=1M SERVICE_THREADS=1");
     together("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=2");

@@ -233,9 +233,9 @@ static void everything(const char *params)
 int main(void)
 {
     plan(18);
-    pgas_handler_register("add", on_add, NULL, &add);
-    pgas_handler_register("defer", on_defer, NULL, &defer);
-    pgas_handler_register("echo", on_echo, NULL, &echo);
+    pgas_handler_register("add", on_add, NULL, NULL, &add);
+    pgas_handler_register("defer", on_defer, NULL, NULL, &defer);
+    pgas_handler_register("echo", on_echo, NULL, NULL, &echo);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=3");
     everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 CHUNK_SIZE=4K CALL_MAX=64");
     everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=1 CHUNK_SIZE=4K CALL_MAX=256");

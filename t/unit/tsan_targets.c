@@ -199,9 +199,9 @@ int main(void)
     plan(13);
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    pgas_handler_register("counted", on_counted, NULL, &counted);
-    pgas_handler_register_opts("waits", on_waits, NULL, &blocks, &waits);
-    pgas_handler_register("nests", on_nests, NULL, &nests);
+    pgas_handler_register("counted", on_counted, NULL, NULL, &counted);
+    pgas_handler_register("waits", on_waits, NULL, &blocks, &waits);
+    pgas_handler_register("nests", on_nests, NULL, NULL, &nests);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=16");
     everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=4 CHUNK_SIZE=4K CALL_MAX=64");
     everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=4 CHUNK_SIZE=4K CALL_MAX=64");

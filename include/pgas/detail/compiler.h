@@ -45,11 +45,13 @@
 #define PGAS_EXTERN_C extern
 #endif
 
-/* PGAS_HELPER marks inline functions that a macro defines and a file need not use. */
+/* PGAS_HELPER marks inline functions that a macro defines and a file need not use. PGAS_UNUSED marks
+ * their parameters. */
 #if defined(__GNUC__)
-#define PGAS_HELPER __attribute__((unused)) PGAS_INLINE
+#define PGAS_UNUSED __attribute__((unused))
 #else
-#define PGAS_HELPER PGAS_INLINE
+#define PGAS_UNUSED
 #endif
+#define PGAS_HELPER PGAS_UNUSED PGAS_INLINE
 
 #endif
