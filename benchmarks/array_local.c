@@ -142,8 +142,7 @@ static inline uint64_t work_span(int what, uint64_t *span, uint64_t n, uint64_t 
     return 0;
 }
 
-static const pgas_array_pin_mode_t mode[] = { PGAS_ARRAY_PIN_READ, PGAS_ARRAY_PIN_WRITE,
-                                              PGAS_ARRAY_PIN_OPERATE };
+static const pgas_array_mode_t mode[] = { PGAS_ARRAY_READ, PGAS_ARRAY_WRITE, PGAS_ARRAY_OPERATE };
 
 static pgas_array_op_t operator_of(int what)
 {

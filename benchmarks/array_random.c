@@ -157,7 +157,7 @@ static uint64_t lock_some(const uint64_t *index, uint64_t n)
     int bad = 0;
     for (uint64_t k = 0; k < n; k++, at++) {
         bool write = now.what == OPERATE || is_write(at);
-        bad |= write ? pgas_array_wlock(array, index[k]) : pgas_array_rlock(array, index[k]);
+        bad |= pgas_array_lock(array, index[k], write ? PGAS_ARRAY_WRITE : PGAS_ARRAY_READ, -1);
         if (now.what == OPERATE || !write)
             bad |= pgas_array_get_u64(array, index[k], &value);
         if (write)

@@ -110,7 +110,7 @@ static uint64_t read_pinned(uint64_t first, uint64_t n, uint64_t pass)
     pgas_array_walk_t w;
     uint64_t sum = 0;
     (void)pass;
-    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_READ, 0, &w);
+    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_READ, 0, &w);
          pgas_array_walk_next(&w);)
         sum += ref_span_sum(w.data, w.n);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");
@@ -120,7 +120,7 @@ static uint64_t read_pinned(uint64_t first, uint64_t n, uint64_t pass)
 static uint64_t write_pinned(uint64_t first, uint64_t n, uint64_t pass)
 {
     pgas_array_walk_t w;
-    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_WRITE, 0, &w);
+    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_WRITE, 0, &w);
          pgas_array_walk_next(&w);)
         write_span(w.data, w.first, w.n, pass);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");
@@ -131,7 +131,7 @@ static uint64_t operate_pinned(uint64_t first, uint64_t n, uint64_t pass)
 {
     pgas_array_walk_t w;
     (void)pass;
-    pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &w);
+    pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &w);
     while (pgas_array_walk_next(&w))
         ref_span_add(w.data, w.n, 1);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");
@@ -184,7 +184,8 @@ static uint64_t lock_each(uint64_t first, uint64_t n, uint64_t pass)
     uint64_t sum = 0, value = 0;
     int bad = 0, what = what_of(now.arg);
     for (uint64_t i = first; i < first + n; i++) {
-        bad |= what == READ ? pgas_array_rlock(now.locked, i) : pgas_array_wlock(now.locked, i);
+        bad |=
+            pgas_array_lock(now.locked, i, what == READ ? PGAS_ARRAY_READ : PGAS_ARRAY_WRITE, -1);
         if (what != WRITE)
             bad |= pgas_array_get_u64(now.locked, i, &value);
         if (what != READ)

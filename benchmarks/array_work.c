@@ -239,6 +239,7 @@ void work_note(int which, const char *name, const char *unit, double value)
 void work_watch(const bench_run_t *run, const pgas_array_t *array)
 {
     (void)run;
+    kept.before.size = sizeof kept.before;
     bench_check(pgas_array_info(array, &kept.before), "pgas_array_info");
 }
 
@@ -251,7 +252,7 @@ static double percent(uint64_t part, uint64_t whole)
 void work_watched(const bench_run_t *run, const pgas_array_t *array, uint64_t n, double ns)
 {
     const pgas_array_info_t *was = &kept.before;
-    pgas_array_info_t is;
+    pgas_array_info_t is = { .size = sizeof is };
     uint64_t mine[N_DELTAS], all[N_DELTAS], slot;
     double slowest = 0;
     bench_check(pgas_barrier(NULL), "pgas_barrier"); /* ranks that only answer have answered */

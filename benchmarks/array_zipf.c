@@ -61,7 +61,7 @@ static void section_some(const uint64_t *index, uint64_t n)
     uint64_t value = 0;
     int bad = 0;
     for (uint64_t k = 0; k < n; k++) {
-        bad |= pgas_array_wlock(array, index[k]);
+        bad |= pgas_array_lock(array, index[k], PGAS_ARRAY_WRITE, -1);
         bad |= pgas_array_get_u64(array, index[k], &value);
         bad |= pgas_array_set_u64(array, index[k], value + 1);
         bad |= pgas_array_unlock(array, index[k]);
@@ -253,12 +253,12 @@ static double lock(const bench_run_t *run)
     work_watch(run, now.array[SECTION]);
     begin = bench_now();
     for (uint64_t k = 0; k < n_locked; k++) {
-        bad |= pgas_array_wlock(now.array[SECTION], first + k % n);
+        bad |= pgas_array_lock(now.array[SECTION], first + k % n, PGAS_ARRAY_WRITE, -1);
         bad |= pgas_array_unlock(now.array[SECTION], first + k % n);
     }
     ns = bench_since(begin);
     if (bad)
-        bench_die("pgas_array_wlock or unlock failed");
+        bench_die("pgas_array_lock or unlock failed");
     work_watched(run, now.array[SECTION], n_locked, ns);
     return run->rank == 0 ? ns : 0;
 }

@@ -32,7 +32,7 @@ static pgas_status_t add_up(pgas_array_t *counters, uint64_t *sum_p, uint64_t *l
     uint64_t first, n, sum = 0, least = UINT64_MAX;
     pgas_array_walk_t walk;
     pgas_array_range(counters, -1, &first, &n);
-    pgas_array_walk_begin(counters, first, n, PGAS_ARRAY_PIN_READ, 0, &walk);
+    pgas_array_walk_begin(counters, first, n, PGAS_ARRAY_READ, 0, &walk);
     while (pgas_array_walk_next(&walk)) {
         const uint64_t *count = (const uint64_t *)walk.data;
         for (uint64_t k = 0; k < walk.n; k++) {

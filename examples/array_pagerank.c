@@ -65,9 +65,9 @@ static void give(int i, int n, void *arg)
     for (uint64_t c = (uint64_t)i; c < n_chunks; c += (uint64_t)n) {
         uint64_t first = (start + c) % n_chunks * CHUNK, rest = graph.n_vertices - first;
         pgas_array_walk_t w;
-        if (!add_totals(0, 0, pgas_array_wlock(sums, first)))
+        if (!add_totals(0, 0, pgas_array_lock(sums, first, PGAS_ARRAY_WRITE, -1)))
             return;
-        pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_PIN_OPERATE,
+        pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_OPERATE,
                               PGAS_ARRAY_ADD_F64, &w);
         while (pgas_array_walk_next(&w)) /* a chunk at the border of two ranks has two pieces */
             add_to_chunk(&w);
@@ -84,8 +84,10 @@ static void take(int i, int n, void *arg)
     uint64_t first, n_elems;
     double change = 0, dangling = 0;
     pgas_array_walk_t w;
-    pgas_array_share(sums, i, n, &first, &n_elems);
-    pgas_array_walk_begin(sums, first, n_elems, PGAS_ARRAY_PIN_WRITE, 0, &w);
+    pgas_array_range(sums, -1, &first, &n_elems);
+    uint64_t from = first + n_elems * (uint64_t)i / (uint64_t)n;
+    uint64_t to = first + n_elems * ((uint64_t)i + 1) / (uint64_t)n;
+    pgas_array_walk_begin(sums, from, to - from, PGAS_ARRAY_WRITE, 0, &w);
     while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++) {
             uint64_t v = w.first + k - graph.first_vertex;

@@ -9,10 +9,9 @@
  *      pgas_array_apply_f64(a, i, PGAS_ARRAY_ADD_F64, 0.5);          element i += 0.5, atomically
  *      pgas_array_destroy(a);                                        collective
  *
- *  Elements are grouped in chunks (512 elements by default). Each chunk is in memory of its home
- *  rank. Ranks of the home's node use it there; ranks of other nodes keep copies in a cache. An
- *  access to a chunk that the rank may use is a few plain instructions. The home knows which ranks
- *  have a copy, and in which state:
+ *  Elements are grouped in chunks. Each chunk is in memory of its home rank. Ranks of the home's
+ *  node use it there; ranks of other nodes keep copies in a cache. An access to a chunk that the
+ *  rank may use is a few plain instructions. The home knows the state of each chunk:
  *  | state     | ranks of the home's node  | other ranks                                     |
  *  | Unshared  | read, write, operate      | none has a copy                                 |
  *  | Shared    | read                      | read                                            |
@@ -21,33 +20,33 @@
  *  In the state Operated a rank collects contributions: the operands of its apply calls, combined.
  *  They are merged into the elements when a thread reads or writes the chunk.
  *
- *  Consistency. get, set, compare-and-swap, fetch-and-op, locks and bulk transfers (element by
- *  element) are sequentially consistent, over all elements, threads and ranks. This holds for all
- *  element sizes. (t/spmd/array_litmus tests store buffering, message passing, IRIW and coherence.)
- *  A contribution is applied exactly once. Every read that is ordered after its pgas_array_apply
- *  sees it. Order arises within a thread, and between threads by a barrier, a lock, a call or
- *  another element. Applies to different elements have no order of their own. The program itself
- *  orders loads and stores through the pointer of a pin within the node. For other nodes they
- *  happen between pin and unpin.
+ *  Consistency. get, set, compare-and-swap, fetch-and-op, locks and the functions on many elements
+ *  (element by element) are sequentially consistent, over all elements, threads and ranks. A
+ *  contribution is applied exactly once. Every read that is ordered after its apply sees it. Order
+ *  arises within a thread, and between threads by a barrier, a lock, a call or another element.
+ *  Applies to different elements have no order of their own. The program itself orders loads and
+ *  stores through the pointer of a pin within the node. For other nodes they happen between pin and
+ *  unpin.
  *
- *  Threads. Any attached thread may use an array. Each thread of an OpenMP region attaches first,
- *  and detaches before the library is finalized. Plain handlers may use only operations that
- *  complete without another rank; other operations return PGAS_ERR_CONTEXT. Pins and locks always
- *  do. The service thread of a rank serves other ranks while that rank computes.
+ *  Threads. Any attached thread may use an array; each thread of an OpenMP region attaches first.
+ *  Plain handlers may use only operations that complete without another rank; other operations
+ *  return PGAS_ERR_CONTEXT. Pins and locks always do.
  *
  *  Statuses that every function can return in addition to its own:
  *      PGAS_ERR_NOT_INIT   the library is not initialised
  *      PGAS_ERR_CONTEXT    the thread is not attached, or a plain handler would have to wait
- *      PGAS_ERR_INVALID    array or another pointer is NULL; inline functions do not check that
+ *      PGAS_ERR_INVALID    array or another pointer is NULL; typed functions do not check array
+ *      PGAS_ERR_RANGE      no such element; for many elements: nothing is read or written
  *      PGAS_ERR_PEER       a rank of the team died (PGAS_ON_PEER_DEATH=continue). The array is not
  *                          usable any more, although operations that need no other rank may still
  *                          return PGAS_OK
- *      PGAS_ERR_DEADLOCK   the access would wait for a pin of the calling thread itself. For
- *                          example a set inside a pin for reading: it works only while no other
- *                          node reads
- *      PGAS_ERR_NO_MEMORY  a request found no memory. Or an element is larger than a call can carry
- *                          (PGAS_CALL_MAX - 64 bytes), and pins occupy the whole cache, see
- *                          pgas_array_pin
+ *      PGAS_ERR_DEADLOCK   the access would wait for a pin of the calling thread itself, for
+ *                          example a set inside a pin for reading
+ *      PGAS_ERR_NO_MEMORY  a request found no memory; or pins occupy the whole cache, and the
+ *                          element is larger than a call can carry (PGAS_CALL_MAX - 64 bytes)
+ *  Functions with an operator:
+ *      PGAS_ERR_NOT_FOUND    this rank or the home does not know the operator
+ *      PGAS_ERR_MISMATCH     the operator is for elements of another size
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each
  *  access counts references with two locked instructions. Here a thread stores to a slot of its own
@@ -69,8 +68,6 @@ PGAS_BEGIN_DECLS
 /** Opaque. */
 typedef struct pgas_array pgas_array_t;
 
-/* ---- create and destroy ---- */
-
 /** Options; zero means default. All ranks of the team give the same, except cache_bytes and
  *  prefetch. */
 typedef struct {
@@ -82,8 +79,7 @@ typedef struct {
      * offsets[r+1]-1. NULL: whole chunks, distributed evenly. Read during create only */
     const uint64_t *offsets;
     /* this rank's cache for chunks of other nodes: one cache line for each chunk that fits, at
-     * least one. Each line starts at a multiple of 64 bytes. Default: PGAS_ARRAY_CACHE, with line
-     * sizes rounded up to 64 bytes */
+     * least one. Default: PGAS_ARRAY_CACHE */
     size_t cache_bytes;
     int low_percent;  /* low watermark: chunks are evicted if fewer lines are free; default 30 */
     int high_percent; /* until so many are free; default 50 */
@@ -95,26 +91,24 @@ typedef struct {
         sizeof(pgas_array_opts_t), 0, NULL, 0, 0, 0, 0 \
     }
 
-/** Creates an array of n_elems elements of elem_bytes bytes, all zero.
- *  Shape:  collective over the team (NULL: all ranks). The team must outlive the array. n_elems may
- *          be 0.
- *  Units:  elem_bytes 1 .. 65536. n_elems * elem_bytes below 2^44 for each rank. A chunk has at
- *          most 16 MiB.
+/** Creates an array of n_elems elements (0 or more) of elem_bytes bytes (1 .. 65536), all zero.
+ *  Shape:  collective over the team (NULL: all ranks). The team must outlive the array. A chunk has
+ *          at most 16 MiB.
  *  Owns:   pgas_array_destroy frees it, otherwise the last pgas_finalize.
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
  *          own; the cache. Outside of the heap, on each rank: 4 bytes for every chunk of the whole
  *          array, 64 for each of its own, 136 for each cache line.
- *  @return PGAS_OK
+ *  @return the same on all ranks of the team:
+ *          PGAS_OK
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range
  *          PGAS_ERR_MISMATCH   parameters differ between ranks; the log says which
  *          PGAS_ERR_LIMIT      65535 arrays are live, or a chunk is too large
- *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is too small; the log says how much is needed
- *          All ranks of the team get the same status. */
+ *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is too small; the log says how much is needed */
 PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n_elems,
                                          const pgas_array_opts_t *opts, pgas_array_t **array_p);
 
-/** Destroys an array.
+/** Destroys an array. NULL is ignored.
  *  Shape:  collective over its team. No thread may use the array any more.
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
@@ -123,8 +117,6 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
 
 static inline uint64_t pgas_array_n_elems(const pgas_array_t *array);
-static inline size_t pgas_array_elem_bytes(const pgas_array_t *array);
-static inline uint64_t pgas_array_chunk_elems(const pgas_array_t *array);
 
 /** Returns the team's rank that is home of element i, or -1 if there is no such element. Any
  *  thread; no message. */
@@ -202,167 +194,143 @@ PGAS_API pgas_status_t pgas_array_op_register(const char *name, const pgas_array
 /* ---- one element ---- */
 
 /** Typed forms for elements of 1, 2, 4 and 8 bytes, with the tags u8 u16 u32 u64 i8 i16 i32 i64 f32
- *  f64. Shown here for f64; the others differ in the type of the value.
- *  Done:   as pgas_array_get, pgas_array_set and pgas_array_apply.
+ *  f64. Shown here for f64; the others differ in the type of the value. get reads element i, set
+ *  writes it, apply combines the operand into it.
+ *  Done:   after set every later read on any rank sees the value. After apply the contribution is
+ *          recorded, and reads that are ordered after it see it.
  *  Cost:   inline, some plain loads and stores, if this rank has the chunk in a state that permits
  *          the access.
- *  @return as pgas_array_get and so on; PGAS_ERR_INVALID if elements have another size. */
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  elements have another size */
 PGAS_INLINE pgas_status_t pgas_array_get_f64(pgas_array_t *array, uint64_t i, double *value_p);
 PGAS_INLINE pgas_status_t pgas_array_set_f64(pgas_array_t *array, uint64_t i, double value);
 PGAS_INLINE pgas_status_t pgas_array_apply_f64(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                                                double operand);
 
-/** Reads element i to *value_p.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE  no such element */
-PGAS_API pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p);
-
-/** Writes element i. On return every later read on any rank sees it.
- *  @return as pgas_array_get */
-PGAS_API pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value);
-
-/** Combines *operand into element i.
- *  Done:   on return the contribution is recorded. Reads that are ordered after this see it.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE      no such element
- *          PGAS_ERR_NOT_FOUND  this rank or the home does not know the operator
- *          PGAS_ERR_MISMATCH   the operator is for elements of another size */
-PGAS_API pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
-                                        const void *operand);
+/** The same for elements of any size. */
+static inline pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p);
+static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value);
+static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+                                             const void *operand);
 
 /** Writes *desired to element i if it equals *expected, byte by byte. *old_p is the value before.
- *  @return as pgas_array_get; PGAS_ERR_LIMIT for elements of more than 256 bytes */
+ *  @return PGAS_OK
+ *          PGAS_ERR_LIMIT  elements have more than 256 bytes */
 PGAS_API pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i,
                                                const void *expected, const void *desired,
                                                void *old_p);
 
 /** Combines *operand into element i at once. *old_p is the value before.
- *  @return as pgas_array_apply; PGAS_ERR_LIMIT for elements or operands of more than 256 bytes */
+ *  @return PGAS_OK
+ *          PGAS_ERR_LIMIT  elements or operands have more than 256 bytes */
 PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                                            const void *operand, void *old_p);
 
-/* ---- locks ---- */
+/* ---- locks and pins ---- */
 
-/** Locks of elements: shared (rlock) or exclusive (wlock). They order threads that lock; they do
- *  not keep other threads from get and set.
+/** Accesses that a lock, a pin, a walk or a prefetch is for. */
+typedef enum {
+    PGAS_ARRAY_READ,  /* the thread reads; others may read, too */
+    PGAS_ARRAY_WRITE, /* the thread reads and writes */
+    /* the thread combines operands by one operator, and does not read; not for locks */
+    PGAS_ARRAY_OPERATE
+} pgas_array_mode_t;
+
+/** Locks element i: shared (READ) or exclusive (WRITE). Locks order threads that lock; they do not
+ *  keep other threads from get and set.
  *  Shape:  any attached thread, not in plain handlers. A thread may lock several elements, each
- *          once.
- *  Units:  timeout_us in microseconds; negative: for ever; 0: the try form.
+ *          once. timeout_us negative: it waits for ever; 0: it does not wait.
  *  Done:   operations that earlier holders made on elements under the lock are visible. Requests
  *          are granted in order of arrival, so a waiting writer does not starve. A rank that locks
- *          its own elements in a loop checks for requests of other ranks at every 64th of its own.
- *          After a request of another rank it checks before each of its next 64. It still gets more
- *          grants than other ranks, because their requests cross the network.
+ *          its own elements in a loop gets more grants than others, because their requests cross
+ *          the network.
  *  Cost:   one round trip to the home (none for elements of the own rank), and one message back at
  *          unlock that is not waited for.
  *  @return PGAS_OK
- *          PGAS_ERR_RANGE     no such element
- *          PGAS_ERR_BUSY      try form: another thread has it
+ *          PGAS_ERR_BUSY      timeout_us is 0, and another thread has it
  *          PGAS_ERR_TIMEOUT   the time is over; the thread does not have the lock
  *          PGAS_ERR_DEADLOCK  the thread has it already */
-PGAS_API pgas_status_t pgas_array_rlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us);
-PGAS_API pgas_status_t pgas_array_wlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us);
-static inline pgas_status_t pgas_array_rlock(pgas_array_t *array, uint64_t i);
-static inline pgas_status_t pgas_array_wlock(pgas_array_t *array, uint64_t i);
-static inline pgas_status_t pgas_array_rlock_try(pgas_array_t *array, uint64_t i);
-static inline pgas_status_t pgas_array_wlock_try(pgas_array_t *array, uint64_t i);
+PGAS_API pgas_status_t pgas_array_lock(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
+                                       int64_t timeout_us);
 
-/** Releases the lock, of either kind, that the calling thread has on element i.
+/** Releases the lock, of either mode, that the calling thread has on element i.
  *  @return PGAS_OK
- *          PGAS_ERR_RANGE    no such element
  *          PGAS_ERR_INVALID  the thread has no lock there */
 PGAS_API pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i);
 
-/* ---- pins ---- */
-
-typedef enum {
-    PGAS_ARRAY_PIN_READ,  /* the thread loads; other nodes may read, too */
-    PGAS_ARRAY_PIN_WRITE, /* the thread loads and stores */
-    /* the thread combines operands into data[k] by the operator, and does not read data */
-    PGAS_ARRAY_PIN_OPERATE
-} pgas_array_pin_mode_t;
-
 /** A pinned chunk, or the part of one that has one home. */
 typedef struct {
-    /* element `first`; with PIN_OPERATE an array of contributions of the operator */
+    /* element `first`; with OPERATE an array of contributions of the operator */
     void *data;
     uint64_t first, n;   /* elements first .. first + n - 1 */
     pgas_array_t *array; /* this and the following belong to the library */
     struct pgasi_array_grant *grant;
-    pgas_array_pin_mode_t mode;
+    pgas_array_mode_t mode;
 } pgas_array_pin_t;
 
 /** Pins the chunk of element i and gives a plain pointer to it.
  *  Shape:  any attached thread; the same thread unpins. Pins of a thread nest, also on one chunk.
- *          op: for PIN_OPERATE, otherwise 0. Its operands must have the elements' type and size.
+ *          op: for OPERATE, otherwise 0. Its operands must have the elements' type and size.
  *  Done:   the chunk stays in this rank's memory until unpin. Meanwhile no other node writes it
- *          (PIN_READ), reads or writes it (PIN_WRITE), or reads it (PIN_OPERATE); threads there
- *          wait. Threads of the same node share it as they share memory. get, set
- *          and apply of the same thread inside the pin never wait; an operation that the pin does
- *          not allow may return PGAS_ERR_DEADLOCK.
+ *          (READ), reads or writes it (WRITE), or reads it (OPERATE); threads there wait. Threads
+ *          of the same node share it as they share memory. get, set and apply of the same thread
+ *          inside the pin never wait; an operation that the pin does not allow may return
+ *          PGAS_ERR_DEADLOCK.
  *  Owns:   keep a pin as short as a critical section, because other nodes wait for its end. Threads
  *          of the same rank wait, too, if pins occupy every line of the cache.
  *  @return PGAS_OK
- *          PGAS_ERR_RANGE      no such element
- *          PGAS_ERR_DEADLOCK   it would wait for the thread's own pin of that chunk, for example to
- *                              write what the thread has pinned for reading
  *          PGAS_ERR_NO_MEMORY  every line of the cache is pinned by this thread, or by it and
  *                              threads that wait for a line: raise cache_bytes, or end some pins
- *          PGAS_ERR_NOT_FOUND  unknown operator
- *          PGAS_ERR_MISMATCH   the operator's operands or elements have another size */
-PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode,
+ *          PGAS_ERR_MISMATCH   also if the operator's operands have another size than elements */
+PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
                                       pgas_array_op_t op, pgas_array_pin_t *pin_p);
 
 /** Ends a pin.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a pin of the calling thread, or it ended before, or it is of an
- *                            earlier job */
+ *          PGAS_ERR_INVALID  not a pin of the calling thread, or it ended before */
 PGAS_API pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin);
 
 /* ---- many elements ---- */
 
-/** Sets all elements to *value.
- *  Shape:  collective over the team; each rank writes its own elements.
- *  Done:   on return all elements are set. */
+/** Sets all elements to *value. Collective over the team; each rank writes its own elements. On
+ *  return all elements are set. */
 PGAS_API pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value);
 
-/** Copies elements first .. first + n - 1 to local memory (load), or from there (store).
- *  Shape:  any attached thread. Each element is read or written as by get or set; the whole range
- *          is not one atomic operation.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE  the range is not inside the array; nothing is copied */
+/** Copies elements first .. first + n - 1 to local memory (load), or from there (store). Each
+ *  element is read or written as by get or set; the range is not one atomic operation. */
 PGAS_API pgas_status_t pgas_array_load(pgas_array_t *array, uint64_t first, uint64_t n, void *to);
 PGAS_API pgas_status_t pgas_array_store(pgas_array_t *array, uint64_t first, uint64_t n,
                                         const void *from);
 
-/** Copies n elements by index. gather: element index[k] goes to value k of `to`. scatter: value k
- *  of `from` goes to element index[k]. The indices have any order. If one appears twice, scatter
- *  leaves one of its values.
- *  Cost:   requests to different homes overlap.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE  an index is not inside the array; nothing is copied */
-PGAS_API pgas_status_t pgas_array_gather(pgas_array_t *array, const uint64_t *index, size_t n,
-                                         void *to);
-PGAS_API pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n,
-                                          const void *from);
+/** Works on n elements by index, in any order. get_many: element index[k] goes to value k of `to`.
+ *  set_many: value k of `from` goes to element index[k]; if an index appears twice, one of its
+ *  values remains. update_many: operand k is combined into element index[k], as by apply.
+ *  Cost:   elements that this rank may use: about a load each. Others travel in few messages, one
+ *          to each home at a time; those of different homes overlap. */
+PGAS_API pgas_status_t pgas_array_get_many(pgas_array_t *array, const uint64_t *index, size_t n,
+                                           void *to);
+PGAS_API pgas_status_t pgas_array_set_many(pgas_array_t *array, const uint64_t *index, size_t n,
+                                           const void *from);
+PGAS_API pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_t *index, size_t n,
+                                              pgas_array_op_t op, const void *operands);
 
 /** Requests the chunks of a range before they are used, as far as cache lines are free. It does not
  *  wait. mode and op: as for pins. */
 PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                           pgas_array_pin_mode_t mode, pgas_array_op_t op);
+                                           pgas_array_mode_t mode, pgas_array_op_t op);
 
-/** Walks a range chunk by chunk. The current chunk is pinned, and the next chunks are requested:
+/** A walk over a range, chunk by chunk. The current chunk is pinned, and the next ones are
+ *  requested:
  *
  *      pgas_array_walk_t w;
- *      pgas_array_walk_begin(a, first, n, PGAS_ARRAY_PIN_READ, 0, &w);
+ *      pgas_array_walk_begin(a, first, n, PGAS_ARRAY_READ, 0, &w);
  *      while (pgas_array_walk_next(&w))
  *          for (uint64_t k = 0; k < w.n; k++)
  *              sum += ((const double *)w.data)[k];
  *      status = pgas_array_walk_end(&w);
  *
- *  Shape:  any attached thread. In an OpenMP region each thread attaches, and walks a range of its
- *          own, for example that of pgas_array_share. pgas_array_walk_end may be called before the
- *          walk is complete.
+ *  Shape:  any attached thread; each thread of an OpenMP region walks a range of its own. A walk
+ *          may end before it is complete.
  *  @return pgas_array_walk_next: whether data, first and n describe another piece;
  *          pgas_array_walk_end: PGAS_OK, or the first error of the walk. */
 typedef struct {
@@ -370,41 +338,35 @@ typedef struct {
     uint64_t first, n;    /* they are elements first .. first + n - 1 of the array */
     pgas_array_pin_t pin; /* this and the following belong to the library */
     uint64_t next, end;
-    pgas_array_pin_mode_t mode;
+    pgas_array_mode_t mode;
     pgas_array_op_t op;
     pgas_status_t status;
     bool pinned;
 } pgas_array_walk_t;
 PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
-                                             pgas_array_pin_mode_t mode, pgas_array_op_t op,
+                                             pgas_array_mode_t mode, pgas_array_op_t op,
                                              pgas_array_walk_t *walk_p);
 PGAS_API bool pgas_array_walk_next(pgas_array_walk_t *walk);
 PGAS_API pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
 
-/** Gives share number `part` of n_parts even shares of the elements whose home is the caller, cut
- *  at borders of chunks. Useful to divide a loop over threads. */
-PGAS_API pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts,
-                                        uint64_t *first_p, uint64_t *n_p);
-
-/** Statistics of this rank about an array, since create. */
+/** An array, and what this rank has done with it since create. */
 typedef struct {
+    size_t size; /* the caller sets it */
+    uint64_t n_elems, elem_bytes, chunk_elems;
+    uint64_t bytes;               /* of the heap that the array takes on this rank */
     uint64_t n_lines, n_free;     /* lines of the cache now */
     uint64_t misses;              /* accesses that found no usable copy on this rank */
     uint64_t fetches, prefetches; /* chunks requested because of a miss, and ahead of one */
-    /* accesses that the home carried out, instead of sending the chunk */
-    uint64_t remote_ops;
+    uint64_t remote_ops; /* accesses carried out at the home, instead of sending the chunk */
     uint64_t evictions;
-    /* chunks given back because another rank wanted them; at the home: withdrawn from the threads
-     * of this node for that reason */
-    uint64_t recalls;
+    uint64_t recalls;  /* chunks given back, or withdrawn from this node, for another rank */
     uint64_t barriers; /* on all processors */
     /* accesses under a chunk's lock, because several threads write it or it is recalled often */
     uint64_t guarded;
     uint64_t messages, data_bytes; /* sent */
-    uint64_t bytes;                /* of the heap that the array takes on this rank */
 } pgas_array_info_t;
 
-/** Gives the statistics. Any thread; no message. */
+/** Describes the array. Any thread; no message. */
 PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_info_t *info_p);
 
 PGAS_END_DECLS

@@ -74,7 +74,7 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_location_t *l
 {
     pgasi_array_site_t site;
     bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R, recall;
-    pgas_array_pin_mode_t mode = reads ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE;
+    pgas_array_mode_t mode = reads ? PGAS_ARRAY_READ : PGAS_ARRAY_WRITE;
     pgasi_array_access_t pin = {
         .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .chunk = x->chunk, .k = x->k, .n = 1
     };

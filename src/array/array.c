@@ -16,6 +16,7 @@
 #include "array/slots.h"
 #include "array/wire.h"
 #include "base/checks.h"
+#include "base/info_fill.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -364,10 +365,8 @@ static bool home_is_settled(pgasi_array_t *a)
 
 pgas_status_t pgas_array_destroy(pgas_array_t *array)
 {
-    if (!array)
-        return PGAS_ERR_INVALID;
-    pgas_status_t status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
+    pgas_status_t status = array ? pgasi_thread_check_wait() : PGAS_OK;
+    if (status != PGAS_OK || !array)
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
     if (array->epoch != pgasi_epoch)
@@ -419,37 +418,23 @@ pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *fi
     return PGAS_OK;
 }
 
-pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts, uint64_t *first_p,
-                               uint64_t *n_p)
-{
-    uint64_t first, n;
-    pgas_status_t status = pgas_array_range(array, -1, &first, &n);
-    if (status != PGAS_OK)
-        return status;
-    if (part < 0 || part >= n_parts || !first_p || !n_p)
-        return PGAS_ERR_INVALID;
-    uint32_t shift = pgasi_array_of_const(array)->map.shift;
-    uint64_t block = first >> shift, n_blocks = n ? ((first + n - 1) >> shift) - block + 1 : 0;
-    uint64_t low = block + n_blocks * (uint64_t)part / (uint64_t)n_parts;
-    uint64_t high = block + n_blocks * ((uint64_t)part + 1) / (uint64_t)n_parts;
-    uint64_t begin = PGASI_MIN(PGASI_MAX(low << shift, first), first + n);
-    uint64_t end = PGASI_MAX(PGASI_MIN(high << shift, first + n), begin);
-    *first_p = begin;
-    *n_p = end - begin;
-    return PGAS_OK;
-}
-
 pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_info_t *info_p)
 {
-    if (!array || !info_p)
+    if (!array)
         return PGAS_ERR_INVALID;
     const pgasi_array_t *a = pgasi_array_of_const(array);
-    const uint64_t *from = (const uint64_t *)&a->info;
-    uint64_t *to = (uint64_t *)info_p;
-    for (size_t j = 0; j < sizeof *info_p / sizeof *to; j++)
-        to[j] = __atomic_load_n(&from[j], __ATOMIC_RELAXED);
-    info_p->n_lines = a->n_lines;
-    info_p->n_free = a->n_free;
-    info_p->bytes = a->heap_bytes;
-    return PGAS_OK;
+    pgas_array_info_t info = { 0 };
+    const char *from = (const char *)&a->info;
+    for (size_t j = offsetof(pgas_array_info_t, misses); j < sizeof info; j += sizeof(uint64_t)) {
+        uint64_t count =
+            __atomic_load_n((const uint64_t *)(const void *)(from + j), __ATOMIC_RELAXED);
+        memcpy((char *)&info + j, &count, sizeof count);
+    }
+    info.n_elems = array->n_elems;
+    info.elem_bytes = array->elem_bytes;
+    info.chunk_elems = array->mask + 1;
+    info.n_lines = a->n_lines;
+    info.n_free = a->n_free;
+    info.bytes = a->heap_bytes;
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }

@@ -1,8 +1,5 @@
-/* Functions on many elements: fill, load and store, gather and scatter, prefetch, walks.
- *
- * A run of elements within a chunk is one access of the grant, so an element costs a load and a
- * store. Gather and scatter pass all accesses of a batch to the protocol before they wait for the
- * first. */
+/* Functions on ranges of elements: fill, load and store, prefetch, walks. A run of elements within
+ * a chunk is one access of the grant, so an element costs a load and a store. */
 #include "array/access.h"
 
 #include <string.h>
@@ -13,8 +10,6 @@
 #include "call/progress.h"
 #include "mem/thread.h"
 #include "pgas/coll.h"
-
-#define BATCH 64
 
 static bool is_inside(const pgas_array_t *array, uint64_t first, uint64_t n)
 {
@@ -103,63 +98,19 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
     return status == PGAS_OK ? (pgas_status_t)worst : status;
 }
 
-static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t n, void *to,
-                              const void *from)
-{
-    pgas_status_t status = check_range(array, 0, 0, NULL);
-    if (status != PGAS_OK || !n)
-        return status;
-    if (!index || !(to || from))
-        return PGAS_ERR_INVALID;
-    for (size_t j = 0; j < n; j++)
-        if (index[j] >= array->n_elems)
-            return PGAS_ERR_RANGE;
-    pgasi_array_t *a = pgasi_array_of(array);
-    pgasi_array_location_t loc[BATCH];
-    pgasi_array_access_t x[BATCH];
-    for (size_t done = 0; done < n && status == PGAS_OK; done += BATCH) {
-        size_t some = PGASI_MIN(n - done, (size_t)BATCH);
-        for (size_t j = 0; j < some; j++) {
-            uint64_t i = index[done + j];
-            loc[j] = pgasi_array_locate(&a->map, i);
-            x[j] = (pgasi_array_access_t){ .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET,
-                                           .chunk = loc[j].chunk,
-                                           .n = 1 };
-            x[j].k = (uint32_t)(i & array->mask);
-            if (to)
-                x[j].out = (char *)to + (done + j) * array->elem_bytes;
-            else
-                x[j].in = (const char *)from + (done + j) * array->elem_bytes;
-        }
-        status = pgasi_array_do_all(a, loc, x, some);
-    }
-    return status;
-}
-
-pgas_status_t pgas_array_gather(pgas_array_t *array, const uint64_t *index, size_t n, void *to)
-{
-    return !to && n ? PGAS_ERR_INVALID : by_index(array, index, n, to, NULL);
-}
-
-pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n,
-                                 const void *from)
-{
-    return !from && n ? PGAS_ERR_INVALID : by_index(array, index, n, NULL, from);
-}
-
 /* ---- prefetch and walks ---- */
 
-static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t mode,
+static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mode,
                                 pgas_array_op_t op)
 {
     const pgas_array_op_def_t *def;
-    if ((unsigned)mode > PGAS_ARRAY_PIN_OPERATE)
+    if ((unsigned)mode > PGAS_ARRAY_OPERATE)
         return PGAS_ERR_INVALID;
-    return mode == PGAS_ARRAY_PIN_OPERATE ? pgasi_array_check_op(array, op, &def) : PGAS_OK;
+    return mode == PGAS_ARRAY_OPERATE ? pgasi_array_check_op(array, op, &def) : PGAS_OK;
 }
 
 pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                  pgas_array_pin_mode_t mode, pgas_array_op_t op)
+                                  pgas_array_mode_t mode, pgas_array_op_t op)
 {
     pgas_status_t status = check_range(array, first, n, array);
     if (status == PGAS_OK)
@@ -179,7 +130,7 @@ pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t 
 }
 
 pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
-                                    pgas_array_pin_mode_t mode, pgas_array_op_t op,
+                                    pgas_array_mode_t mode, pgas_array_op_t op,
                                     pgas_array_walk_t *walk_p)
 {
     if (!walk_p)

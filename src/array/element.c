@@ -22,7 +22,7 @@ static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t b
     pgas_status_t status = pgasi_array_check(array, i);
     if (status != PGAS_OK)
         return status;
-    return bytes == array->elem_bytes && value ? PGAS_OK : PGAS_ERR_INVALID;
+    return (!bytes || bytes == array->elem_bytes) && value ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
 /* Whether a single load reads an element, and chunks are not smaller than sub-blocks. */
@@ -32,24 +32,43 @@ static bool has_words(const pgas_array_t *array)
     return !a->wide && a->map.shift >= PGAS_ARRAY_SUBBLOCK_SHIFT;
 }
 
-pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
+/* ---- by mapping entries ---- */
+
+static const pgas_array_mapping_t *mapping_of(const pgas_array_t *array, uint64_t i)
 {
-    pgas_status_t status = check_sized(array, i, bytes, value_p);
-    return status == PGAS_OK
-               ? access_one(array, i,
-                            &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p })
-               : status;
+    return &array->table[i >> array->shift];
 }
 
-/* ---- by mapping entries for atomic instructions ---- */
-
-static bool set_shared(const pgas_array_t *array, uint64_t i, const void *value)
+static char *mapped_at(const pgas_array_t *array, const pgas_array_mapping_t *mapping, uint64_t i)
 {
-    const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);
+    return __atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + i * array->elem_bytes;
+}
+
+/* Elements of any size: of wide ones no thread writes while an entry allows another to read. */
+static bool get_mapped(const pgas_array_t *array, uint64_t i, void *value_p)
+{
+    const pgas_array_mapping_t *mapping = mapping_of(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
-    bool may = (pgas_array_rights(mapping) & PGAS_ARRAY_CHANGE) && pgas_array_path.read;
+    uint64_t rights = pgas_array_rights(mapping);
+    bool may = (rights & pgas_array_path.read) || rights == pgas_array_path.data;
     if (may)
-        pgasi_array_store_words(mapping->base + i * array->elem_bytes, value, array->elem_bytes, 1);
+        pgasi_array_load_words(value_p, mapped_at(array, mapping, i), array->elem_bytes, 1);
+    pgas_array_leave(slot);
+    return may;
+}
+
+/* By an owner with plain stores, by other threads with atomic instructions. */
+static bool set_mapped(const pgas_array_t *array, uint64_t i, const void *value)
+{
+    const pgas_array_mapping_t *mapping = mapping_of(array, i);
+    uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
+    uint64_t rights = pgas_array_rights(mapping);
+    bool owns = rights == pgas_array_path.data;
+    bool may = owns || ((rights & PGAS_ARRAY_RIGHT_CHANGE) && pgas_array_path.read);
+    if (owns)
+        memcpy(mapped_at(array, mapping, i), value, array->elem_bytes);
+    else if (may)
+        pgasi_array_store_words(mapped_at(array, mapping, i), value, array->elem_bytes, 1);
     pgas_array_leave(slot);
     return may;
 }
@@ -57,24 +76,32 @@ static bool set_shared(const pgas_array_t *array, uint64_t i, const void *value)
 static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                          const pgas_array_op_def_t *def, const void *operand)
 {
-    const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);
+    const pgas_array_mapping_t *mapping = mapping_of(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
     uint64_t rights = pgas_array_rights(mapping);
-    bool combines = (rights & PGAS_ARRAY_COMBINE) && rights >> 32 == op && !def->merge;
-    bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
+    bool combines = (rights & PGAS_ARRAY_RIGHT_COMBINE) && rights >> 32 == op && !def->merge;
+    bool may = ((rights & PGAS_ARRAY_RIGHT_CHANGE) || combines) && pgas_array_path.read;
     if (may)
-        pgasi_array_change_word(mapping->base + i * array->elem_bytes, array->elem_bytes,
+        pgasi_array_change_word(mapped_at(array, mapping, i), array->elem_bytes,
                                 def->merge ? def->merge : def->combine, operand, NULL);
     pgas_array_leave(slot);
     return may;
 }
 
-/* ---- set and apply ---- */
+/* ---- get, set and apply ---- */
+
+pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
+{
+    pgas_status_t status = check_sized(array, i, bytes, value_p);
+    if (status != PGAS_OK || get_mapped(array, i, value_p))
+        return status;
+    return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p });
+}
 
 pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
 {
     pgas_status_t status = check_sized(array, i, bytes, value);
-    if (status != PGAS_OK || (has_words(array) && set_shared(array, i, value)))
+    if (status != PGAS_OK || set_mapped(array, i, value))
         return status;
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value });
 }
@@ -99,82 +126,6 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     return access_one(array, i,
                       &(pgasi_array_access_t){
                           .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
-}
-
-/* ---- any size ---- */
-
-/* For elements that no single load reads. If a mapping entry allows the access, the thread is
- * alone, or all threads only read. */
-static const pgas_array_mapping_t *enter_wide(const pgas_array_t *array, uint64_t i,
-                                              uint64_t *rights_p)
-{
-    if (PGAS_UNLIKELY(i >= array->n_elems))
-        return NULL;
-    pgas_array_enter(pgas_array_path.slot);
-    const pgas_array_mapping_t *mapping = &array->table[i >> array->shift];
-    *rights_p = pgas_array_rights(mapping);
-    return mapping;
-}
-
-pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
-{
-    if (PGAS_UNLIKELY(!array || !value_p))
-        return PGAS_ERR_INVALID;
-    switch (array->elem_bytes) {
-    case 1:
-        return pgas_array_get_u8(array, i, value_p);
-    case 2:
-        return pgas_array_get_u16(array, i, value_p);
-    case 4:
-        return pgas_array_get_u32(array, i, value_p);
-    case 8:
-        return pgas_array_get_u64(array, i, value_p);
-    default:
-        break;
-    }
-    uint64_t rights = 0;
-    const pgas_array_mapping_t *mapping = enter_wide(array, i, &rights);
-    if (!mapping || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
-        return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
-    memcpy(value_p, __atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + i * array->elem_bytes,
-           array->elem_bytes);
-    pgas_array_leave(pgas_array_path.slot);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
-{
-    if (PGAS_UNLIKELY(!array || !value))
-        return PGAS_ERR_INVALID;
-    switch (array->elem_bytes) {
-#define SET(bytes, tag, word)                     \
-    case bytes: {                                 \
-        word w;                                   \
-        memcpy(&w, value, sizeof w);              \
-        return pgas_array_set_##tag(array, i, w); \
-    }
-        SET(1, u8, uint8_t)
-        SET(2, u16, uint16_t)
-        SET(4, u32, uint32_t)
-        SET(8, u64, uint64_t)
-#undef SET
-    default:
-        break;
-    }
-    uint64_t rights = 0;
-    const pgas_array_mapping_t *mapping = enter_wide(array, i, &rights);
-    if (!mapping || rights != pgas_array_path.data)
-        return pgas_array_set_sized(array, i, array->elem_bytes, value);
-    memcpy(__atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value,
-           array->elem_bytes);
-    pgas_array_leave(pgas_array_path.slot);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
-                               const void *operand)
-{
-    return pgas_array_apply_sized(array, i, array ? array->elem_bytes : 0, op, operand);
 }
 
 pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const void *expected,

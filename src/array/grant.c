@@ -75,11 +75,11 @@ static void publish_to_all(const pgasi_array_site_t *site)
 {
     pgasi_array_grant_t *grant = site->grant;
     bool shared = grant->now.mode == PGASI_ARRAY_SHARED;
-    uint64_t rights = grant->now.permits == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
+    uint64_t rights = grant->now.permits == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_RIGHT_READ;
     if (shared && grant->now.permits != PGASI_ARRAY_READS)
         rights |= grant->now.permits == PGASI_ARRAY_ALL
-                      ? PGAS_ARRAY_CHANGE
-                      : (uint64_t)grant->now.op << 32 | PGAS_ARRAY_COMBINE;
+                      ? PGAS_ARRAY_RIGHT_CHANGE
+                      : (uint64_t)grant->now.op << 32 | PGAS_ARRAY_RIGHT_COMBINE;
     grant->now.readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     pgasi_array_mapping_publish(site, rights);
 }
@@ -241,7 +241,7 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
         if (x->kind != PGASI_ARRAY_PIN) {
             settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
             status = carry_out(site, x);
-        } else if (x->pin == PGAS_ARRAY_PIN_READ) {
+        } else if (x->pin == PGAS_ARRAY_READ) {
             grant->pins_read++;
         } else {
             grant->pins_write++;
@@ -265,13 +265,13 @@ bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi
     return pinned;
 }
 
-pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_pin_mode_t mode,
+pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mode_t mode,
                                       bool *recall_p)
 {
     if (!pgasi_array_own_pin_remove(grant))
         return PGAS_ERR_INVALID;
     lock(grant);
-    if (mode == PGAS_ARRAY_PIN_READ)
+    if (mode == PGAS_ARRAY_READ)
         grant->pins_read--;
     else
         grant->pins_write--;

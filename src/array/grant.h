@@ -99,7 +99,7 @@ void pgasi_array_grant_withdraw(const pgasi_array_site_t *site);
 
 /** Ends one pin of the calling thread. *recall_p: the protocol waits for exactly that.
  *  @return PGAS_ERR_INVALID: the thread has no such pin. */
-pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_pin_mode_t mode,
+pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mode_t mode,
                                       bool *recall_p);
 
 #endif

@@ -9,7 +9,7 @@ libpgas_core_la_SOURCES += %D%/send.c %D%/wire.h %D%/policy.c %D%/policy.h %D%/c
 libpgas_core_la_SOURCES += %D%/home.c %D%/home.h %D%/cache.c %D%/cache.h
 libpgas_core_la_SOURCES += %D%/receive.c %D%/protocol.c %D%/protocol.h
 libpgas_core_la_SOURCES += %D%/access.c %D%/access.h
-libpgas_core_la_SOURCES += %D%/element.c %D%/pin.c %D%/bulk.c
+libpgas_core_la_SOURCES += %D%/element.c %D%/pin.c %D%/bulk.c %D%/many.c
 libpgas_core_la_SOURCES += %D%/lock_queue.c %D%/lock_queue.h %D%/lock.c %D%/lock.h
 libpgas_core_la_SOURCES += %D%/options.c %D%/options.h %D%/array.c %D%/audit.c
 # The model of state.c for spin: make model.

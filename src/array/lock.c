@@ -344,15 +344,12 @@ static pgasi_array_lock_request_t own_request(const pgasi_array_t *a, uint64_t i
 
 static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64_t timeout_us)
 {
-    pgas_status_t status = check(array, i);
-    if (status != PGAS_OK)
-        return status;
     const pgasi_array_t *a = pgasi_array_of(array);
     if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
         return PGAS_ERR_PEER;
     held_t h = own_lock(a, i);
     pgasi_array_lock_request_t r = own_request(a, i, writes);
-    status = remember(&h);
+    pgas_status_t status = remember(&h);
     if (status != PGAS_OK)
         return status;
     status = ask(a, &r, home_of(a, i), timeout_us);
@@ -363,14 +360,13 @@ static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64
 
 /* ---- public functions ---- */
 
-pgas_status_t pgas_array_rlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us)
+pgas_status_t pgas_array_lock(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
+                              int64_t timeout_us)
 {
-    return acquire(array, i, false, timeout_us);
-}
-
-pgas_status_t pgas_array_wlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us)
-{
-    return acquire(array, i, true, timeout_us);
+    pgas_status_t status = check(array, i);
+    if (status == PGAS_OK && mode != PGAS_ARRAY_READ && mode != PGAS_ARRAY_WRITE)
+        status = PGAS_ERR_INVALID;
+    return status == PGAS_OK ? acquire(array, i, mode == PGAS_ARRAY_WRITE, timeout_us) : status;
 }
 
 pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i)

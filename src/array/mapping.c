@@ -90,7 +90,7 @@ void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights
     }
     site->grant->now.published = 1;
     bool own = rights == pgas_array_path.data;
-    if (!(rights & PGAS_ARRAY_READ) && !(own && pgasi_array_is_sole()))
+    if (!(rights & PGAS_ARRAY_RIGHT_READ) && !(own && pgasi_array_is_sole()))
         return;
     uintptr_t *readable = a->peer[a->rank].readable + (mapping - a->peer[a->rank].table);
     for (uint64_t j = 0; j < n_mappings(site); j++)

@@ -4,16 +4,16 @@
 #include "array/protocol.h"
 #include "mem/thread.h"
 
-pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode,
+pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
                              pgas_array_op_t op, pgas_array_pin_t *pin_p)
 {
     const pgas_array_op_def_t *def = NULL;
     pgas_status_t status = pgasi_array_check(array, i);
-    if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_PIN_OPERATE))
+    if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_OPERATE))
         status = PGAS_ERR_INVALID;
     if (status == PGAS_OK && pgasi_self.in_handler) /* unpin may have to serve */
         status = PGAS_ERR_CONTEXT;
-    if (status == PGAS_OK && mode == PGAS_ARRAY_PIN_OPERATE) {
+    if (status == PGAS_OK && mode == PGAS_ARRAY_OPERATE) {
         status = pgasi_array_check_op(array, op, &def);
         if (status == PGAS_OK && (def->operand_bytes != array->elem_bytes || def->merge))
             status = PGAS_ERR_MISMATCH;
@@ -24,12 +24,12 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
     pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
-    status = mode == PGAS_ARRAY_PIN_OPERATE ? pgasi_array_check_op_at_home(a, &loc, op) : PGAS_OK;
+    status = mode == PGAS_ARRAY_OPERATE ? pgasi_array_check_op_at_home(a, &loc, op) : PGAS_OK;
     if (status != PGAS_OK)
         return status;
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN,
                                .pin = (uint8_t)mode,
-                               .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
+                               .op = mode == PGAS_ARRAY_OPERATE ? op : 0,
                                .chunk = loc.chunk,
                                .k = (uint32_t)(i & array->mask),
                                .n = 1 };

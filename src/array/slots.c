@@ -191,7 +191,7 @@ void pgasi_array_thread_start(void)
     uint32_t *inside = &slots.own->slot[slot].inside;
     pgas_array_path = (pgas_array_path_t){ .slot = inside,
                                            .reader = inside,
-                                           .read = PGAS_ARRAY_READ,
-                                           .data = (slot + 1) << 8 | PGAS_ARRAY_DATA,
-                                           .operate = (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
+                                           .read = PGAS_ARRAY_RIGHT_READ,
+                                           .data = (slot + 1) << 8 | PGAS_ARRAY_RIGHT_DATA,
+                                           .operate = (slot + 1) << 8 | PGAS_ARRAY_RIGHT_OPERATE };
 }

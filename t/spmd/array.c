@@ -24,14 +24,13 @@ static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,
  * nodes. */
 static bool has_lines(const pgas_array_t *array, uint64_t n_lines)
 {
-    pgas_array_info_t info;
-    uint64_t n_far = 0, first, n, chunk = pgas_array_chunk_elems(array);
+    pgas_array_info_t info = crew_info(array);
+    uint64_t n_far = 0, first, n, chunk = info.chunk_elems;
     for (int r = 0; r < n_ranks; r++) {
         BAD(pgas_array_range(array, r, &first, &n));
         n_far += pgas_node_of(r) != pgas_node() ? (n + chunk - 1) / chunk : 0;
     }
-    return !BAD(pgas_array_info(array, &info)) &&
-           info.n_lines == (n_far < n_lines ? n_far : n_lines);
+    return info.n_lines == (n_far < n_lines ? n_far : n_lines);
 }
 
 static void sizes(void)
@@ -46,9 +45,11 @@ static void sizes(void)
         opts.chunk_elems = chunks[i].asked;
         opts.cache_bytes = 7 * chunks[i].is;
         pgas_array_t *array = make(NULL, 1, 2000 + i, &opts);
-        crew_judge(pgas_array_chunk_elems(array) == chunks[i].is, "the length of chunks");
+        pgas_array_info_t info = crew_info(array);
+        crew_judge(info.chunk_elems == chunks[i].is, "the length of chunks");
         crew_judge(has_lines(array, 7), "as many lines as were asked for");
-        crew_judge(pgas_array_n_elems(array) == 2000 + i && pgas_array_elem_bytes(array) == 1,
+        crew_judge(pgas_array_n_elems(array) == 2000 + i && info.n_elems == 2000 + i &&
+                       info.elem_bytes == 1,
                    "elements and their size");
         BAD(pgas_array_destroy(array));
     }
@@ -240,28 +241,28 @@ static void bulk(void)
     for (size_t i = 0; i < N * 12; i++)
         from[i] = (unsigned char)(i * 13);
     if (me == n_ranks - 1)
-        BAD(pgas_array_scatter(array, index, N, from));
+        BAD(pgas_array_set_many(array, index, N, from));
     BAD(pgas_barrier(NULL));
-    BAD(pgas_array_gather(array, index, N, to));
+    BAD(pgas_array_get_many(array, index, N, to));
     crew_judge(memcmp(to, from, N * 12) == 0, "what was scattered");
     for (uint64_t i = 0; i < N; i++)
         same[i] = index[i / 20];
-    BAD(pgas_array_gather(array, same, N, to));
+    BAD(pgas_array_get_many(array, same, N, to));
     for (size_t i = 0; i < N; i++)
         crew_judge(memcmp(to + i * 12, from + i / 20 * 12, 12) == 0, "an element named often");
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < N; i++)
         same[i] = 5;
     if (me == 0)
-        BAD(pgas_array_scatter(array, same, N, from));
+        BAD(pgas_array_set_many(array, same, N, from));
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_get(array, 5, to));
     bool one_of = false;
     for (size_t i = 0; i < N; i++)
         one_of |= memcmp(to, from + i * 12, 12) == 0;
     crew_judge(one_of, "of values for one element one stays");
-    BAD(pgas_array_gather(array, index, 0, NULL));
-    BAD(pgas_array_scatter(array, NULL, 0, NULL));
+    BAD(pgas_array_get_many(array, index, 0, NULL));
+    BAD(pgas_array_set_many(array, NULL, 0, NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "load and store, gather and scatter, over chunks and homes");
 }
@@ -300,9 +301,10 @@ static void large_runs(void)
         bool by_index = turn >= (uint64_t)n_ranks;
         value_of(turn + 3, value, sizeof value);
         if ((int)turn % n_ranks == me)
-            BAD(by_index ? pgas_array_scatter(wide, &i, 1, value) : pgas_array_set(wide, i, value));
+            BAD(by_index ? pgas_array_set_many(wide, &i, 1, value)
+                         : pgas_array_set(wide, i, value));
         BAD(pgas_barrier(NULL));
-        BAD(by_index ? pgas_array_gather(wide, &i, 1, back) : pgas_array_get(wide, i, back));
+        BAD(by_index ? pgas_array_get_many(wide, &i, 1, back) : pgas_array_get(wide, i, back));
         crew_judge(memcmp(value, back, sizeof value) == 0, "a large element");
         BAD(pgas_barrier(NULL));
     }
@@ -429,11 +431,10 @@ static void info(void)
     enum { LINES = 6, CHUNK = 16 };
     uint64_t n = (uint64_t)(n_ranks * CHUNK * 40), value, first = 0, count = 0;
     pgas_array_t *array = crew_array(8, n, CHUNK, LINES, NULL);
-    pgas_array_info_t begun, once, again, all;
+    pgas_array_info_t begun = crew_info(array), once, again, all;
     int far = -1; /* a rank of another node */
     for (int r = 0; r < n_ranks; r++)
         far = pgas_node_of(r) != pgas_node() ? r : far;
-    BAD(pgas_array_info(array, &begun));
     crew_judge((begun.n_lines >= 1) == (pgas_n_nodes() > 1) && begun.n_free == begun.n_lines,
                "lines at the beginning");
     crew_judge(begun.misses + begun.evictions + begun.fetches == 0, "info at the beginning");
@@ -443,22 +444,22 @@ static void info(void)
         /* by then the chunk is here, however cautious the first accesses are */
         for (int k = 0; k < 50; k++)
             BAD(pgas_array_get_u64(array, first + (uint64_t)k % CHUNK, &value));
-        BAD(pgas_array_info(array, &once));
+        once = crew_info(array);
         crew_judge(once.misses > begun.misses && once.messages > 0, "misses are counted");
         crew_judge(once.fetches + once.remote_ops > 0, "and what they cost");
         crew_judge(once.n_free < once.n_lines, "a line is in use");
         for (int k = 0; k < 50; k++)
             BAD(pgas_array_get_u64(array, first + (uint64_t)k % CHUNK, &value));
-        BAD(pgas_array_info(array, &again));
+        again = crew_info(array);
         crew_judge(again.misses == once.misses && again.fetches == once.fetches,
                    "what is held is not asked for again");
     }
     pgas_array_walk_t w;
-    BAD(pgas_array_walk_begin(array, 0, n, PGAS_ARRAY_PIN_READ, 0, &w));
+    BAD(pgas_array_walk_begin(array, 0, n, PGAS_ARRAY_READ, 0, &w));
     while (pgas_array_walk_next(&w))
         count += w.n;
     BAD(pgas_array_walk_end(&w));
-    BAD(pgas_array_info(array, &all));
+    all = crew_info(array);
     crew_judge(far < 0 || (all.evictions > 0 && all.data_bytes + all.fetches > 0),
                "evictions are counted");
     BAD(pgas_barrier(NULL));

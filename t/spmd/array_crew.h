@@ -57,6 +57,13 @@ static inline bool crew_judge(bool good, const char *what)
     return false;
 }
 
+static inline pgas_array_info_t crew_info(const pgas_array_t *array)
+{
+    pgas_array_info_t info = { .size = sizeof info };
+    BAD(pgas_array_info(array, &info));
+    return info;
+}
+
 /* Faults on this rank since the last call. */
 static inline int crew_faults(void)
 {

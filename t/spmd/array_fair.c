@@ -30,22 +30,22 @@ static uint64_t far_element(void) /* at the last rank */
 static void shared_and_exclusive(void)
 {
     for (uint64_t i = far_element(); i < N; i = i == 1 ? N : 1) { /* a far one, and one at rank 0 */
-        BAD(pgas_array_rlock(array, i));
-        GAVE(pgas_array_rlock(array, i), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_wlock_try(array, i), PGAS_ERR_DEADLOCK);
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
+        GAVE(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 0), PGAS_ERR_DEADLOCK);
         BAD(pgas_barrier(NULL)); /* all have it */
         BAD(pgas_array_unlock(array, i));
         GAVE(pgas_array_unlock(array, i), PGAS_ERR_INVALID);
         BAD(pgas_barrier(NULL));
         for (int turn = 0; turn < n_ranks; turn++) {
             if (turn == me)
-                BAD(pgas_array_wlock(array, i));
+                BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
             BAD(pgas_barrier(NULL));
             if (turn != me) {
-                GAVE(pgas_array_rlock_try(array, i), PGAS_ERR_BUSY);
-                GAVE(pgas_array_wlock_try(array, i), PGAS_ERR_BUSY);
-                GAVE(pgas_array_rlock_for(array, i, 2000), PGAS_ERR_TIMEOUT);
-                GAVE(pgas_array_wlock_for(array, i, 2000), PGAS_ERR_TIMEOUT);
+                GAVE(pgas_array_lock(array, i, PGAS_ARRAY_READ, 0), PGAS_ERR_BUSY);
+                GAVE(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 0), PGAS_ERR_BUSY);
+                GAVE(pgas_array_lock(array, i, PGAS_ARRAY_READ, 2000), PGAS_ERR_TIMEOUT);
+                GAVE(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 2000), PGAS_ERR_TIMEOUT);
                 GAVE(pgas_array_unlock(array, i), PGAS_ERR_INVALID);
             }
             BAD(pgas_barrier(NULL));
@@ -53,14 +53,14 @@ static void shared_and_exclusive(void)
                 BAD(pgas_array_unlock(array, i));
             BAD(pgas_barrier(NULL));
             if (turn != me) { /* requests that ran out of time are gone */
-                BAD(pgas_array_rlock_for(array, i, -1));
+                BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
                 BAD(pgas_array_unlock(array, i));
             }
             BAD(pgas_barrier(NULL));
         }
         if (me == 0)
             /* a lock that was given back may still be on its way, so this does not try once */
-            BAD(pgas_array_wlock(array, i));
+            BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
         if (me == 0)
             BAD(pgas_array_unlock(array, i));
         BAD(pgas_barrier(NULL));
@@ -72,13 +72,14 @@ static void many_elements(void)
 {
     /* each has a part of all, at once */
     for (uint64_t i = (uint64_t)me; i < N; i += (uint64_t)n_ranks)
-        BAD(i % 3 ? pgas_array_wlock(array, i) : pgas_array_rlock(array, i));
+        BAD(i % 3 ? pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1)
+                  : pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < N; i++) {
         if ((int)(i % (uint64_t)n_ranks) == me)
             continue;
-        GAVE(pgas_array_wlock_try(array, i), PGAS_ERR_BUSY);
-        pgas_status_t status = pgas_array_rlock_try(array, i);
+        GAVE(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 0), PGAS_ERR_BUSY);
+        pgas_status_t status = pgas_array_lock(array, i, PGAS_ARRAY_READ, 0);
         crew_judge(status == (i % 3 ? PGAS_ERR_BUSY : PGAS_OK), "a lock of its own");
         if (status == PGAS_OK)
             BAD(pgas_array_unlock(array, i));
@@ -91,10 +92,10 @@ static void many_elements(void)
     }
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < N; i++) {
-        BAD(pgas_array_rlock_for(array, i, -1));
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
         BAD(pgas_array_unlock(array, i));
     }
-    GAVE(pgas_array_rlock(array, N), PGAS_ERR_RANGE);
+    GAVE(pgas_array_lock(array, N, PGAS_ARRAY_READ, -1), PGAS_ERR_RANGE);
     GAVE(pgas_array_unlock(array, N), PGAS_ERR_RANGE);
     BAD(pgas_barrier(NULL));
     spmd_is_int(crew_faults(), 0, "locks of many elements");
@@ -110,7 +111,7 @@ static void protect(int who, void *arg)
     (void)arg;
     for (int k = 0; k < ROUNDS; k++) {
         if ((k + who + me) % 3 == 0) {
-            BAD(pgas_array_wlock(array, i));
+            BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
             BAD(pgas_array_get_u64(array, i, &a));
             BAD(pgas_array_get_u64(array, j, &b));
             crew_judge(a == b && a >= last, "what the last writer left");
@@ -118,7 +119,7 @@ static void protect(int who, void *arg)
             BAD(pgas_array_set_u64(array, i, a + 1));
             last = a + 1;
         } else {
-            BAD(pgas_array_rlock(array, i));
+            BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
             BAD(pgas_array_get_u64(array, j, &b));
             BAD(pgas_array_get_u64(array, i, &a));
             crew_judge(a == b && a >= last, "what a reader sees");
@@ -127,7 +128,7 @@ static void protect(int who, void *arg)
         BAD(pgas_array_unlock(array, i));
         /* and a lock of another element between */
         uint64_t other = 5 + (uint64_t)((k * 4 + who) % 15);
-        BAD(pgas_array_wlock(array, other));
+        BAD(pgas_array_lock(array, other, PGAS_ARRAY_WRITE, -1));
         BAD(pgas_array_apply_u64(array, other, PGAS_ARRAY_ADD_U64, 1));
         BAD(pgas_array_unlock(array, other));
     }
@@ -180,14 +181,14 @@ static void passes_readers(int who, void *arg)
         reader = n_ranks > 2 ? 6 : 2;
     (void)arg;
     if (role == 0) {
-        BAD(pgas_array_rlock(array, i));
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
         BAD(pgas_array_set_u64(array, NOTED, 1));
         /* the later reader knows that the writer waits, and waits itself soon */
         wait_for_value(NOTED, 2);
         BAD(pgas_array_unlock(array, i));
     } else if (role == writer) {
         wait_for_value(NOTED, 1);
-        BAD(pgas_array_wlock(array, i));
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
         BAD(pgas_array_fetch_op(array, TURN, PGAS_ARRAY_ADD_U64, &one, &turn));
         crew_judge(turn == 0, "the writer that waited comes first");
         BAD(pgas_array_unlock(array, i));
@@ -196,7 +197,7 @@ static void passes_readers(int who, void *arg)
         pgas_status_t status = PGAS_OK;
         while (status == PGAS_OK &&
                crew_judge(still_time(begun), "readers continue to pass a writer")) {
-            status = pgas_array_rlock_try(array, i);
+            status = pgas_array_lock(array, i, PGAS_ARRAY_READ, 0);
             if (status == PGAS_OK)
                 BAD(pgas_array_unlock(array, i));
             else
@@ -204,7 +205,7 @@ static void passes_readers(int who, void *arg)
             crew_serve(); /* a try does not */
         }
         BAD(pgas_array_set_u64(array, NOTED, 2));
-        BAD(pgas_array_rlock(array, i));
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
         BAD(pgas_array_fetch_op(array, TURN, PGAS_ARRAY_ADD_U64, &one, &turn));
         crew_judge(turn == 1, "the later reader comes second");
         BAD(pgas_array_unlock(array, i));
@@ -218,14 +219,14 @@ static void not_starved(int who, void *arg)
     (void)arg;
     if (me == n_ranks - 1 && who == 2) {
         for (int k = 0; k < 10; k++) {
-            BAD(pgas_array_wlock(array, i));
+            BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
             BAD(pgas_array_unlock(array, i));
         }
         BAD(pgas_array_set_u64(array, WRITER_DONE, 1));
         return;
     }
     while (!done && crew_judge(still_time(begun), "a writer starves")) {
-        BAD(pgas_array_rlock(array, i));
+        BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
         BAD(pgas_array_get_u64(array, WRITER_DONE, &done));
         BAD(pgas_array_unlock(array, i));
         crew_serve();
@@ -254,8 +255,8 @@ static void on_plain(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)bytes;
     (void)source;
     (void)context;
-    n_plain_bad += pgas_array_rlock(array, 0) != PGAS_ERR_CONTEXT ||
-                   pgas_array_wlock_try(array, N - 1) != PGAS_ERR_CONTEXT;
+    n_plain_bad += pgas_array_lock(array, 0, PGAS_ARRAY_READ, -1) != PGAS_ERR_CONTEXT ||
+                   pgas_array_lock(array, N - 1, PGAS_ARRAY_WRITE, 0) != PGAS_ERR_CONTEXT;
 }
 
 static void on_blocking(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -265,7 +266,7 @@ static void on_blocking(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)bytes;
     (void)source;
     (void)context;
-    n_blocking_bad += pgas_array_wlock(array, i) != PGAS_OK;
+    n_blocking_bad += pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1) != PGAS_OK;
     n_blocking_bad += pgas_array_get_u64(array, i, &value) != PGAS_OK ||
                       pgas_array_set_u64(array, i, value + 1) != PGAS_OK;
     n_blocking_bad += pgas_array_unlock(array, i) != PGAS_OK;

@@ -98,9 +98,8 @@ static uint64_t look(uint64_t i)
 /* Without guards an access of words takes the lock only if it is left to the protocol. */
 static bool takes_the_short_way(void)
 {
-    pgas_array_info_t info = { 0 };
+    pgas_array_info_t info = crew_info(array);
     uint64_t sum[2];
-    BAD(pgas_array_info(array, &info));
     BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_U64,
                        PGAS_ADD));
     bool words = layout->bytes == 8 && layout->chunk == CHUNK_INLINE;
@@ -186,8 +185,8 @@ static void pass(uint64_t i, uint64_t value, int how)
     } else if (how == 4) {
         BAD(pgas_array_store(array, i, 1, words));
     } else if (how == 5) {
-        BAD(pgas_array_scatter(array, &index, 1, words));
-    } else if (how == 6 && apart && !BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin))) {
+        BAD(pgas_array_set_many(array, &index, 1, words));
+    } else if (how == 6 && apart && !BAD(pgas_array_pin(array, i, PGAS_ARRAY_WRITE, 0, &pin))) {
         memcpy((char *)pin.data + (i - pin.first) * layout->bytes, words, layout->bytes);
         BAD(pgas_array_unpin(&pin));
     } else {
@@ -330,7 +329,7 @@ static void increments_role(const litmus_t *l, int role)
         /* without service threads a lock changes hands at the pace of naps */
         how = how == 0 && r % 16 > 3 ? 2 : how;
         if (how == 0) {
-            BAD(pgas_array_wlock(array, x));
+            BAD(pgas_array_lock(array, x, PGAS_ARRAY_WRITE, -1));
             BAD(pgas_array_get_u64(array, x, &value));
             BAD(pgas_array_set_u64(array, x, value + 1));
             BAD(pgas_array_unlock(array, x));
@@ -429,8 +428,8 @@ static void pins_role(const litmus_t *l, int role)
     pgas_array_pin_t pin;
     (void)l;
     for (int r = 1; r <= n_rounds / 4; r++) {
-        if (BAD(pgas_array_pin(array, layout->x,
-                               role < 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin)))
+        if (BAD(pgas_array_pin(array, layout->x, role < 2 ? PGAS_ARRAY_WRITE : PGAS_ARRAY_READ, 0,
+                               &pin)))
             return;
         volatile uint64_t *data = pin.data;
         uint64_t words = pin.n * layout->bytes / 8, was = data[0], n_other = 0;

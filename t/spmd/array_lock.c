@@ -43,9 +43,9 @@ static int add_one(uint64_t i)
 static int locked_add(int k)
 {
     uint64_t i = counter_of(k), other = 0, value = 1;
-    int bad = pgas_array_wlock(array, i + 1) != PGAS_OK;
+    int bad = pgas_array_lock(array, i + 1, PGAS_ARRAY_WRITE, -1) != PGAS_OK;
     bad += add_one(i) + (pgas_array_unlock(array, i + 1) != PGAS_OK);
-    bad += pgas_array_rlock(array, i + 1) != PGAS_OK;
+    bad += pgas_array_lock(array, i + 1, PGAS_ARRAY_READ, -1) != PGAS_OK;
     bad += pgas_array_get_u64(array, i, &value) != PGAS_OK;
     pgas_progress();
     bad += pgas_array_get_u64(array, i, &other) != PGAS_OK || other != value || value == 0;
@@ -130,8 +130,8 @@ static void *lock_from_there(void *arg)
     other_t *o = arg;
     pgas_status_t status = pgas_thread_attach();
     if (status == PGAS_OK)
-        status = o->writes ? pgas_array_wlock_for(array, 7, o->timeout_us)
-                           : pgas_array_rlock_for(array, 7, o->timeout_us);
+        status = o->writes ? pgas_array_lock(array, 7, PGAS_ARRAY_WRITE, o->timeout_us)
+                           : pgas_array_lock(array, 7, PGAS_ARRAY_READ, o->timeout_us);
     if (status == PGAS_OK && o->unlocks)
         status = pgas_array_unlock(array, 7);
     o->status = status;
@@ -163,18 +163,18 @@ static pgas_status_t try_from_there(bool writes)
 
 static void readers_share(void)
 {
-    int n_bad = pgas_array_rlock(array, 7) != PGAS_OK;
+    int n_bad = pgas_array_lock(array, 7, PGAS_ARRAY_READ, -1) != PGAS_OK;
     pgas_barrier(NULL); /* all have it now */
     n_bad += try_from_there(true) != PGAS_ERR_BUSY || try_from_there(false) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == n_ranks - 1)
-        n_bad += pgas_array_wlock(array, 7) != PGAS_OK;
+        n_bad += pgas_array_lock(array, 7, PGAS_ARRAY_WRITE, -1) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += try_from_there(true) != PGAS_ERR_BUSY || try_from_there(false) != PGAS_ERR_BUSY;
-    n_bad += me != n_ranks - 1 && (pgas_array_rlock_try(array, 7) != PGAS_ERR_BUSY ||
-                                   pgas_array_wlock_for(array, 7, 0) != PGAS_ERR_BUSY);
+    n_bad += me != n_ranks - 1 && (pgas_array_lock(array, 7, PGAS_ARRAY_READ, 0) != PGAS_ERR_BUSY ||
+                                   pgas_array_lock(array, 7, PGAS_ARRAY_WRITE, 0) != PGAS_ERR_BUSY);
     pgas_barrier(NULL);
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
@@ -186,7 +186,7 @@ static void readers_share(void)
 static void writers_are_not_overtaken(void)
 {
     other_t writer, reader;
-    int n_bad = me == n_ranks - 1 && pgas_array_rlock(array, 7) != PGAS_OK;
+    int n_bad = me == n_ranks - 1 && pgas_array_lock(array, 7, PGAS_ARRAY_READ, -1) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
         begin(&writer, true, -1);
@@ -209,7 +209,7 @@ static void writers_are_not_overtaken(void)
 static void time_outs_take_back(void)
 {
     other_t writer, reader;
-    int n_bad = me == n_ranks - 1 && pgas_array_rlock(array, 7) != PGAS_OK;
+    int n_bad = me == n_ranks - 1 && pgas_array_lock(array, 7, PGAS_ARRAY_READ, -1) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
         begin(&writer, true, 20000);
@@ -217,11 +217,12 @@ static void time_outs_take_back(void)
         begin(&reader, false, -1);
         n_bad += end(&writer) != PGAS_ERR_TIMEOUT || end(&reader) != PGAS_OK;
     }
-    n_bad += me != n_ranks - 1 && pgas_array_wlock_for(array, 7, 1000) != PGAS_ERR_TIMEOUT;
+    n_bad +=
+        me != n_ranks - 1 && pgas_array_lock(array, 7, PGAS_ARRAY_WRITE, 1000) != PGAS_ERR_TIMEOUT;
     pgas_barrier(NULL);
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
-    n_bad += pgas_array_wlock_for(array, 7, 60000000) != PGAS_OK ||
+    n_bad += pgas_array_lock(array, 7, PGAS_ARRAY_WRITE, 60000000) != PGAS_OK ||
              pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "a time-out withdraws the request, and later ones get the lock");
@@ -235,14 +236,14 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)bytes;
     (void)source;
     (void)context;
-    n_bad_inside += pgas_array_wlock(array, 3) != PGAS_ERR_CONTEXT ||
+    n_bad_inside += pgas_array_lock(array, 3, PGAS_ARRAY_WRITE, -1) != PGAS_ERR_CONTEXT ||
                     pgas_array_unlock(array, 3) != PGAS_ERR_CONTEXT;
 }
 
 static void *refused_unattached(void *arg)
 {
     int *bad = arg;
-    *bad = pgas_array_rlock(array, 3) != PGAS_ERR_CONTEXT;
+    *bad = pgas_array_lock(array, 3, PGAS_ARRAY_READ, -1) != PGAS_ERR_CONTEXT;
     return NULL;
 }
 
@@ -250,17 +251,17 @@ static void refusals(void)
 {
     uint64_t mine = 1000 + (uint64_t)me;
     pthread_t thread;
-    int bad = 0, n_bad = pgas_array_rlock(array, N_ELEMS) != PGAS_ERR_RANGE ||
+    int bad = 0, n_bad = pgas_array_lock(array, N_ELEMS, PGAS_ARRAY_READ, -1) != PGAS_ERR_RANGE ||
                          pgas_array_unlock(array, N_ELEMS) != PGAS_ERR_RANGE;
-    n_bad += pgas_array_wlock(NULL, 0) != PGAS_ERR_INVALID ||
+    n_bad += pgas_array_lock(NULL, 0, PGAS_ARRAY_WRITE, -1) != PGAS_ERR_INVALID ||
              pgas_array_unlock(NULL, 0) != PGAS_ERR_INVALID;
     n_bad += pgas_array_unlock(array, mine) != PGAS_ERR_INVALID;
-    n_bad += pgas_array_rlock(array, mine) != PGAS_OK ||
-             pgas_array_rlock(array, mine) != PGAS_ERR_DEADLOCK;
-    n_bad += pgas_array_wlock_try(array, mine) != PGAS_ERR_DEADLOCK ||
+    n_bad += pgas_array_lock(array, mine, PGAS_ARRAY_READ, -1) != PGAS_OK ||
+             pgas_array_lock(array, mine, PGAS_ARRAY_READ, -1) != PGAS_ERR_DEADLOCK;
+    n_bad += pgas_array_lock(array, mine, PGAS_ARRAY_WRITE, 0) != PGAS_ERR_DEADLOCK ||
              pgas_array_unlock(array, mine) != PGAS_OK;
-    n_bad += pgas_array_wlock(array, mine) != PGAS_OK ||
-             pgas_array_rlock_for(array, mine, 10) != PGAS_ERR_DEADLOCK;
+    n_bad += pgas_array_lock(array, mine, PGAS_ARRAY_WRITE, -1) != PGAS_OK ||
+             pgas_array_lock(array, mine, PGAS_ARRAY_READ, 10) != PGAS_ERR_DEADLOCK;
     n_bad += pgas_array_unlock(array, mine) != PGAS_OK ||
              pgas_array_unlock(array, mine) != PGAS_ERR_INVALID;
     n_bad += pthread_create(&thread, NULL, refused_unattached, &bad) != 0 ||
@@ -278,7 +279,7 @@ static void many_by_one_thread(void)
     int n_bad = 0;
     if (me == 0) {
         for (uint64_t i = 0; i < N_ELEMS; i++)
-            n_bad += pgas_array_wlock(array, i) != PGAS_OK;
+            n_bad += pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1) != PGAS_OK;
         for (uint64_t i = 0; i < N_ELEMS; i += 2)
             n_bad += pgas_array_unlock(array, i) != PGAS_OK;
         for (uint64_t i = 0; i < N_ELEMS; i++)
@@ -286,7 +287,8 @@ static void many_by_one_thread(void)
     }
     pgas_barrier(NULL);
     for (uint64_t i = (uint64_t)me; i < N_ELEMS; i += (uint64_t)n_ranks)
-        n_bad += pgas_array_wlock(array, i) != PGAS_OK || pgas_array_unlock(array, i) != PGAS_OK;
+        n_bad += pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1) != PGAS_OK ||
+                 pgas_array_unlock(array, i) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "a thread may have them all");
 }
@@ -298,14 +300,15 @@ static void own_locks_send_nothing(void)
     int n_bad = pgas_array_range(array, -1, &first, &n) != PGAS_OK;
     uint64_t sent = pgasi_sendqs_sent();
     for (uint64_t i = first; i < first + n; i++)
-        n_bad += pgas_array_wlock(array, i) != PGAS_OK || pgas_array_unlock(array, i) != PGAS_OK;
+        n_bad += pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1) != PGAS_OK ||
+                 pgas_array_unlock(array, i) != PGAS_OK;
     spmd_ok(n_bad == 0 && n > 0 && pgasi_sendqs_sent() == sent,
             "a lock of the own rank sends nothing");
 }
 
 static void destroy_refuses(void)
 {
-    int n_bad = me == n_ranks - 1 && pgas_array_rlock(array, 5) != PGAS_OK;
+    int n_bad = me == n_ranks - 1 && pgas_array_lock(array, 5, PGAS_ARRAY_READ, -1) != PGAS_OK;
     n_bad += pgas_array_destroy(array) != PGAS_ERR_BUSY;
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 5) != PGAS_OK;
     spmd_ok(n_bad == 0 && pgas_array_destroy(array) == PGAS_OK,
@@ -319,7 +322,7 @@ static void nothing_is_left(void)
         n_bad += pgas_array_create(NULL, 8, N_ELEMS, NULL, &array) != PGAS_OK;
         for (uint64_t i = 1; i < N_ELEMS; i += 100) {
             if ((int)(i + (uint64_t)round) % n_ranks == me)
-                n_bad += pgas_array_wlock_try(array, i) != PGAS_OK ||
+                n_bad += pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 0) != PGAS_OK ||
                          pgas_array_unlock(array, i) != PGAS_OK;
         }
         n_bad += pgas_array_destroy(array) != PGAS_OK;

@@ -51,7 +51,7 @@ static void operate(model_t *m, model_thread_t *t, uint64_t at, int who)
     if (!model_is_scalar(m))
         return;
     pgas_status_t status =
-        pgas_array_pin(m->array, at, PGAS_ARRAY_PIN_OPERATE, m->op[model_kind(m, at)], &pin);
+        pgas_array_pin(m->array, at, PGAS_ARRAY_OPERATE, m->op[model_kind(m, at)], &pin);
     if (model_no_pin(m, status, "pin to operate"))
         return;
     for (uint64_t i = pin.first; i < pin.first + pin.n; i++) {
@@ -217,7 +217,7 @@ static void read_phase(model_t *m, int who, int n_steps)
         return;
     }
     pgas_array_walk_t w;
-    BAD(pgas_array_walk_begin(m->array, 0, m->n, PGAS_ARRAY_PIN_READ, 0, &w));
+    BAD(pgas_array_walk_begin(m->array, 0, m->n, PGAS_ARRAY_READ, 0, &w));
     uint64_t n = 0;
     for (; pgas_array_walk_next(&w); n += w.n)
         crew_judge(memcmp(w.data, model_elem(m, m->is, w.first), w.n * m->bytes) == 0,
@@ -326,8 +326,7 @@ static void set_up(model_t *m)
 
 static void tear_down(model_t *m)
 {
-    pgas_array_info_t info;
-    BAD(pgas_array_info(m->array, &info));
+    pgas_array_info_t info = crew_info(m->array);
     n_evictions += info.evictions;
     n_fetches += info.fetches + info.remote_ops;
     n_recalls += info.recalls;
@@ -416,7 +415,7 @@ static void the_model_can_fail(void)
     bool whole = model_is_whole(m, value);
     value[20] ^= 1;
     spmd_ok(whole && !model_is_whole(m, value), "half a value is noticed");
-    m->bytes = (uint32_t)pgas_array_elem_bytes(m->array);
+    m->bytes = (uint32_t)crew_info(m->array).elem_bytes;
     the_audit_can_fail(m);
     pgas_barrier(NULL);
     tear_down(m);

@@ -311,7 +311,7 @@ static inline void own_scattered(model_t *m, model_thread_t *t)
     for (uint32_t k = 0; k < n; k++)
         index[k] = t->own[(at + k * step) % t->n_own];
     if (reads) {
-        BAD(pgas_array_gather(m->array, index, n, buffer));
+        BAD(pgas_array_get_many(m->array, index, n, buffer));
         for (uint32_t k = 0; k < n; k++)
             crew_judge(memcmp(buffer + k * m->bytes, model_elem(m, m->next, index[k]), m->bytes) ==
                            0,
@@ -322,7 +322,7 @@ static inline void own_scattered(model_t *m, model_thread_t *t)
         model_draw(m, t, index[k]);
         memcpy(buffer + k * m->bytes, model_elem(m, m->next, index[k]), m->bytes);
     }
-    BAD(pgas_array_scatter(m->array, index, n, buffer));
+    BAD(pgas_array_set_many(m->array, index, n, buffer));
 }
 
 /* Own elements of a pinned span, through the pointer or by functions. */
@@ -353,13 +353,12 @@ static inline void own_pin(model_t *m, model_thread_t *t, uint64_t i, int id)
     pgas_array_pin_t pin, nested;
     bool writes = m->plain_writes && model_below(t, 2);
     pgas_status_t status =
-        pgas_array_pin(m->array, i, writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin);
+        pgas_array_pin(m->array, i, writes ? PGAS_ARRAY_WRITE : PGAS_ARRAY_READ, 0, &pin);
     if (model_no_pin(m, status, "pin"))
         return;
     crew_judge(pin.first <= i && i < pin.first + pin.n && pin.n <= m->chunk, "a pin's span");
     own_span(m, t, pin.data, pin.first, pin.n, writes, id);
-    if (model_below(t, 3) == 0 &&
-        !BAD(pgas_array_pin(m->array, i, PGAS_ARRAY_PIN_READ, 0, &nested))) {
+    if (model_below(t, 3) == 0 && !BAD(pgas_array_pin(m->array, i, PGAS_ARRAY_READ, 0, &nested))) {
         crew_judge(nested.data == pin.data && nested.first == pin.first && nested.n == pin.n,
                    "a nested pin");
         BAD(pgas_array_unpin(&nested));
@@ -374,8 +373,8 @@ static inline void own_walk(model_t *m, model_thread_t *t, uint64_t i, int id)
     bool writes = m->plain_writes && model_below(t, 2);
     uint64_t n = 1 + model_below(t, m->n - i), at = i;
     n = n < 5 * m->chunk ? n : 5 * m->chunk;
-    if (BAD(pgas_array_walk_begin(m->array, i, n,
-                                  writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &w)))
+    if (BAD(pgas_array_walk_begin(m->array, i, n, writes ? PGAS_ARRAY_WRITE : PGAS_ARRAY_READ, 0,
+                                  &w)))
         return;
     while (pgas_array_walk_next(&w)) {
         crew_judge(w.first == at && w.n > 0, "a step of a walk");
@@ -393,7 +392,7 @@ static inline void look_at_others(model_t *m, model_thread_t *t)
     model_get(m, t, i, value);
     crew_judge(m->plain_writes || model_is_whole(m, value), "half a value");
     if (model_below(t, 4) == 0)
-        BAD(pgas_array_prefetch(m->array, i, 1 + model_below(t, m->n - i), PGAS_ARRAY_PIN_READ, 0));
+        BAD(pgas_array_prefetch(m->array, i, 1 + model_below(t, m->n - i), PGAS_ARRAY_READ, 0));
 }
 
 static inline void model_own_step(model_t *m, model_thread_t *t, int id)

@@ -14,7 +14,7 @@
 #define N    5000
 #define BINS 200
 
-/* Writes the own elements by walks over shares, one per thread. */
+/* Writes the own elements by walks over parts, one per thread. */
 static void write_own(pgas_array_t *array, int n_threads)
 {
 #pragma omp parallel num_threads(n_threads)
@@ -22,10 +22,12 @@ static void write_own(pgas_array_t *array, int n_threads)
         BAD(pgas_thread_attach());
 #pragma omp for
         for (int part = 0; part < n_threads * 2; part++) {
-            uint64_t first = 0, n = 0;
+            uint64_t first = 0, n = 0, n_parts = 2 * (uint64_t)n_threads, from, to;
             pgas_array_walk_t w;
-            BAD(pgas_array_share(array, part, n_threads * 2, &first, &n));
-            BAD(pgas_array_walk_begin(array, first, n, PGAS_ARRAY_PIN_WRITE, 0, &w));
+            BAD(pgas_array_range(array, -1, &first, &n));
+            from = first + n * (uint64_t)part / n_parts;
+            to = first + n * ((uint64_t)part + 1) / n_parts;
+            BAD(pgas_array_walk_begin(array, from, to - from, PGAS_ARRAY_WRITE, 0, &w));
             while (pgas_array_walk_next(&w))
                 for (uint64_t k = 0; k < w.n; k++)
                     ((uint64_t *)w.data)[k] = (w.first + k) * 3;
@@ -45,7 +47,7 @@ static uint64_t read_all(pgas_array_t *array, pgas_array_t *bins, int n_threads)
         uint64_t first = N * t / (uint64_t)n_threads, end = N * (t + 1) / (uint64_t)n_threads;
         pgas_array_walk_t w;
         BAD(pgas_thread_attach());
-        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_PIN_READ, 0, &w));
+        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_READ, 0, &w));
         while (pgas_array_walk_next(&w)) {
             for (uint64_t k = 0; k < w.n; k++) {
                 value = ((const uint64_t *)w.data)[k];
@@ -70,8 +72,8 @@ static void operate(pgas_array_t *array, int n_threads)
         uint64_t first = N * part / parts, end = N * (part + 1) / parts;
         pgas_array_walk_t w;
         BAD(pgas_thread_attach());
-        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_PIN_OPERATE,
-                                  PGAS_ARRAY_ADD_U64, &w));
+        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64,
+                                  &w));
         while (pgas_array_walk_next(&w))
             for (uint64_t k = 0; k < w.n; k++)
                 ((uint64_t *)w.data)[k] += 1;

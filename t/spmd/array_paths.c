@@ -44,13 +44,6 @@ static pgas_array_t *make(size_t n_lines)
     return crew_array(8, (uint64_t)n_ranks * CHUNKS_EACH * CHUNK, CHUNK, n_lines, NULL);
 }
 
-static pgas_array_info_t info_of(const pgas_array_t *array)
-{
-    pgas_array_info_t info = { 0 };
-    BAD(pgas_array_info(array, &info));
-    return info;
-}
-
 /* The first element of this rank, or of one on another node. */
 static uint64_t own_element(const pgas_array_t *array)
 {
@@ -76,7 +69,7 @@ typedef struct {
 
 static bool took(const pgas_array_t *array, ways_t want)
 {
-    pgas_array_info_t is = info_of(array);
+    pgas_array_info_t is = crew_info(array);
     bool good = is.misses == want.misses && is.fetches == want.fetches &&
                 is.remote_ops == want.remote_ops && is.guarded == want.guarded;
     if (!good)
@@ -133,8 +126,9 @@ static void apply_pairs_often(pgas_array_t *array, uint64_t i)
     const uint64_t pair[2] = { 1, 2 };
     for (uint64_t k = 0; k < N_TIMES / 10; k++)
         BAD(pgas_array_apply(array, i + k % 2, pair_add, pair));
-    BAD(pgas_array_prefetch(array, i, CHUNK, PGAS_ARRAY_PIN_OPERATE, pair_add));
-    crew_judge(info_of(array).prefetches == 0, "a line of operands that are larger than elements");
+    BAD(pgas_array_prefetch(array, i, CHUNK, PGAS_ARRAY_OPERATE, pair_add));
+    crew_judge(crew_info(array).prefetches == 0,
+               "a line of operands that are larger than elements");
 }
 
 static void change_often(pgas_array_t *array, uint64_t i)
@@ -182,12 +176,12 @@ static void used_once_and_again(void)
     for (int k = CHUNKS_EACH; k-- > 0;)
         BAD(pgas_array_get_u64(array, i + (uint64_t)k * CHUNK, &value));
     BAD(pgas_barrier(NULL)); /* accesses on behalf of other ranks would be counted as guarded */
-    pgas_array_info_t is = info_of(array);
+    pgas_array_info_t is = crew_info(array);
     crew_judge(is.fetches == 0 && is.remote_ops == CHUNKS_EACH,
                "what is used once is read at its home");
     for (uint64_t k = 0; k < CHUNK; k++)
         BAD(pgas_array_get_u64(array, i + k, &value));
-    is = info_of(array);
+    is = crew_info(array);
     crew_judge(is.fetches == 1 && is.remote_ops == CHUNKS_EACH, "what is used again is fetched");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
@@ -201,7 +195,7 @@ static void walks(void)
     uint64_t i = far_element(array);
     for (uint64_t k = 0; k < CHUNKS_EACH * CHUNK; k++)
         BAD(pgas_array_get_u64(array, i + k, &value));
-    pgas_array_info_t is = info_of(array);
+    pgas_array_info_t is = crew_info(array);
     crew_judge(is.fetches == 2 && is.prefetches >= CHUNKS_EACH - 2,
                "two chunks are waited for, then the rest is on its way");
     BAD(pgas_barrier(NULL));

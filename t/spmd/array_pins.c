@@ -58,7 +58,7 @@ static void spans(void)
     for (uint64_t i = 0; i < n; i++) {
         pgas_array_pin_t pin;
         span_of(array, i, &first, &end);
-        if (BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_READ, 0, &pin)))
+        if (BAD(pgas_array_pin(array, i, PGAS_ARRAY_READ, 0, &pin)))
             continue;
         crew_judge(pin.first == first && pin.n == end - first, "the span of a pin");
         for (uint64_t k = 0; k < pin.n; k++)
@@ -78,7 +78,7 @@ static void writes_and_operands(void)
     uint32_t value = 0;
     for (int turn = 0; turn < n_ranks; turn++) { /* each rank writes all, one after the other */
         for (uint64_t i = 0; i < n && turn == me; i = pin.first + pin.n) {
-            BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin));
+            BAD(pgas_array_pin(array, i, PGAS_ARRAY_WRITE, 0, &pin));
             for (uint64_t k = 0; k < pin.n; k++) {
                 uint32_t was = turn ? (uint32_t)(i + k) * 8 + (uint32_t)turn - 1 : 0;
                 crew_judge(((uint32_t *)pin.data)[k] == was, "what was there");
@@ -95,7 +95,7 @@ static void writes_and_operands(void)
     /* One rank of each node operates, all at the same time: threads of a node share a pinned chunk.
      * */
     for (uint64_t i = 0; i < n && pgas_node_rank() == 0; i = pin.first + pin.n) {
-        BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
+        BAD(pgas_array_pin(array, i, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
         for (uint64_t k = 0; k < pin.n; k++)
             ((uint32_t *)pin.data)[k] += 1000;
         /* and beside the pointer */
@@ -123,9 +123,9 @@ static void nested(void)
     pgas_array_t *array = make_array(8, 6);
     uint64_t mine = (uint64_t)(job_right()) * (2 * chunk + chunk / 2) + chunk, value, x = 5;
     pgas_array_pin_t outer, inner, third, other;
-    BAD(pgas_array_pin(array, mine, PGAS_ARRAY_PIN_WRITE, 0, &outer));
-    BAD(pgas_array_pin(array, outer.first, PGAS_ARRAY_PIN_READ, 0, &inner));
-    BAD(pgas_array_pin(array, outer.first + 1, PGAS_ARRAY_PIN_WRITE, 0, &third));
+    BAD(pgas_array_pin(array, mine, PGAS_ARRAY_WRITE, 0, &outer));
+    BAD(pgas_array_pin(array, outer.first, PGAS_ARRAY_READ, 0, &inner));
+    BAD(pgas_array_pin(array, outer.first + 1, PGAS_ARRAY_WRITE, 0, &third));
     crew_judge(inner.data == outer.data && third.data == outer.data, "nested pins of one chunk");
     ((uint64_t *)outer.data)[0] = 11;
     crew_judge(((uint64_t *)inner.data)[0] == 11, "one memory");
@@ -138,7 +138,7 @@ static void nested(void)
     BAD(pgas_array_fetch_op(array, outer.first + 1, PGAS_ARRAY_MAX_U64, &x, &value));
     crew_judge(value == 20, "fetch_op within a pin");
     BAD(pgas_array_unpin(&outer)); /* in any order */
-    BAD(pgas_array_pin(array, mine - chunk, PGAS_ARRAY_PIN_READ, 0, &other));
+    BAD(pgas_array_pin(array, mine - chunk, PGAS_ARRAY_READ, 0, &other));
     ((uint64_t *)third.data)[2] = 21;
     BAD(pgas_array_unpin(&third));
     crew_judge(((uint64_t *)inner.data)[2] == 21, "the last pin of a chunk");
@@ -172,9 +172,9 @@ static void own_deadlocks(void)
             begin = i;
     /* a chunk of another node that no other rank has */
     if (begin != UINT64_MAX && me == n_ranks - 1) {
-        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &pin));
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner),
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_READ, 0, &pin));
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &inner),
              PGAS_ERR_DEADLOCK);
         crew_judge(done_or_refused(pgas_array_set_u64(array, begin, 7)),
                    "set of what is pinned to read");
@@ -185,15 +185,15 @@ static void own_deadlocks(void)
                    "fetch_op, too");
         BAD(pgas_array_get_u64(array, begin + 1, &value));
         BAD(pgas_array_unpin(&pin));
-        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &pin));
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_MAX_U64, &inner),
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &pin));
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_READ, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_MAX_U64, &inner),
              PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_get_u64(array, begin, &value), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_set_u64(array, begin, 3), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_apply_u64(array, begin, PGAS_ARRAY_MAX_U64, 3), PGAS_ERR_DEADLOCK);
-        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner));
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &inner));
         BAD(pgas_array_unpin(&inner));
         BAD(pgas_array_apply_u64(array, begin + 1, PGAS_ARRAY_ADD_U64, 9));
         BAD(pgas_array_unpin(&pin));
@@ -202,8 +202,8 @@ static void own_deadlocks(void)
     }
     BAD(pgas_barrier(NULL));
     if (me == 0) { /* at home none of this needs another rank: it succeeds or is refused */
-        BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_READ, 0, &pin));
-        pgas_status_t status = pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &inner);
+        BAD(pgas_array_pin(array, 0, PGAS_ARRAY_READ, 0, &pin));
+        pgas_status_t status = pgas_array_pin(array, 0, PGAS_ARRAY_WRITE, 0, &inner);
         crew_judge(done_or_refused(status), "a pin to write at home");
         if (status == PGAS_OK)
             BAD(pgas_array_unpin(&inner));
@@ -230,9 +230,8 @@ static void by_neighbours(void)
     BAD(pgas_barrier(NULL));
     for (int k = 0; k < PINS; k++) {
         pgas_array_pin_t outer, inner;
-        BAD(pgas_array_pin(array, first, k % 2 ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE, 0,
-                           &outer));
-        BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &inner));
+        BAD(pgas_array_pin(array, first, k % 2 ? PGAS_ARRAY_READ : PGAS_ARRAY_WRITE, 0, &outer));
+        BAD(pgas_array_pin(array, first, PGAS_ARRAY_READ, 0, &inner));
         BAD(pgas_array_unpin(&outer));
         BAD(pgas_array_unpin(&inner));
     }
@@ -249,7 +248,7 @@ static void a_full_cache(void)
     enum { MOST = 16 };
     pgas_array_t *array = crew_array(8, (uint64_t)(n_ranks * MOST) * chunk, (size_t)chunk, 4, NULL);
     pgas_array_pin_t pins[MOST], more;
-    pgas_array_info_t info;
+    pgas_array_info_t info = { .size = sizeof info };
     uint64_t value = 0, first = 0, n = 0;
     int far = -1, n_pins = 0;
     for (int r = 0; r < n_ranks; r++)
@@ -259,20 +258,20 @@ static void a_full_cache(void)
         BAD(pgas_array_range(array, far, &first, &n));
         pgas_status_t status = PGAS_OK;
         while (n_pins < MOST && status == PGAS_OK) {
-            status = pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0,
+            status = pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_READ, 0,
                                     &pins[n_pins]);
             n_pins += status == PGAS_OK;
         }
         crew_judge(status == PGAS_ERR_NO_MEMORY && n_pins == (int)info.n_lines,
                    "as many pins as lines");
-        BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &more)); /* that one is there */
+        BAD(pgas_array_pin(array, first, PGAS_ARRAY_READ, 0, &more)); /* that one is there */
         BAD(pgas_array_unpin(&more));
         BAD(pgas_array_get_u64(array, first + (uint64_t)n_pins * chunk + 1, &value));
         crew_judge(value == 0, "get works without cache lines");
         BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me,
                                 PGAS_ARRAY_ADD_U64, &(uint64_t){ 1 }, &value));
         BAD(pgas_array_unpin(&pins[n_pins / 2]));
-        BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0,
+        BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_READ, 0,
                            &pins[n_pins / 2]));
         while (n_pins > 0)
             BAD(pgas_array_unpin(&pins[--n_pins]));
@@ -288,7 +287,7 @@ static void a_full_cache(void)
 /* While rank 0 has a chunk of a rank pinned, of the last one or its own, the others set, apply and
  * read it. They ring first; what rank 0 sees stays as it is until it lets go, and then their wishes
  * come true. */
-static void keeps_still(pgas_array_pin_mode_t mode, int home)
+static void keeps_still(pgas_array_mode_t mode, int home)
 {
     pgas_array_t *array = make_array(8, 3);
     uint64_t i = 0, value = 0, n_changed = 0;
@@ -298,7 +297,7 @@ static void keeps_still(pgas_array_pin_mode_t mode, int home)
     BAD(pgas_barrier(NULL));
     if (me == 0) {
         pgas_array_pin_t pin;
-        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_ADD_U64 : 0,
+        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_ADD_U64 : 0,
                            &pin));
         BAD(pgas_barrier(NULL));
         volatile uint64_t *data = pin.data;
@@ -310,9 +309,9 @@ static void keeps_still(pgas_array_pin_mode_t mode, int home)
                 n_changed += data[x] != 0;
         }
         crew_judge(n_changed == 0 || !alone, "what is pinned changed");
-        if (mode == PGAS_ARRAY_PIN_WRITE && pin.n > 1)
+        if (mode == PGAS_ARRAY_WRITE && pin.n > 1)
             data[1] = 55;
-        if (mode == PGAS_ARRAY_PIN_OPERATE && pin.n > 1)
+        if (mode == PGAS_ARRAY_OPERATE && pin.n > 1)
             data[1] += 55;
         BAD(pgas_array_unpin(&pin));
     } else {
@@ -322,7 +321,7 @@ static void keeps_still(pgas_array_pin_mode_t mode, int home)
             BAD(pgas_array_set_u64(array, i, 7));
         else
             BAD(pgas_array_apply_u64(array, i, PGAS_ARRAY_MAX_U64, 7));
-        if (alone && mode != PGAS_ARRAY_PIN_READ) {
+        if (alone && mode != PGAS_ARRAY_READ) {
             BAD(pgas_array_get_u64(array, i + 1, &value));
             crew_judge(value == 55, "who waited for a pin sees what it did");
         }
@@ -337,9 +336,9 @@ static void keeps_still(pgas_array_pin_mode_t mode, int home)
 static void against_others(void)
 {
     for (int home = 0; home < n_ranks; home += n_ranks - 1) {
-        keeps_still(PGAS_ARRAY_PIN_READ, home);
-        keeps_still(PGAS_ARRAY_PIN_WRITE, home);
-        keeps_still(PGAS_ARRAY_PIN_OPERATE, home);
+        keeps_still(PGAS_ARRAY_READ, home);
+        keeps_still(PGAS_ARRAY_WRITE, home);
+        keeps_still(PGAS_ARRAY_OPERATE, home);
     }
     spmd_is_int(crew_faults(), 0, "a pinned chunk does not change, others have it afterwards");
 }
@@ -354,9 +353,9 @@ static void walks(void)
     for (int k = 0; k < 60; k++) {
         uint64_t from = (uint64_t)(k * 29) % n, count = (uint64_t)(k * 13) % (n - from + 1),
                  at = from;
-        pgas_array_pin_mode_t mode = k % 5 == 4 ? PGAS_ARRAY_PIN_OPERATE : PGAS_ARRAY_PIN_READ;
+        pgas_array_mode_t mode = k % 5 == 4 ? PGAS_ARRAY_OPERATE : PGAS_ARRAY_READ;
         BAD(pgas_array_walk_begin(array, from, count, mode,
-                                  mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
+                                  mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
         while (pgas_array_walk_next(&w)) {
             span_of(array, at, &first, &end);
             end = end < from + count ? end : from + count;
@@ -369,27 +368,27 @@ static void walks(void)
         crew_judge(at == from + count || k % 7 == 6, "a walk over a range");
         if (k % 3 == 0)
             BAD(pgas_array_prefetch(array, from, count, mode,
-                                    mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
+                                    mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
     }
     BAD(pgas_barrier(NULL));
     /* another one's */
     uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)(job_right()) * share;
     uint64_t mine = me == n_ranks - 2 ? n - begin : share;
-    BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0));
-    BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0, &w));
+    BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_WRITE, 0));
+    BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_WRITE, 0, &w));
     while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++)
             ((uint32_t *)w.data)[k] += (uint32_t)(w.first + k);
     BAD(pgas_array_walk_end(&w));
     BAD(pgas_barrier(NULL));
-    BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_PIN_READ, 0));
+    BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_READ, 0));
     for (uint64_t i = 0; i < n; i++) {
         uint32_t value = 1;
         BAD(pgas_array_get_u32(array, i, &value));
         crew_judge(value == i, "what walks wrote");
     }
-    GAVE(pgas_array_walk_begin(array, n, 1, PGAS_ARRAY_PIN_READ, 0, &w), PGAS_ERR_RANGE);
-    GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_PIN_READ, 0), PGAS_ERR_RANGE);
+    GAVE(pgas_array_walk_begin(array, n, 1, PGAS_ARRAY_READ, 0, &w), PGAS_ERR_RANGE);
+    GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_READ, 0), PGAS_ERR_RANGE);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0,
@@ -411,7 +410,7 @@ static void foreign_accesses(void)
         mine = 0;
     for (; me == 0 && sum < ADDS * (uint64_t)n_ranks * 2; mine++) {
         pgas_array_pin_t pin;
-        if (BAD(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
+        if (BAD(pgas_array_pin(array, 3, PGAS_ARRAY_WRITE, 0, &pin)))
             break;
         volatile uint64_t *at = (uint64_t *)pin.data + 3;
         sum = *at;
@@ -450,7 +449,7 @@ static void pin_after_another(int who, void *arg)
     pgas_array_pin_t pin;
     uint64_t i;
     if (far_chunk(arg, (uint64_t)who, &i) && who == 0) {
-        BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin));
+        BAD(pgas_array_pin(arg, i, PGAS_ARRAY_READ, 0, &pin));
         __atomic_store_n(&n_taken, 1, __ATOMIC_RELEASE);
         while (!__atomic_load_n(&pgasi_array_of(arg)->want_line.first, __ATOMIC_RELAXED) &&
                !__atomic_load_n(&n_ended, __ATOMIC_ACQUIRE))
@@ -460,7 +459,7 @@ static void pin_after_another(int who, void *arg)
     } else if (far_chunk(arg, (uint64_t)who, &i)) {
         while (!__atomic_load_n(&n_taken, __ATOMIC_ACQUIRE))
             crew_serve();
-        if (!BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin)))
+        if (!BAD(pgas_array_pin(arg, i, PGAS_ARRAY_READ, 0, &pin)))
             BAD(pgas_array_unpin(&pin));
         __atomic_store_n(&n_ended, 1, __ATOMIC_RELEASE);
     }
@@ -476,10 +475,10 @@ static void pin_crosswise(int who, void *arg)
         bool far = far_chunk(arg, (n * 5 + 2 * (uint64_t)who) % 8, &i) &&
                    far_chunk(arg, (n * 5 + 2 * (uint64_t)who + 1) % 8, &other);
         if (far)
-            BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &first));
+            BAD(pgas_array_pin(arg, i, PGAS_ARRAY_READ, 0, &first));
         crew_meet(who);
         pgas_status_t status =
-            far ? pgas_array_pin(arg, other, PGAS_ARRAY_PIN_READ, 0, &second) : PGAS_ERR_NO_MEMORY;
+            far ? pgas_array_pin(arg, other, PGAS_ARRAY_READ, 0, &second) : PGAS_ERR_NO_MEMORY;
         if (status == PGAS_OK)
             BAD(pgas_array_unpin(&second));
         else
@@ -560,7 +559,7 @@ static bool waits(const pgasi_array_t *a)
 
 static void look(pgas_array_t *array, uint64_t n_before)
 {
-    pgas_array_info_t info = { 0 };
+    pgas_array_info_t info = { .size = sizeof info };
     do {
         crew_serve();
         BAD(pgas_array_info(array, &info));
@@ -576,14 +575,14 @@ static void look(pgas_array_t *array, uint64_t n_before)
 static bool may_combine(const pgas_array_t *array)
 {
     uint64_t rights = pgas_array_rights(pgas_array_mapping(array, inside.i));
-    return (rights & PGAS_ARRAY_CHANGE) ||
-           ((rights & PGAS_ARRAY_COMBINE) && rights >> 32 == stay_op);
+    return (rights & PGAS_ARRAY_RIGHT_CHANGE) ||
+           ((rights & PGAS_ARRAY_RIGHT_COMBINE) && rights >> 32 == stay_op);
 }
 
 static void stay_inside(int who, void *array)
 {
     uint64_t one = 1;
-    pgas_array_info_t info = { 0 };
+    pgas_array_info_t info = { .size = sizeof info };
     pgas_array_pin_t pin;
     /* the second time, threads that share the chunk have entries for the operator */
     for (int k = 0; k < 2; k++) {
@@ -605,7 +604,7 @@ static void stay_inside(int who, void *array)
     BAD(pgas_barrier(NULL));
     if (me == inside.looker)
         look(array, info.recalls);
-    if (me != inside.taker || BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
+    if (me != inside.taker || BAD(pgas_array_pin(array, 0, PGAS_ARRAY_WRITE, 0, &pin)))
         return;
     uint64_t n_added = 4;
     if (inside.i == 0)
@@ -614,8 +613,8 @@ static void stay_inside(int who, void *array)
     BAD(pgas_array_unpin(&pin));
 }
 
-static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, int looker,
-                           int taker, const char *what)
+static void kept_by_access(pgas_array_mode_t mode, int holder, uint64_t i, int looker, int taker,
+                           const char *what)
 {
     pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 1024, 512, 3, NULL);
     pgas_array_pin_t pin;
@@ -640,7 +639,7 @@ static void accesses_keep(void)
                                 .combine = add_and_stay };
     BAD(pgas_array_op_register("t.stay", &def, &stay_op));
     int last = n_ranks - 1, neighbour = n_ranks / pgas_n_nodes() - 1;
-    const pgas_array_pin_mode_t writes = PGAS_ARRAY_PIN_WRITE, operates = PGAS_ARRAY_PIN_OPERATE;
+    const pgas_array_mode_t writes = PGAS_ARRAY_WRITE, operates = PGAS_ARRAY_OPERATE;
     kept_by_access(writes, neighbour, 0, 0, last,
                    "a home gives a chunk away when no thread of its node is inside");
     kept_by_access(writes, last, 0, last, 0, "and a cache its line, when no thread of its rank is");
@@ -649,32 +648,11 @@ static void accesses_keep(void)
                    "whatever threads of other ranks do");
 }
 
-static void shares(void)
-{
-    pgas_array_t *array = make_array(8, 3);
-    uint64_t first = 0, n = 0, own = 0, count = 0;
-    BAD(pgas_array_range(array, -1, &own, &count));
-    for (int parts = 1; parts < 7; parts++) {
-        uint64_t at = own;
-        for (int p = 0; p < parts; p++) {
-            BAD(pgas_array_share(array, p, parts, &first, &n));
-            crew_judge(n == 0 || (first == at && (first == own || first % chunk == 0)), "a share");
-            at += n;
-        }
-        crew_judge(at == own + count, "all shares");
-    }
-    BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "shares are the own elements, cut at chunks");
-    crew_mute();
-    crew_judge(own > 1000000, "on purpose");
-    spmd_is_int(crew_faults(), 1, "a wrong share would be noticed");
-}
-
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, NULL, &rung);
     pgas_handler_register("t.let_go", on_let_go, NULL, NULL, &let_go);
-    job_begin(&argc, &argv, 30);
+    job_begin(&argc, &argv, 26);
     for (chunk = 8; chunk <= 512; chunk *= 64) {
         spmd_diag("chunks of %d elements", (int)chunk);
         spans();
@@ -687,7 +665,6 @@ int main(int argc, char **argv)
         foreign_accesses();
         all_want_more();
         walks();
-        shares();
     }
     accesses_keep();
     return job_end();

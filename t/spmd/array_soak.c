@@ -126,7 +126,8 @@ static void change_pair(worker_t *w, uint64_t k)
 {
     uint64_t i = shared_at(PAIRS, k & ~UINT64_C(1)), j = shared_at(PAIRS, k | 1), a = 0, b = 1;
     bool writes = pgasi_rng_below(&w->rng, 2);
-    BAD(writes ? pgas_array_wlock(array, i) : pgas_array_rlock(array, i));
+    BAD(writes ? pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1)
+               : pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
     BAD(pgas_array_get_u64(array, i, &a));
     BAD(pgas_array_get_u64(array, j, &b));
     crew_judge(a == b, "a pair that a lock keeps");
@@ -161,7 +162,7 @@ static void use_own(worker_t *w, int k)
         w->own[k] = x % 2 ? w->own[k] + x : w->own[k] ^ x;
         break;
     case 3:
-        if (BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
+        if (BAD(pgas_array_pin(array, i, PGAS_ARRAY_WRITE, 0, &pin)))
             return;
         crew_judge(((uint64_t *)pin.data)[i - pin.first] == w->own[k], "an own element in a pin");
         ((uint64_t *)pin.data)[i - pin.first] = w->own[k] = x;
@@ -172,12 +173,12 @@ static void use_own(worker_t *w, int k)
             index[n] = own_at(w->id, n);
             w->own[n] = values[n] = x + (uint64_t)n;
         }
-        BAD(pgas_array_scatter(array, index, N_OWN, values));
+        BAD(pgas_array_set_many(array, index, N_OWN, values));
         break;
     default:
         for (int n = 0; n < N_OWN; n++)
             index[n] = own_at(w->id, n);
-        BAD(pgas_array_gather(array, index, N_OWN, values));
+        BAD(pgas_array_get_many(array, index, N_OWN, values));
         crew_judge(memcmp(values, w->own, sizeof values) == 0, "own elements");
     }
     BAD(pgas_array_get_u64(array, i, &value));
@@ -204,7 +205,7 @@ static void walk(worker_t *w)
     pgas_array_walk_t walk;
     uint64_t first = pgasi_rng_below(&w->rng, n_elems()),
              n = pgasi_rng_below(&w->rng, n_elems() - first), at = first;
-    BAD(pgas_array_walk_begin(array, first, n, PGAS_ARRAY_PIN_READ, 0, &walk));
+    BAD(pgas_array_walk_begin(array, first, n, PGAS_ARRAY_READ, 0, &walk));
     while (pgas_array_walk_next(&walk))
         at += walk.n;
     BAD(pgas_array_walk_end(&walk));
@@ -227,7 +228,7 @@ static void one_step(worker_t *w)
     else if (what < 39)
         walk(w);
     else
-        BAD(pgas_array_prefetch(array, k, n_elems() / 2, PGAS_ARRAY_PIN_READ, 0));
+        BAD(pgas_array_prefetch(array, k, n_elems() / 2, PGAS_ARRAY_READ, 0));
 }
 
 /* All is at rest. */

@@ -47,10 +47,10 @@ static pgas_status_t one_access(void)
     case 3:
         return pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &one, &value);
     case 4:
-        status = pgas_array_pin(array, i, (pgas_array_pin_mode_t)draw(2), 0, &pin);
+        status = pgas_array_pin(array, i, (pgas_array_mode_t)draw(2), 0, &pin);
         return status == PGAS_OK ? pgas_array_unpin(&pin) : status;
     default:
-        status = pgas_array_wlock(array, i);
+        status = pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1);
         return status == PGAS_OK ? pgas_array_unlock(array, i) : status;
     }
 }
@@ -75,9 +75,10 @@ static int keeps(bool dies, bool locks)
     pgas_array_pin_t pin;
     int n_bad = 0;
     if (dies && locks)
-        n_bad += expect(pgas_array_wlock(array, i), PGAS_OK, "the victim's lock");
+        n_bad +=
+            expect(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1), PGAS_OK, "the victim's lock");
     if (dies && !locks)
-        n_bad += expect(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin), PGAS_OK,
+        n_bad += expect(pgas_array_pin(array, i, PGAS_ARRAY_WRITE, 0, &pin), PGAS_OK,
                         "the victim's pin");
     pgas_barrier(NULL);
     for (int n = 0; dies && n < DEADLY; n++)
@@ -85,7 +86,8 @@ static int keeps(bool dies, bool locks)
     if (dies)
         raise(SIGKILL);
     if (locks)
-        return n_bad + expect(pgas_array_rlock(array, i), PGAS_ERR_PEER, "a lock");
+        return n_bad +
+               expect(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1), PGAS_ERR_PEER, "a lock");
     pgas_status_t status = pgas_array_get_u64(array, i, &value);
     /* until the home notices */
     bool may_be_at_hand = pgas_node() == pgas_node_of(pgas_array_home(array, i));

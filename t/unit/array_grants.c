@@ -79,7 +79,7 @@ static void renewals(void)
 
 /* ---- pins ---- */
 
-static bool pins(pgas_array_pin_mode_t mode)
+static bool pins(pgas_array_mode_t mode)
 {
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .n = 1 };
     pgasi_array_site_t at = site();
@@ -91,7 +91,7 @@ static bool pins(pgas_array_pin_mode_t mode)
 }
 
 /* Whether a thread waits for exactly that. */
-static bool unpin_recalls(pgas_array_pin_mode_t mode)
+static bool unpin_recalls(pgas_array_mode_t mode)
 {
     bool recall = false;
     return pgasi_array_grant_unpin(&grant, mode, &recall) == PGAS_OK && recall;
@@ -113,41 +113,40 @@ static void pins_keep_away(void)
 {
     pgasi_array_site_t at = site();
     open_fresh();
-    bool good = pins(PGAS_ARRAY_PIN_READ) &&
+    bool good = pins(PGAS_ARRAY_READ) &&
                 pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) != PGASI_ARRAY_PINNED;
-    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ), "a pin to read lets writing be taken away");
+    ok(good && !unpin_recalls(PGAS_ARRAY_READ), "a pin to read lets writing be taken away");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_READ) &&
+    good = pins(PGAS_ARRAY_READ) &&
            pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
-    ok(good && unpin_recalls(PGAS_ARRAY_PIN_READ), "and keeps reading, until it ends");
+    ok(good && unpin_recalls(PGAS_ARRAY_READ), "and keeps reading, until it ends");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) &&
+    good = pins(PGAS_ARRAY_WRITE) &&
            pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
-    ok(good && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "a pin to write keeps writing, until it ends");
+    ok(good && unpin_recalls(PGAS_ARRAY_WRITE), "a pin to write keeps writing, until it ends");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) &&
+    good = pins(PGAS_ARRAY_WRITE) && pins(PGAS_ARRAY_READ) &&
            pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
     good = good && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
-    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
+    ok(good && !unpin_recalls(PGAS_ARRAY_WRITE) && unpin_recalls(PGAS_ARRAY_READ),
        "of two wishes the greater one waits for all pins");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) &&
+    good = pins(PGAS_ARRAY_WRITE) && pins(PGAS_ARRAY_WRITE) &&
            pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == PGASI_ARRAY_PINNED;
-    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE),
+    ok(good && !unpin_recalls(PGAS_ARRAY_WRITE) && unpin_recalls(PGAS_ARRAY_WRITE),
        "the last of equal pins is the end");
     open_fresh();
-    pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
-    good = pins(PGAS_ARRAY_PIN_READ) &&
+    pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_READ, .n = 1 };
+    good = pins(PGAS_ARRAY_READ) &&
            pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == PGASI_ARRAY_PINNED;
     good = good && pgasi_array_grant_try(&at, &other, false) == PGAS_INPROGRESS &&
-           pins(PGAS_ARRAY_PIN_READ);
-    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),
+           pins(PGAS_ARRAY_READ);
+    ok(good && !unpin_recalls(PGAS_ARRAY_READ) && unpin_recalls(PGAS_ARRAY_READ),
        "while a thread waits for pins, other threads add none");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) &&
-           is_kept_away(PGASI_ARRAY_SET);
-    good = good && unpin_recalls(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_SET);
-    ok(good && pins(PGAS_ARRAY_PIN_READ) && !unpin_recalls(PGAS_ARRAY_PIN_READ),
+    good = pins(PGAS_ARRAY_READ) && !is_kept_away(PGASI_ARRAY_GET) && is_kept_away(PGASI_ARRAY_SET);
+    good = good && unpin_recalls(PGAS_ARRAY_READ) && !is_kept_away(PGASI_ARRAY_SET);
+    ok(good && pins(PGAS_ARRAY_READ) && !unpin_recalls(PGAS_ARRAY_READ),
        "accesses of another node wait for pins that are against them, and for no others");
 }
 
@@ -233,7 +232,7 @@ static void after_instruction(int signal)
 static void step_through(int what)
 {
     static uint64_t words[WORDS];
-    pgasi_array_access_t pin = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
+    pgasi_array_access_t pin = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_READ, .n = 1 };
     pgasi_array_access_t get = { .kind = PGASI_ARRAY_GET, .n = 1, .out = words };
     pgasi_array_access_t set = { .kind = PGASI_ARRAY_SET, .n = 1, .in = words };
     pgasi_array_site_t at = site();
@@ -262,7 +261,7 @@ static void step_through(int what)
         pgasi_array_grant_try(&at, &pin, true);
         break;
     case UNPIN:
-        pgasi_array_grant_unpin(&grant, PGAS_ARRAY_PIN_READ, &recall);
+        pgasi_array_grant_unpin(&grant, PGAS_ARRAY_READ, &recall);
         break;
     case GET:
         pgasi_array_grant_try(&at, &get, true);

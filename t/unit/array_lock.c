@@ -61,7 +61,7 @@ static int n_before_rank_1(void)
 {
     int n = 0;
     pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, true);
-    while (n < 10 * MOST && pgas_array_wlock_for(array, ELEMENT, WAIT_US) == PGAS_OK) {
+    while (n < 10 * MOST && pgas_array_lock(array, ELEMENT, PGAS_ARRAY_WRITE, WAIT_US) == PGAS_OK) {
         pgas_array_unlock(array, ELEMENT);
         n++;
     }
@@ -81,10 +81,12 @@ int main(void)
     diag("%d times", n);
     ok(n <= MOST, "a request that has arrived waits for at most %d of the home's own", MOST);
     is_int(n_before_rank_1(), 0, "for none if another has come not long before");
-    ok(pgas_array_wlock(array, ELEMENT) == PGAS_OK && pgas_array_unlock(array, ELEMENT) == PGAS_OK,
+    ok(pgas_array_lock(array, ELEMENT, PGAS_ARRAY_WRITE, -1) == PGAS_OK &&
+           pgas_array_unlock(array, ELEMENT) == PGAS_OK,
        "then the home has its turn");
     for (int k = 0; k < 3 * MOST; k++)
-        pgas_array_unlock(array, ELEMENT + (pgas_array_wlock(array, ELEMENT) != PGAS_OK));
+        pgas_array_unlock(array, ELEMENT + (pgas_array_lock(array, ELEMENT, PGAS_ARRAY_WRITE, -1) !=
+                                            PGAS_OK));
     n = n_before_rank_1();
     ok(n > 0 && n <= MOST, "after a while without others the home looks seldom again");
     pgasi_hooks.poll[PGASI_LAYER_ARRAY] = array_rounds;

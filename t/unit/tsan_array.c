@@ -64,7 +64,7 @@ static int step(pgasi_rng_t *rng, int who)
                  pgas_array_get_u64(array, SET, &value) != PGAS_OK;
         return n_bad + (value >= 1000);
     case 4:
-        n_bad += pgas_array_wlock(array, LOCK) != PGAS_OK;
+        n_bad += pgas_array_lock(array, LOCK, PGAS_ARRAY_WRITE, -1) != PGAS_OK;
         /* plain: the lock orders it */
         n_bad += pgas_array_get_u64(array, LOCKED, &value) != PGAS_OK || value != n_locked;
         n_locked++;
@@ -84,8 +84,8 @@ static int step(pgasi_rng_t *rng, int who)
                  pgas_array_get_u64(array, own, &value) != PGAS_OK;
         return n_bad + (value != x);
     default:
-        if (pgas_array_pin(array, own, x % 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0,
-                           &pin) != PGAS_OK)
+        if (pgas_array_pin(array, own, x % 2 ? PGAS_ARRAY_WRITE : PGAS_ARRAY_READ, 0, &pin) !=
+            PGAS_OK)
             return 1;
         n_bad += pgas_array_get_u64(array, own, &value) != PGAS_OK ||
                  ((uint64_t *)pin.data)[own - pin.first] != value;

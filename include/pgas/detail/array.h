@@ -48,11 +48,11 @@ typedef struct {
     uint64_t rights;
 } pgas_array_mapping_t;
 #define PGAS_ARRAY_SUBBLOCK_SHIFT 9
-#define PGAS_ARRAY_READ           1u
-#define PGAS_ARRAY_DATA           2u  /* read, write, operate */
-#define PGAS_ARRAY_OPERATE        4u  /* combine contributions of one operator */
-#define PGAS_ARRAY_CHANGE         8u  /* write and operate by atomic instructions; not inline */
-#define PGAS_ARRAY_COMBINE        16u /* the same for contributions of one operator */
+#define PGAS_ARRAY_RIGHT_READ     1u
+#define PGAS_ARRAY_RIGHT_DATA     2u  /* read, write, operate */
+#define PGAS_ARRAY_RIGHT_OPERATE  4u  /* combine contributions of one operator */
+#define PGAS_ARRAY_RIGHT_CHANGE   8u  /* write and operate by atomic instructions; not inline */
+#define PGAS_ARRAY_RIGHT_COMBINE  16u /* the same for contributions of one operator */
 
 /* The part of an array that the inline functions read. */
 struct pgas_array {
@@ -76,7 +76,7 @@ typedef struct {
     /* the same, or NULL if the thread may not use mappings. Reads test this pointer, because a
      * branch costs less than a mask */
     uint32_t *reader;
-    uint64_t read; /* PGAS_ARRAY_READ; 0 if the thread may not use mappings */
+    uint64_t read; /* PGAS_ARRAY_RIGHT_READ; 0 if the thread may not use mappings */
     /* the rights of mappings that this thread owns, OPERATE without the operator; values that no
      * mapping has if the thread may not use mappings */
     uint64_t data, operate;
@@ -84,7 +84,7 @@ typedef struct {
 PGAS_API extern __thread pgas_array_path_t pgas_array_path
     __attribute__((tls_model("initial-exec")));
 
-/* Every case that is not inline, with the same results. */
+/* Every case that is not inline, with the same results. bytes 0: elements of any size. */
 PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes,
                                             void *value_p);
 PGAS_API pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes,
@@ -96,29 +96,18 @@ static inline uint64_t pgas_array_n_elems(const pgas_array_t *array)
 {
     return array->n_elems;
 }
-static inline size_t pgas_array_elem_bytes(const pgas_array_t *array)
+static inline pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
 {
-    return array->elem_bytes;
+    return pgas_array_get_sized(array, i, 0, value_p);
 }
-static inline uint64_t pgas_array_chunk_elems(const pgas_array_t *array)
+static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
 {
-    return array->mask + 1;
+    return pgas_array_set_sized(array, i, 0, value);
 }
-static inline pgas_status_t pgas_array_rlock(pgas_array_t *array, uint64_t i)
+static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+                                             const void *operand)
 {
-    return pgas_array_rlock_for(array, i, -1);
-}
-static inline pgas_status_t pgas_array_wlock(pgas_array_t *array, uint64_t i)
-{
-    return pgas_array_wlock_for(array, i, -1);
-}
-static inline pgas_status_t pgas_array_rlock_try(pgas_array_t *array, uint64_t i)
-{
-    return pgas_array_rlock_for(array, i, 0);
-}
-static inline pgas_status_t pgas_array_wlock_try(pgas_array_t *array, uint64_t i)
-{
-    return pgas_array_wlock_for(array, i, 0);
+    return pgas_array_apply_sized(array, i, 0, op, operand);
 }
 
 /* The first and the last step of an access. */
