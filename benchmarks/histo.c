@@ -1,7 +1,8 @@
 /* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo
  * of bale.
  *
- * The handler has a batch form, which fetches counters ahead; the plain cases have none. Counters
+ * The handler is written by hand, with a batch form that fetches counters ahead, or it is a typed
+ * handler, whose batch form is generated. Counters
  * are distributed block by block, `arg` on each rank; an update is one call with 8 bytes. A round
  * ends when all calls of all ranks have run. Then the sum of the counters must be the number of
  * updates. The figure is items of 8 bytes, per rank. */
@@ -16,9 +17,15 @@
 #define BENCH_RANK_BITS 20
 #define AHEAD           32 /* updates whose counters are on their way from memory */
 
-static pgas_handler_t add_one, add_some;
+static pgas_handler_t add_some;
 static pgas_agg_t *agg;
 static uint64_t *counters, *update;
+
+/* The typed form. */
+PGAS_HANDLER(add_one, uint64_t)
+{
+    counters[*arg]++;
+}
 
 static void run_add_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -55,8 +62,6 @@ static void prepare(void)
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_some;
     bench_check(pgas_handler_register("bench.histo-batch", run_add_one, NULL, &opts, &add_some),
-                "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, NULL, &add_one),
                 "pgas_handler_register");
 }
 
@@ -96,7 +101,8 @@ static void draw(const bench_run_t *run)
     drawn_for = run->arg;
 }
 
-static double loop(const bench_run_t *run, pgas_handler_t handler)
+/* The handler is a constant in each of the two loops, as in a program. */
+PGAS_INLINE double loop(const bench_run_t *run, bool typed)
 {
     uint64_t begin, total;
     double elapsed;
@@ -106,7 +112,9 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
     begin = bench_now();
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
         uint64_t word = update[i % UPDATES], index = word >> BENCH_RANK_BITS;
-        bad |= pgas_agg_call(agg, (int)(word & BENCH_RANK_MASK), handler, &index, sizeof index);
+        int rank = (int)(word & BENCH_RANK_MASK);
+        bad |= typed ? pgas_agg_add_one(agg, rank, &index)
+                     : pgas_agg_call(agg, rank, add_some, &index, sizeof index);
     }
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
@@ -119,12 +127,12 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
 
 static double loop_batch(const bench_run_t *run)
 {
-    return loop(run, add_some);
+    return loop(run, false);
 }
 
-static double loop_plain(const bench_run_t *run)
+static double loop_typed(const bench_run_t *run)
 {
-    return loop(run, add_one);
+    return loop(run, true);
 }
 
 #define COUNTERS(N, TEXT, LOOP)                                                         \
@@ -136,8 +144,8 @@ static double loop_plain(const bench_run_t *run)
 
 static const bench_case_t cases[] = { COUNTERS(10000, "10000", loop_batch),
                                       COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
-                                      COUNTERS(10000, "plain-10000", loop_plain),
-                                      COUNTERS(COUNTERS_MAX, "plain-1000000", loop_plain) };
+                                      COUNTERS(10000, "typed-10000", loop_typed),
+                                      COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed) };
 
 static const bench_program_t program = { .name = "pgas_histo",
                                          .doc = "aggregated updates of random counters",

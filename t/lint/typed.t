@@ -19,6 +19,7 @@ compiles() {
 typedef struct { int64_t amount; } money_t;
 typedef struct { double x; } point_t;
 static int64_t balance;
+int rank, sync, target, opts, agg, result, args, bytes, stride, n, i, at, context, reply; /* -Wshadow */
 PGAS_HANDLER(deposit, money_t)
 {
     balance += arg->amount;
@@ -63,17 +64,17 @@ PGAS_HANDLER_DEFINE_BLOCKING_RETURN(replies_later, int32_t, int32_t)
     return *arg;
 }
 ${5:-}
-int use(pgas_agg_t *agg);
-int use(pgas_agg_t *agg)
+int use(pgas_agg_t *a);
+int use(pgas_agg_t *a)
 {
     money_t m = { 5 };
     point_t p = { 1.5 };
-    int32_t i = 7;
+    int32_t k = 7;
     double d;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    int s = pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(0, &m, &o) + pgas_agg_deposit(agg, 0, &m);
-    s += pgas_call_return_ask(0, &p, &m) + pgas_call_return_nb_ask(0, &p, &m, NULL) + pgas_call_number(0, &i, NULL);
-    s += pgas_call_return_half(0, &i, &d);
+    int s = pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(0, &m, &o) + pgas_agg_deposit(a, 0, &m);
+    s += pgas_call_return_ask(0, &p, &m) + pgas_call_return_nb_ask(0, &p, &m, NULL) + pgas_call_number(0, &k, NULL);
+    s += pgas_call_return_half(0, &k, &d);
     $4
     return s;
 }
@@ -88,7 +89,7 @@ wrong=(
     's += pgas_call_deposit(0, &m);'
     's += pgas_call_deposit(0, &m, 8, NULL);'
     's += pgas_call_deposit_to(0, &p, &o);'
-    's += pgas_agg_deposit(agg, 0, &p);'
+    's += pgas_agg_deposit(a, 0, &p);'
     's += pgas_call_return_ask(0, &p, &p);'
     's += pgas_call_return_ask(0, &m, &m);'
     's += pgas_call_return_nb_ask(0, &m, &m, NULL);'

@@ -45,8 +45,8 @@
 #define PGAS_EXTERN_C extern
 #endif
 
-/* PGAS_HELPER marks inline functions that a macro defines and a file need not use. PGAS_UNUSED marks
- * their parameters. */
+/* PGAS_HELPER marks inline functions that a macro defines and a file need not use. PGAS_UNUSED
+ * marks their parameters. */
 #if defined(__GNUC__)
 #define PGAS_UNUSED __attribute__((unused))
 #else

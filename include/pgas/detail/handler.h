@@ -28,82 +28,86 @@ PGAS_END_DECLS
     typedef char pgas_handler_##name##_is_aligned_to_8[__alignof__(type) <= 8 ? 1 : -1];
 #endif
 
+/* Names of parameters end in _, because a program may have variables of the names without it, and
+ * -Wshadow. */
+
 /* The functions for callers. */
 #define PGAS_HANDLER_CALLS(name, arg_type)                                                       \
     PGAS_HANDLER_CHECK(name, arg_type)                                                           \
-    PGAS_HELPER pgas_status_t pgas_call_##name(int rank, const arg_type *arg, pgas_sync_t *sync) \
+    PGAS_HELPER pgas_status_t pgas_call_##name(int rank_, const arg_type *arg_,                  \
+                                               pgas_sync_t *sync_)                               \
     {                                                                                            \
-        return pgas_call(rank, pgas_handler_##name, arg, sizeof(arg_type), sync);                \
+        return pgas_call(rank_, pgas_handler_##name, arg_, sizeof(arg_type), sync_);             \
     }                                                                                            \
-    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t target, const arg_type *arg,   \
-                                                    const pgas_call_opts_t *opts)                \
+    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t target_, const arg_type *arg_, \
+                                                    const pgas_call_opts_t *opts_)               \
     {                                                                                            \
-        return pgas_call_to(target, pgas_handler_##name, arg, sizeof(arg_type), opts);           \
+        return pgas_call_to(target_, pgas_handler_##name, arg_, sizeof(arg_type), opts_);        \
     }                                                                                            \
-    PGAS_HELPER pgas_status_t pgas_agg_##name(pgas_agg_t *agg, int rank, const arg_type *arg)    \
+    PGAS_HELPER pgas_status_t pgas_agg_##name(pgas_agg_t *agg_, int rank_, const arg_type *arg_) \
     {                                                                                            \
-        return pgas_agg_call(agg, rank, pgas_handler_##name, arg, sizeof(arg_type));             \
+        return pgas_agg_call(agg_, rank_, pgas_handler_##name, arg_, sizeof(arg_type));          \
     }
 
-#define PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)                                   \
-    PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg,             \
-                                                      result_type *result)                       \
-    {                                                                                            \
-        return pgas_call_return(rank, pgas_handler_##name, arg, sizeof(arg_type), result,        \
-                                sizeof(result_type), NULL);                                      \
-    }                                                                                            \
-    PGAS_HELPER pgas_status_t pgas_call_return_nb_##name(int rank, const arg_type *arg,          \
-                                                         result_type *result, pgas_sync_t *sync) \
-    {                                                                                            \
-        if (!sync)                                                                               \
-            return PGAS_ERR_INVALID;                                                             \
-        return pgas_call_return(rank, pgas_handler_##name, arg, sizeof(arg_type), result,        \
-                                sizeof(result_type), sync);                                      \
+#define PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)                                     \
+    PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank_, const arg_type *arg_,             \
+                                                      result_type *result_)                        \
+    {                                                                                              \
+        return pgas_call_return(rank_, pgas_handler_##name, arg_, sizeof(arg_type), result_,       \
+                                sizeof(result_type), NULL);                                        \
+    }                                                                                              \
+    PGAS_HELPER pgas_status_t pgas_call_return_nb_##name(int rank_, const arg_type *arg_,          \
+                                                         result_type *result_, pgas_sync_t *sync_) \
+    {                                                                                              \
+        if (!sync_)                                                                                \
+            return PGAS_ERR_INVALID;                                                               \
+        return pgas_call_return(rank_, pgas_handler_##name, arg_, sizeof(arg_type), result_,       \
+                                sizeof(result_type), sync_);                                       \
     }
 
 /* The functions at the target. A handler that replies has no batch form. */
-#define PGAS_HANDLER_PLAIN(name, arg_type, may_block)                                      \
-    static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));                \
-    static void pgas_run_##name(const void *args, size_t bytes, pgas_thread_t source,      \
-                                PGAS_UNUSED void *context)                                 \
-    {                                                                                      \
-        if (bytes == sizeof(arg_type))                                                     \
-            pgas_body_##name(PGAS_CAST(const arg_type *, args), source);                   \
-    }                                                                                      \
-    static void pgas_batch_##name(const void *args, size_t bytes, size_t stride, size_t n, \
-                                  pgas_thread_t source, PGAS_UNUSED void *context)         \
-    {                                                                                      \
-        const char *at = PGAS_CAST(const char *, args);                                    \
-        if (bytes == sizeof(arg_type))                                                     \
-            for (size_t i = 0; i < n; i++, at += stride)                                   \
-                pgas_body_##name(PGAS_CAST(const arg_type *, PGAS_CAST(const void *, at)), \
-                                 source);                                                  \
-    }                                                                                      \
-    PGAS_HANDLER_CONSTRUCT(name, pgas_batch_##name, may_block)                             \
+#define PGAS_HANDLER_PLAIN(name, arg_type, may_block)                                          \
+    static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));                    \
+    static void pgas_run_##name(const void *args_, size_t bytes_, pgas_thread_t source_,       \
+                                PGAS_UNUSED void *context_)                                    \
+    {                                                                                          \
+        if (bytes_ == sizeof(arg_type))                                                        \
+            pgas_body_##name(PGAS_CAST(const arg_type *, args_), source_);                     \
+    }                                                                                          \
+    static void pgas_batch_##name(const void *args_, size_t bytes_, size_t stride_, size_t n_, \
+                                  pgas_thread_t source_, PGAS_UNUSED void *context_)           \
+    {                                                                                          \
+        const char *at_ = PGAS_CAST(const char *, args_);                                      \
+        if (bytes_ == sizeof(arg_type))                                                        \
+            for (size_t i_ = 0; i_ < n_; i_++, at_ += stride_)                                 \
+                pgas_body_##name(PGAS_CAST(const arg_type *, PGAS_CAST(const void *, at_)),    \
+                                 source_);                                                     \
+    }                                                                                          \
+    PGAS_HANDLER_CONSTRUCT(name, pgas_batch_##name, may_block)                                 \
     static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type))
 
-#define PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)                  \
-    static inline result_type pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));    \
-    static void pgas_run_##name(const void *args, size_t bytes, pgas_thread_t source, \
-                                PGAS_UNUSED void *context)                            \
-    {                                                                                 \
-        if (bytes == sizeof(arg_type)) {                                              \
-            const result_type result =                                                \
-                pgas_body_##name(PGAS_CAST(const arg_type *, args), source);          \
-            (void)pgas_reply(&result, sizeof(result));                                \
-        }                                                                             \
-    }                                                                                 \
-    PGAS_HANDLER_CONSTRUCT(name, NULL, may_block)                                     \
+#define PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)                     \
+    static inline result_type pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));       \
+    static void pgas_run_##name(const void *args_, size_t bytes_, pgas_thread_t source_, \
+                                PGAS_UNUSED void *context_)                              \
+    {                                                                                    \
+        if (bytes_ == sizeof(arg_type)) {                                                \
+            const result_type result_ =                                                  \
+                pgas_body_##name(PGAS_CAST(const arg_type *, args_), source_);           \
+            (void)pgas_reply(&result_, sizeof(result_));                                 \
+        }                                                                                \
+    }                                                                                    \
+    PGAS_HANDLER_CONSTRUCT(name, NULL, may_block)                                        \
     static inline result_type pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type))
 
 #define PGAS_HANDLER_PARAMETERS(arg_type) \
     PGAS_UNUSED const arg_type *arg, PGAS_UNUSED pgas_thread_t source
 
-#define PGAS_HANDLER_CONSTRUCT(name, batch, may_block)                               \
-    __attribute__((constructor)) static void pgas_construct_##name(void)             \
-    {                                                                                \
-        static const pgas_handler_opts_t opts = { sizeof(opts), batch, may_block };  \
-        pgas_handler_construct(#name, pgas_run_##name, &opts, &pgas_handler_##name); \
+#define PGAS_HANDLER_CONSTRUCT(name, batch, may_block)                                \
+    __attribute__((constructor)) static void pgas_construct_##name(void)              \
+    {                                                                                 \
+        static const pgas_handler_opts_t opts_ = { sizeof(opts_), batch, may_block }; \
+        pgas_handler_construct(#name, pgas_run_##name, &opts_, &pgas_handler_##name); \
     }
 
 #endif
