@@ -11,7 +11,7 @@ pgas_verbs_dev_t *verbs_dev;
 pgas_verbs_mem_t verbs_source, verbs_target;
 
 static pgas_verbs_dev_opts_t dev_opts = PGAS_VERBS_DEV_OPTS_INIT;
-static pgas_verbs_info_t info;
+static pgas_verbs_info_t info = { .size = sizeof info };
 static pgas_verbs_recv_t receives[VERBS_SERVED];
 static pgas_verbs_span_t receive_spans[VERBS_SERVED];
 
@@ -54,11 +54,13 @@ void verbs_open(void)
     if (status != PGAS_OK)
         bench_die("%s: %s", dev_opts.device ? dev_opts.device : "no device",
                   pgas_status_text(status));
-    pgas_verbs_query(verbs_dev, &info);
-    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_source),
-                "pgas_verbs_mem_alloc");
-    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_target),
-                "pgas_verbs_mem_alloc");
+    pgas_verbs_info(verbs_dev, &info);
+    bench_check(pgas_verbs_mem_register(verbs_dev, NULL, bytes, PGAS_VERBS_ACCESS_ALL,
+                                        &verbs_source),
+                "pgas_verbs_mem_register");
+    bench_check(pgas_verbs_mem_register(verbs_dev, NULL, bytes, PGAS_VERBS_ACCESS_ALL,
+                                        &verbs_target),
+                "pgas_verbs_mem_register");
     for (size_t i = 0; i < bytes; i++)
         ((unsigned char *)verbs_source.addr)[i] = (unsigned char)(i % 251 + 1);
     memset(verbs_target.addr, 0, bytes);
@@ -104,14 +106,14 @@ bool verbs_has_chains(void)
 
 static void connect_to(pgas_verbs_qp_t *qp, const pgas_verbs_qp_t *peer)
 {
-    pgas_verbs_address_t address;
-    pgas_verbs_qp_address(peer, &address);
-    bench_check(pgas_verbs_qp_connect(qp, &address), "pgas_verbs_qp_connect");
+    pgas_verbs_qp_info_t there = { .size = sizeof there };
+    bench_check(pgas_verbs_qp_info(peer, &there), "pgas_verbs_qp_info");
+    bench_check(pgas_verbs_qp_connect(qp, &there.address), "pgas_verbs_qp_connect");
 }
 
 static void open_cq(uint32_t flags, pgas_verbs_cq_t **cq_p)
 {
-    bench_check(pgas_verbs_cq_open(verbs_dev, CQ_DEPTH, flags, cq_p), "pgas_verbs_cq_open");
+    bench_check(pgas_verbs_cq_create(verbs_dev, CQ_DEPTH, flags, cq_p), "pgas_verbs_cq_create");
 }
 
 static pgas_verbs_qp_t *open_qp(pgas_verbs_cq_t *send_cq, pgas_verbs_cq_t *recv_cq, uint32_t flags)
@@ -124,7 +126,7 @@ static pgas_verbs_qp_t *open_qp(pgas_verbs_cq_t *send_cq, pgas_verbs_cq_t *recv_
     opts.recv_depth = VERBS_RECEIVES;
     opts.inline_max = VERBS_INLINE;
     opts.flags = flags;
-    bench_check(pgas_verbs_qp_open(verbs_dev, &opts, &qp), "pgas_verbs_qp_open");
+    bench_check(pgas_verbs_qp_create(verbs_dev, &opts, &qp), "pgas_verbs_qp_create");
     return qp;
 }
 
@@ -150,12 +152,12 @@ void verbs_pair_open(verbs_pair_t *pair, uint32_t qp_flags, uint32_t cq_flags)
 
 void verbs_pair_close(verbs_pair_t *pair)
 {
-    pgas_verbs_qp_close(pair->qp);
-    pgas_verbs_qp_close(pair->peer);
-    bench_check(pgas_verbs_cq_close(pair->cq), "pgas_verbs_cq_close");
-    bench_check(pgas_verbs_cq_close(pair->recv_cq), "pgas_verbs_cq_close");
-    bench_check(pgas_verbs_cq_close(pair->back_cq), "pgas_verbs_cq_close");
-    bench_check(pgas_verbs_cq_close(pair->back_recv_cq), "pgas_verbs_cq_close");
+    pgas_verbs_qp_destroy(pair->qp);
+    pgas_verbs_qp_destroy(pair->peer);
+    bench_check(pgas_verbs_cq_destroy(pair->cq), "pgas_verbs_cq_destroy");
+    bench_check(pgas_verbs_cq_destroy(pair->recv_cq), "pgas_verbs_cq_destroy");
+    bench_check(pgas_verbs_cq_destroy(pair->back_cq), "pgas_verbs_cq_destroy");
+    bench_check(pgas_verbs_cq_destroy(pair->back_recv_cq), "pgas_verbs_cq_destroy");
     *pair = (verbs_pair_t){ 0 };
 }
 
@@ -278,14 +280,9 @@ double verbs_completions(verbs_way_t way)
 
 static void write_one(verbs_pair_t *pair, const message_t *m)
 {
-    pgas_status_t status = pgas_verbs_qp_write(pair->qp, &m->request, 1, NULL);
+    pgas_status_t status = pgas_verbs_qp_post(pair->qp, &m->request, 1, NULL);
     if (__builtin_expect(status != PGAS_OK, 0))
-        bench_check(status, "pgas_verbs_qp_write");
-}
-
-static void ring(verbs_pair_t *pair)
-{
-    bench_check(pgas_verbs_qp_ring(pair->qp), "pgas_verbs_qp_ring");
+        bench_check(status, "pgas_verbs_qp_post");
 }
 
 static void open_auto(void)
@@ -296,7 +293,7 @@ static void open_auto(void)
     opts.interval = VERBS_INTERVAL;
     opts.batch = VERBS_BATCH;
     verbs_pair_open(&pair_auto, 0, 0);
-    bench_check(pgas_verbs_tx_open(pair_auto.qp, &opts, &tx), "pgas_verbs_tx_open");
+    bench_check(pgas_verbs_tx_create(pair_auto.qp, &opts, &tx), "pgas_verbs_tx_create");
 }
 
 /* Waits for room, or for the posted requests. */
@@ -311,11 +308,11 @@ static void move_auto(message_t *m, uint32_t *spins)
 
 void verbs_post_auto(pgas_verbs_op_t op, size_t bytes, uint64_t n)
 {
-    pgas_verbs_tx_stats_t before, after;
+    pgas_verbs_tx_info_t before = { .size = sizeof before }, after = { .size = sizeof after };
     uint32_t spins = 0;
     message_t m;
     open_auto();
-    pgas_verbs_tx_stats(tx, &before);
+    pgas_verbs_tx_info(tx, &before);
     begin_message(&m, op, bytes, 0);
     for (uint64_t i = 0; i < n; i++) {
         pgas_status_t status;
@@ -329,11 +326,11 @@ void verbs_post_auto(pgas_verbs_op_t op, size_t bytes, uint64_t n)
         receive_some(&pair_auto, &m, i);
         bench_step();
     }
-    bench_check(pgas_verbs_tx_mark(tx), "pgas_verbs_tx_mark");
+    bench_check(pgas_verbs_tx_ring(tx, true), "pgas_verbs_tx_ring");
     while (pgas_verbs_tx_done(tx) < pgas_verbs_tx_posted(tx))
         move_auto(&m, &spins);
     receive_rest(&pair_auto, &m, n);
-    pgas_verbs_tx_stats(tx, &after);
+    pgas_verbs_tx_info(tx, &after);
     m.n_completions = after.completions - before.completions;
     end_loop(VERBS_AUTO, &m, n, verbs_walk(n - 1, bytes));
 }
@@ -359,17 +356,17 @@ void verbs_post_manual(pgas_verbs_op_t op, size_t bytes, uint64_t n)
         if (room == 0)
             room = VERBS_INTERVAL * (uint32_t)await(&pair_manual, &m);
         place_message(&m, i);
-        m.request.flags = flags;
+        m.request.flags = flags | PGAS_VERBS_MORE;
         if (++unsignaled == VERBS_INTERVAL) {
-            m.request.flags = flags | PGAS_VERBS_SIGNAL;
+            m.request.flags = flags | PGAS_VERBS_MORE | PGAS_VERBS_SIGNAL;
             unsignaled = 0;
+        }
+        if (++unrung == VERBS_BATCH) {
+            m.request.flags &= ~PGAS_VERBS_MORE;
+            unrung = 0;
         }
         write_one(&pair_manual, &m);
         room--;
-        if (++unrung == VERBS_BATCH) {
-            ring(&pair_manual);
-            unrung = 0;
-        }
         receive_some(&pair_manual, &m, i);
         bench_step();
     }
@@ -389,12 +386,13 @@ void verbs_post_signaled(pgas_verbs_op_t op, size_t bytes, uint64_t n)
         if (room == 0)
             room = (uint32_t)await(&pair_signaled, &m);
         place_message(&m, i);
-        write_one(&pair_signaled, &m);
-        room--;
+        m.request.flags |= PGAS_VERBS_MORE;
         if (++unrung == VERBS_BATCH) {
-            ring(&pair_signaled);
+            m.request.flags &= ~PGAS_VERBS_MORE;
             unrung = 0;
         }
+        write_one(&pair_signaled, &m);
+        room--;
         receive_some(&pair_signaled, &m, i);
         bench_step();
     }
@@ -429,25 +427,25 @@ static void close_limit(void)
  * signaled. */
 static void fill_ring(pgas_verbs_op_t op, size_t bytes)
 {
-    pgas_verbs_mem_t ring;
-    uint32_t slot_bytes, flags = inline_flag(bytes), position = 0;
+    pgas_verbs_qp_info_t ring = { .size = sizeof ring };
+    uint32_t flags = inline_flag(bytes), position = 0;
     message_t m;
-    bench_check(pgas_verbs_qp_buffer(pair_limit.qp, &ring, &slot_bytes), "pgas_verbs_qp_buffer");
+    bench_check(pgas_verbs_qp_info(pair_limit.qp, &ring), "pgas_verbs_qp_info");
     begin_message(&m, op, bytes, 0);
     m.request.n_spans = op != PGAS_VERBS_NOP;
     if (op == PGAS_VERBS_NOP)
         flags = 0;
-    limit.n_blocks = (uint32_t)(ring.bytes / slot_bytes);
+    limit.n_blocks = (uint32_t)(ring.slots.bytes / ring.slot_bytes);
     for (uint32_t i = 0; position < limit.n_blocks; i++) {
         place_message(&m, i);
-        m.request.flags =
-            flags | (i % VERBS_INTERVAL == VERBS_INTERVAL - 1 ? PGAS_VERBS_SIGNAL : 0);
+        m.request.flags = flags | PGAS_VERBS_MORE |
+                          (i % VERBS_INTERVAL == VERBS_INTERVAL - 1 ? PGAS_VERBS_SIGNAL : 0);
         write_one(&pair_limit, &m);
         position = pgas_verbs_qp_position(pair_limit.qp);
         if (i == 0)
             limit.blocks_each = position;
     }
-    bench_check(pgas_verbs_qp_ring(pair_limit.qp), "pgas_verbs_qp_ring");
+    bench_check(pgas_verbs_qp_post(pair_limit.qp, NULL, 0, NULL), "a doorbell");
 }
 
 static void open_limit(pgas_verbs_op_t op, size_t bytes)
@@ -505,7 +503,7 @@ void verbs_loops_end(void)
 {
     verbs_pair_t *const pairs[] = { &pair_auto, &pair_manual, &pair_signaled };
     if (tx)
-        pgas_verbs_tx_close(tx);
+        pgas_verbs_tx_destroy(tx);
     tx = NULL;
     close_limit();
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)

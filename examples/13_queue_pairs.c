@@ -9,7 +9,7 @@
 
 #define N_WRITES  10000
 #define DEPTH     256
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_US INT64_C(1000000)
 
 /* The words of the page that this program uses. */
 enum { TARGET = 8, SOURCE = 16, COPY = 17, ROOM = 24, MESSAGE = 32 };
@@ -41,18 +41,18 @@ static uint64_t post_write(pgas_verbs_tx_t *tx, uint64_t value)
 static int transmit(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_tx_t *tx;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     uint64_t last = 0;
 
-    must(pgas_verbs_tx_open(qp, NULL, &tx), "a transmitter");
+    must(pgas_verbs_tx_create(qp, NULL, &tx), "a transmitter");
     for (uint64_t value = 1; value <= N_WRITES; value++)
         last = post_write(tx, value);
-    must(pgas_verbs_tx_wait(tx, last, SECOND_NS), "wait");
+    must(pgas_verbs_tx_wait(tx, last, SECOND_US), "wait");
 
-    pgas_verbs_tx_stats(tx, &stats);
+    pgas_verbs_tx_info(tx, &stats);
     printf("%d writes, %d completions, the last value is %d\n", N_WRITES, (int)stats.completions,
            (int)words[TARGET]);
-    pgas_verbs_tx_close(tx);
+    pgas_verbs_tx_destroy(tx);
     return words[TARGET] == N_WRITES;
 }
 
@@ -97,16 +97,16 @@ static int chain(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
     must(pgas_verbs_qp_post(master, program, 2, &n_posted), "post the chain");
 
     send_message(a, b);
-    must(pgas_verbs_cq_wait(others, SECOND_NS), "wait for the copy");
+    must(pgas_verbs_cq_wait(others, SECOND_US), "wait for the copy");
     printf("after the message the word is %d\n", (int)words[COPY]);
-    pgas_verbs_qp_close(copier);
-    pgas_verbs_qp_close(master);
+    pgas_verbs_qp_destroy(copier);
+    pgas_verbs_qp_destroy(master);
     return words[COPY] == 4711;
 }
 
 int main(int argc, char **argv)
 {
-    pgas_verbs_info_t info;
+    pgas_verbs_info_t info = { .size = sizeof info };
     open_device(argc, argv, "13_queue_pairs [DEVICE, as in pgas_info --devices; snic]\n");
     arrived = open_cq(DEPTH, 0);
     sent = open_cq(DEPTH, 0);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     connect_to(b, a);
 
     int good = transmit(a);
-    pgas_verbs_query(dev, &info);
+    pgas_verbs_info(dev, &info);
     if (info.chains)
         good = chain(a, b) && good;
     else

@@ -1,6 +1,6 @@
 /* 14_chain_laps: a chain of requests that is posted once and runs again and again. In each round a
  * client rewrites an entry of the chain and then sends a message that starts the entry: the NIC
- * writes the word that the client has chosen to the client. See "Chains" in pgas/verbs.h.
+ * writes the word that the client has chosen to the client. See docs/chains.md.
  *
  *   build/examples/14_chain_laps [DEVICE]
  *
@@ -12,7 +12,7 @@
 #define ROUNDS  1000 /* the ring has 16 slots: it goes round many times */
 #define N_WORDS 64   /* of the server; the word behind them is the client's */
 #define DATA_AT 32   /* offset of the data segment in an entry that writes */
-#define WAIT_NS UINT64_C(10000000000)
+#define WAIT_US INT64_C(10000000)
 #define DEPTH   8
 
 static pgas_verbs_cq_t *arrived, *answered, *sent, *enabled;
@@ -59,8 +59,11 @@ static void post(pgas_verbs_qp_t *qp, pgas_verbs_request_t request)
 static void fill_ring(void)
 {
     pgas_verbs_span_t word = word_at(0);
+    pgas_verbs_qp_info_t info = { .size = sizeof info };
     slots.first = pgas_verbs_qp_position(ring);
-    must(pgas_verbs_qp_buffer(ring, &slots.mem, &slots.bytes), "the slots");
+    must(pgas_verbs_qp_info(ring, &info), "the slots");
+    slots.mem = info.slots;
+    slots.bytes = info.slot_bytes;
     slots.n = (uint32_t)(slots.mem.bytes / slots.bytes);
     for (uint32_t i = 0; i < slots.n; i++)
         post(ring, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE_IMM,
@@ -101,7 +104,7 @@ static void rewrite_entry(uint32_t round)
 static void take_one(pgas_verbs_cq_t *cq, const char *what)
 {
     pgas_verbs_completion_t c;
-    must(pgas_verbs_cq_wait(cq, WAIT_NS), what);
+    must(pgas_verbs_cq_wait(cq, WAIT_US), what);
     must(pgas_verbs_cq_poll(cq, &c, 1) == 1 ? c.status : PGAS_ERR_TRANSPORT, what);
 }
 

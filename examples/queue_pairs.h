@@ -27,14 +27,14 @@ static inline void open_device(int argc, char **argv, const char *usage)
     usage_check(0, argc, argv, usage, 1);
     opts.device = argc > 1 ? argv[1] : "snic";
     must(pgas_verbs_open(&opts, &dev), opts.device);
-    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
+    must(pgas_verbs_mem_register(dev, NULL, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
     words = (uint64_t *)mem.addr;
 }
 
 static inline pgas_verbs_cq_t *open_cq(uint32_t depth, uint32_t flags)
 {
     pgas_verbs_cq_t *cq;
-    must(pgas_verbs_cq_open(dev, depth, flags, &cq), "a completion queue");
+    must(pgas_verbs_cq_create(dev, depth, flags, &cq), "a completion queue");
     return cq;
 }
 
@@ -47,16 +47,16 @@ static inline pgas_verbs_qp_t *open_qp(pgas_verbs_cq_t *send_cq, pgas_verbs_cq_t
     opts.recv_cq = recv_cq;
     opts.send_depth = opts.recv_depth = depth;
     opts.flags = flags;
-    must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_create(dev, &opts, &qp), "a queue pair");
     return qp;
 }
 
 /* Both ends connect. Between two processes the program has to carry the addresses itself. */
 static inline void connect_to(pgas_verbs_qp_t *qp, const pgas_verbs_qp_t *peer)
 {
-    pgas_verbs_address_t address;
-    pgas_verbs_qp_address(peer, &address);
-    must(pgas_verbs_qp_connect(qp, &address), "connect");
+    pgas_verbs_qp_info_t info = { .size = sizeof info };
+    must(pgas_verbs_qp_info(peer, &info), "an address");
+    must(pgas_verbs_qp_connect(qp, &info.address), "connect");
 }
 
 /* Word `index` of the page, as a piece of a request. */

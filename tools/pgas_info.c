@@ -57,17 +57,13 @@ static int job(void)
 /* Prints the addresses of a port; a star marks the chosen one. */
 static void print_gids(const pgas_verbs_info_t *port)
 {
-    int n = 0;
-    pgas_verbs_gid_t *gids = calloc((size_t)port->n_gids + 1, sizeof *gids);
-    if (gids && pgas_verbs_gids(port->name, port->port, gids, port->n_gids, &n) == PGAS_OK) {
-        for (int i = 0; i < n && i < port->n_gids; i++) {
-            char text[INET6_ADDRSTRLEN] = "?";
-            inet_ntop(AF_INET6, gids[i].gid, text, sizeof text);
-            char mark = gids[i].index == port->gid_index ? '*' : ' ';
-            printf("    GID %3d%c %-11s %s\n", gids[i].index, mark, gids[i].link, text);
-        }
+    pgas_verbs_gid_t gid;
+    for (int i = 0; pgas_verbs_gid(port->name, port->port, i, &gid) == PGAS_OK; i++) {
+        char text[INET6_ADDRSTRLEN] = "?";
+        inet_ntop(AF_INET6, gid.gid, text, sizeof text);
+        char mark = gid.index == port->gid_index ? '*' : ' ';
+        printf("    GID %3d%c %-11s %s\n", gid.index, mark, gid.link, text);
     }
-    free(gids);
 }
 
 static void print_port(const pgas_verbs_info_t *port)
@@ -88,23 +84,18 @@ static void print_port(const pgas_verbs_info_t *port)
 
 static int devices(void)
 {
-    int n = 0, n_got = 0;
-    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
-    pgas_verbs_info_t *ports = calloc((size_t)n + 1, sizeof *ports);
-    if (status == PGAS_OK)
-        status = !ports ? PGAS_ERR_NO_MEMORY : pgas_verbs_list(ports, n, &n_got);
-    if (status == PGAS_OK) {
-        printf("%-12s %4s %-8s %-6s %-11s %5s %4s  chains\n", "device", "port", "provider", "state",
-               "link", "LID", "NUMA");
-        for (int i = 0; i < n_got && i < n; i++)
-            print_port(&ports[i]);
+    pgas_verbs_info_t port = { .size = sizeof port };
+    pgas_status_t status;
+    printf("%-12s %4s %-8s %-6s %-11s %5s %4s  chains\n", "device", "port", "provider", "state",
+           "link", "LID", "NUMA");
+    for (int i = 0; (status = pgas_verbs_list(i, &port)) == PGAS_OK; i++)
+        print_port(&port);
+    if (status == PGAS_ERR_NOT_FOUND)
         printf("PGAS_VERBS_DEVICE=device or device:port chooses one; provider:device how it is "
                "driven\n");
-    } else {
+    else
         fprintf(stderr, "pgas_info: cannot list devices: %s\n", pgas_status_text(status));
-    }
-    free(ports);
-    return flushed(status != PGAS_OK);
+    return flushed(status != PGAS_ERR_NOT_FOUND);
 }
 
 /* The only option; its value is optarg. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <pgas/verbs.h>
+#include <pgas/verbs_snic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "examples/usage.h"
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_US INT64_C(1000000)
 
 static const char usage[] =
     "pgas_snic [--name NAME] [--idle SECONDS]\n"
@@ -28,14 +28,15 @@ static const char usage[] =
 static int print_status(const char *name)
 {
     pgas_verbs_snic_info_t info = { .size = sizeof info };
-    pgas_status_t status = pgas_verbs_snic_query(name, &info);
+    pgas_status_t status = pgas_verbs_snic_info(name, &info);
     if (status == PGAS_ERR_NOT_FOUND)
         printf("pgas_snic \"%s\" does not run\n", name);
     else if (status != PGAS_OK)
         fprintf(stderr, "pgas_snic: \"%s\" does not answer: %s\n", name, pgas_status_text(status));
     else
         printf("pgas_snic \"%s\" runs as process %d for %.1f s and has %d of at most %d clients\n",
-               name, info.pid, (double)info.up_ns / SECOND_NS, info.n_clients, info.n_clients_max);
+               name, info.pid, (double)info.up_us / (double)SECOND_US, info.n_clients,
+               info.n_clients_max);
     return fflush(stdout) == 0 && status == PGAS_OK ? 0 : 1;
 }
 
@@ -118,7 +119,7 @@ int main(int argc, char **argv)
     raise_limit();
     if (!foreground)
         go_into_background();
-    pgas_status_t status = pgas_verbs_snic_serve(name, (uint64_t)(idle * SECOND_NS));
+    pgas_status_t status = pgas_verbs_snic_serve(name, (int64_t)(idle * (double)SECOND_US));
     if (status == PGAS_ERR_EXISTS)
         fprintf(stderr, "pgas_snic: there is one of the name \"%s\" already\n", name);
     else if (status != PGAS_OK)

@@ -5,9 +5,10 @@ pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/regmem.h %D%/rma.h %D%/atomic.h
 pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h %D%/buffer.h %D%/broadcast.h
 pkginclude_HEADERS += %D%/lock.h %D%/delegate.h %D%/array.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
-pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h
+pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h
 
 # What their inline functions need and no user reads, installed as <pgas/detail/NAME.h>.
 pkgdetaildir = $(pkgincludedir)/detail
 pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/detail/call.h \
 	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/handler.h %D%/detail/rma.h %D%/detail/rng.h
+pkgdetail_HEADERS += %D%/detail/verbs_tx.h

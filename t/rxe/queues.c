@@ -11,14 +11,15 @@
 #include <sched.h>
 #include <stdlib.h>
 #include "pgas/verbs.h"
+#include "t/queue_pairs.h"
 #include "t/rxe/sides.h"
 
 /* the lower half of the memory is sent, the upper half receives */
 #define HALF        (1u << 19)
-#define PATIENCE_NS UINT64_C(30000000000)
+#define PATIENCE_US INT64_C(30000000)
 
 static pgas_verbs_dev_t *dev;
-static pgas_verbs_info_t info;
+static pgas_verbs_info_t info = { .size = sizeof info };
 static bool is_rxe; /* which takes two errors of one's own for bad requests, unlike hardware */
 static pgas_verbs_cq_t *cq;
 static pgas_verbs_mem_t mem, peer; /* ours and the other side's */
@@ -67,7 +68,7 @@ static pgas_status_t post(pgas_verbs_qp_t *qp, const ask_t *a)
 static bool next_of(pgas_verbs_cq_t *queue, pgas_verbs_completion_t *c)
 {
     memset(c, 0, sizeof *c);
-    return pgas_verbs_cq_wait(queue, PATIENCE_NS) == PGAS_OK &&
+    return pgas_verbs_cq_wait(queue, PATIENCE_US) == PGAS_OK &&
            pgas_verbs_cq_poll(queue, c, 1) == 1;
 }
 
@@ -102,8 +103,8 @@ static pgas_verbs_qp_t *join(const pgas_verbs_qp_opts_t *opts)
 {
     pgas_verbs_qp_t *qp = NULL;
     pgas_verbs_address_t mine, theirs;
-    must(pgas_verbs_qp_open(dev, opts, &qp), "qp_open");
-    pgas_verbs_qp_address(qp, &mine);
+    must(pgas_verbs_qp_create(dev, opts, &qp), "qp_open");
+    qp_address(qp, &mine);
     swap(&mine, &theirs, sizeof mine);
     must(pgas_verbs_qp_connect(qp, &theirs), "qp_connect");
     both();
@@ -115,7 +116,7 @@ static void part(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_completion_t c;
     both();
-    pgas_verbs_qp_close(qp);
+    pgas_verbs_qp_destroy(qp);
     while (pgas_verbs_cq_poll(cq, &c, 1) > 0)
         ;
     both();
@@ -147,7 +148,7 @@ static bool is_painted(uint32_t offset, uint32_t n_bytes, uint32_t salt)
 /* Looks at a word that the other side will write. */
 static bool becomes(const volatile uint64_t *word, uint64_t value)
 {
-    time_t end = time(NULL) + (time_t)(PATIENCE_NS / 1000000000u);
+    time_t end = time(NULL) + (time_t)(PATIENCE_US / 1000000);
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
         if (time(NULL) > end)
             return false;
@@ -228,15 +229,15 @@ static void inlines(pgas_verbs_qp_t *qp)
             PGAS_VERBS_INLINE | (i == 2 ? PGAS_VERBS_SIGNAL : 0), i);
         a.r.spans = spans;
         a.r.n_spans = i + 1;
-        good &= HOLDS(pgas_verbs_qp_write(qp, &a.r, 1, &taken) == PGAS_OK) & HOLDS(taken == 1);
+        good &= HOLDS(qp_write(qp, &a.r, &taken) == PGAS_OK) & HOLDS(taken == 1);
         memset(buffer[i], 0, 60);
     }
-    good &= HOLDS(pgas_verbs_qp_ring(qp) == PGAS_OK) && done_with(2);
+    good &= HOLDS(pgas_verbs_qp_post(qp, NULL, 0, NULL) == PGAS_OK) && done_with(2);
     both();
     for (uint32_t i = 0; i < 3; i++)
         good &= is_painted(HALF + i * 64, 60, i);
     ask(&a, PGAS_VERBS_WRITE, 0, 65536, HALF, PGAS_VERBS_INLINE, 3);
-    good &= HOLDS(pgas_verbs_qp_write(qp, &a.r, 1, &taken) == PGAS_ERR_LIMIT) & HOLDS(taken == 0);
+    good &= HOLDS(qp_write(qp, &a.r, &taken) == PGAS_ERR_LIMIT) & HOLDS(taken == 0);
     promise(good, "inlined bytes may be changed before the doorbell; too many are refused");
 }
 
@@ -381,11 +382,11 @@ static void signals(void)
                                    .remote_addr = (uintptr_t)peer.addr + HALF,
                                    .rkey = peer.rkey };
         r.flags |= value % EVERY == 0 ? PGAS_VERBS_SIGNAL : 0;
-        pgas_status_t status = pgas_verbs_qp_write(qp, &r, 1, NULL);
+        pgas_status_t status = qp_write(qp, &r, NULL);
         posted += status == PGAS_OK;
         good &= status == PGAS_OK || status == PGAS_ERR_AGAIN;
         if (status == PGAS_ERR_AGAIN || posted % 8 == 0)
-            good &= HOLDS(pgas_verbs_qp_ring(qp) == PGAS_OK);
+            good &= HOLDS(pgas_verbs_qp_post(qp, NULL, 0, NULL) == PGAS_OK);
         if (status == PGAS_ERR_AGAIN) {
             good &= HOLDS(posted - told >= DEPTH) && HOLDS(next_of(cq, &c)) &&
                     HOLDS(c.status == PGAS_OK) && HOLDS(c.id == told + EVERY);
@@ -445,9 +446,9 @@ static void shares(void)
     enum { ROOMS = 16, N = 100, BYTES = 256 };
     pgas_verbs_srq_t *srq = NULL;
     pgas_verbs_qp_opts_t opts = defaults();
-    must(pgas_verbs_srq_open(dev, ROOMS, 2, &srq), "srq_open");
+    must(pgas_verbs_srq_create(dev, ROOMS, 2, &srq), "srq_open");
     pgas_verbs_cq_t *arrivals = NULL;
-    must(pgas_verbs_cq_open(dev, 256, 0, &arrivals), "cq_open");
+    must(pgas_verbs_cq_create(dev, 256, 0, &arrivals), "cq_open");
     opts.srq = srq;
     opts.recv_cq = arrivals;
     pgas_verbs_qp_t *qps[2] = { join(&opts), join(&opts) };
@@ -494,13 +495,13 @@ static void shares(void)
         pgas_verbs_recv_t again = { .id = c.id, .spans = &whole, .n_spans = 1 };
         good &= HOLDS(pgas_verbs_srq_recv(srq, &again, 1, NULL) == PGAS_OK);
     }
-    good &=
-        HOLDS(got[0] == N) & HOLDS(got[1] == N) & HOLDS(pgas_verbs_srq_close(srq) == PGAS_ERR_BUSY);
+    good &= HOLDS(got[0] == N) & HOLDS(got[1] == N) &
+            HOLDS(pgas_verbs_srq_destroy(srq) == PGAS_ERR_BUSY);
     promise(good, "two queue pairs receive from one queue, whose buffers come back by id");
     part(qps[0]);
     part(qps[1]);
-    must(pgas_verbs_srq_close(srq), "srq_close");
-    must(pgas_verbs_cq_close(arrivals), "cq_close");
+    must(pgas_verbs_srq_destroy(srq), "srq_close");
+    must(pgas_verbs_cq_destroy(arrivals), "cq_close");
 }
 
 static bool readable(int fd, int timeout_ms)
@@ -513,7 +514,7 @@ static void sleeps(void)
 {
     pgas_verbs_cq_t *arrivals = NULL;
     pgas_verbs_qp_opts_t opts = defaults();
-    must(pgas_verbs_cq_open(dev, 64, PGAS_VERBS_CQ_EVENTS, &arrivals), "cq_open");
+    must(pgas_verbs_cq_create(dev, 64, PGAS_VERBS_CQ_EVENTS, &arrivals), "cq_open");
     opts.recv_cq = arrivals;
     pgas_verbs_qp_t *qp = join(&opts);
     pgas_verbs_span_t room = { .addr = (uintptr_t)bytes_at(HALF), .bytes = 64, .lkey = mem.lkey };
@@ -535,7 +536,7 @@ static void sleeps(void)
     both();
     a.r.flags |= PGAS_VERBS_SOLICITED;
     good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1);
-    good &= HOLDS(readable(fd, (int)(PATIENCE_NS / 1000000u)));
+    good &= HOLDS(readable(fd, (int)(PATIENCE_US / 1000)));
     good &=
         HOLDS(pgas_verbs_cq_arm(arrivals, false) == PGAS_ERR_BUSY) & HOLDS(next_of(arrivals, &c));
     good &= HOLDS(next_of(arrivals, &c));
@@ -546,11 +547,11 @@ static void sleeps(void)
     both();
     a.r.flags = PGAS_VERBS_SIGNAL;
     good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1) &&
-            HOLDS(readable(fd, (int)(PATIENCE_NS / 1000000u))) && HOLDS(next_of(arrivals, &c)) &&
+            HOLDS(readable(fd, (int)(PATIENCE_US / 1000))) && HOLDS(next_of(arrivals, &c)) &&
             HOLDS(c.status == PGAS_OK);
     promise(good, "a descriptor wakes for what comes, or only for what is solicited");
     part(qp);
-    must(pgas_verbs_cq_close(arrivals), "cq_close");
+    must(pgas_verbs_cq_destroy(arrivals), "cq_close");
 }
 
 /* Side 0 makes a request without the right to it. All later requests are flushed. */
@@ -583,7 +584,8 @@ static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rke
 static void guards(void)
 {
     pgas_verbs_mem_t closed, theirs;
-    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_READ, &closed),
+    must(pgas_verbs_mem_register(dev, NULL, 4096, PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_READ,
+                                 &closed),
          "mem_alloc");
     swap(&closed, &theirs, sizeof theirs);
     is_refused("a wrong key is told from the rest, and ends the connection", PGAS_VERBS_WRITE,
@@ -641,14 +643,14 @@ static void loses_its_peer(void)
     pgas_verbs_qp_t *qp = join(&opts);
     bool good = true;
     if (side == 1)
-        pgas_verbs_qp_close(qp);
+        pgas_verbs_qp_destroy(qp);
     both();
     if (side == 0) {
         ask_t a;
         ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, 3);
         good = HOLDS(post(qp, &a) == PGAS_OK) && fails_with(3, PGAS_ERR_PEER) &&
                HOLDS(post(qp, &a) == PGAS_ERR_PEER);
-        pgas_verbs_qp_close(qp);
+        pgas_verbs_qp_destroy(qp);
     }
     promise(good, "a peer that is gone is noticed");
     both();
@@ -660,14 +662,14 @@ static void is_its_own_peer(void)
     pgas_verbs_qp_t *qp = NULL;
     pgas_verbs_address_t address;
     ask_t a;
-    must(pgas_verbs_qp_open(dev, &opts, &qp), "qp_open");
+    must(pgas_verbs_qp_create(dev, &opts, &qp), "qp_open");
     ask(&a, PGAS_VERBS_WRITE, 0, 1000, 0, PGAS_VERBS_SIGNAL, 2);
     a.r.remote_addr = (uintptr_t)bytes_at(HALF);
     a.r.rkey = mem.rkey;
     bool good = HOLDS(post(qp, &a) == PGAS_ERR_NOT_INIT);
     memset(&address, 7, sizeof address);
     good &= HOLDS(pgas_verbs_qp_connect(qp, &address) == PGAS_ERR_FORMAT);
-    pgas_verbs_qp_address(qp, &address);
+    qp_address(qp, &address);
     good &= HOLDS(pgas_verbs_qp_connect(qp, &address) == PGAS_OK);
     good &= HOLDS(pgas_verbs_qp_connect(qp, &address) == PGAS_ERR_EXISTS);
     paint(0, 1000, 5);
@@ -694,7 +696,7 @@ static void forgets(void)
         ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, 50);
         good &= HOLDS(post(qp, &a) == PGAS_OK) & HOLDS(becomes(there, 77));
         both();
-        pgas_verbs_qp_close(qp);
+        pgas_verbs_qp_destroy(qp);
         while (pgas_verbs_cq_poll(cq, &c, 1) == 1)
             good &= HOLDS(!c.qp);
         qp = join(&opts);
@@ -710,7 +712,7 @@ static void overruns_a_queue(void)
 {
     pgas_verbs_cq_t *small = NULL;
     pgas_verbs_qp_opts_t opts = defaults();
-    must(pgas_verbs_cq_open(dev, 8, 0, &small), "cq_open");
+    must(pgas_verbs_cq_create(dev, 8, 0, &small), "cq_open");
     opts.send_cq = small;
     opts.send_depth = 200;
     pgas_verbs_qp_t *qp = join(&opts);
@@ -727,13 +729,13 @@ static void overruns_a_queue(void)
     for (int i = 0; i < 200; i++)
         both();
     pgas_status_t status = PGAS_OK;
-    while (n < 200 && (status = pgas_verbs_cq_wait(small, PATIENCE_NS)) == PGAS_OK)
+    while (n < 200 && (status = pgas_verbs_cq_wait(small, PATIENCE_US)) == PGAS_OK)
         n += pgas_verbs_cq_poll(small, &c, 1) == 1;
     good &= HOLDS(status == PGAS_ERR_TRANSPORT) & HOLDS(n < 200);
     good &= HOLDS(pgas_verbs_cq_poll(small, &c, 1) == -1);
     promise(good, "a completion queue that overruns is dead, and says so");
     part(qp);
-    must(pgas_verbs_cq_close(small), "cq_close");
+    must(pgas_verbs_cq_destroy(small), "cq_close");
 }
 
 static void has_limits(pgas_verbs_qp_t *qp)
@@ -745,9 +747,9 @@ static void has_limits(pgas_verbs_qp_t *qp)
     bool good = true;
     if (!info.chains) {
         opts.flags = PGAS_VERBS_QP_MASTER;
-        good &= HOLDS(pgas_verbs_qp_open(dev, &opts, &none) == PGAS_ERR_UNSUPPORTED);
+        good &= HOLDS(pgas_verbs_qp_create(dev, &opts, &none) == PGAS_ERR_UNSUPPORTED);
         opts.flags = PGAS_VERBS_QP_REMOTE_SLOTS;
-        good &= HOLDS(pgas_verbs_qp_open(dev, &opts, &none) == PGAS_ERR_UNSUPPORTED);
+        good &= HOLDS(pgas_verbs_qp_create(dev, &opts, &none) == PGAS_ERR_UNSUPPORTED);
         good &= HOLDS(pgas_verbs_qp_post(qp, &wait, 1, NULL) == PGAS_ERR_UNSUPPORTED);
     }
     ask(&a, PGAS_VERBS_WRITE, 0, 0, 0, PGAS_VERBS_SIGNAL, 1);
@@ -756,7 +758,7 @@ static void has_limits(pgas_verbs_qp_t *qp)
     a.r.spans = huge;
     a.r.n_spans = 2;
     good &= HOLDS(post(qp, &a) == PGAS_ERR_LIMIT) &
-            HOLDS(pgas_verbs_cq_close(cq) == PGAS_ERR_BUSY) &
+            HOLDS(pgas_verbs_cq_destroy(cq) == PGAS_ERR_BUSY) &
             HOLDS(pgas_verbs_close(dev) == PGAS_ERR_BUSY) & HOLDS(!none);
     promise(good, "impossible operations are refused, and objects in use are not closed");
 }
@@ -766,15 +768,12 @@ static const char *find_device(void)
 {
     static char name[80];
     const char *given = getenv("TAP_DEVICE");
-    pgas_verbs_info_t infos[32];
-    int n = 0;
+    pgas_verbs_info_t port = { .size = sizeof port };
     if (given && given[0] != '\0')
         return given;
-    if (pgas_verbs_list(infos, 32, &n) != PGAS_OK)
-        return NULL;
-    for (int i = 0; i < n && i < 32; i++) {
-        if (infos[i].active && strcmp(infos[i].provider, "snic") != 0) {
-            snprintf(name, sizeof name, "verbs:%s:%d", infos[i].name, infos[i].port);
+    for (int i = 0; pgas_verbs_list(i, &port) == PGAS_OK; i++) {
+        if (port.active && strcmp(port.provider, "snic") != 0) {
+            snprintf(name, sizeof name, "verbs:%s:%d", port.name, port.port);
             return name;
         }
     }
@@ -792,10 +791,10 @@ int main(void)
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     opts.device = device;
     must(pgas_verbs_open(&opts, &dev), "open");
-    pgas_verbs_query(dev, &info);
+    pgas_verbs_info(dev, &info);
     is_rxe = strncmp(info.name, "rxe", 3) == 0;
-    must(pgas_verbs_mem_alloc(dev, 2 * HALF, PGAS_VERBS_ACCESS_ALL, &mem), "mem_alloc");
-    must(pgas_verbs_cq_open(dev, 1024, 0, &cq), "cq_open");
+    must(pgas_verbs_mem_register(dev, NULL, 2 * HALF, PGAS_VERBS_ACCESS_ALL, &mem), "mem_alloc");
+    must(pgas_verbs_cq_create(dev, 1024, 0, &cq), "cq_open");
     swap(&mem, &peer, sizeof mem);
 
     describes();
@@ -824,7 +823,7 @@ int main(void)
     overruns_a_queue();
     pgas_verbs_completion_t c;
     promise(HOLDS(pgas_verbs_cq_poll(cq, &c, 1) == 0), "nothing is left over");
-    bool good = HOLDS(pgas_verbs_cq_close(cq) == PGAS_OK);
+    bool good = HOLDS(pgas_verbs_cq_destroy(cq) == PGAS_OK);
     pgas_verbs_mem_release(dev, &mem);
     good &= HOLDS(pgas_verbs_close(dev) == PGAS_OK);
     promise(good, "all is closed");

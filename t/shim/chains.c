@@ -4,6 +4,7 @@
  * log:    has no WAIT and ENABLE
  * source: pgas/verbs.h; cross-channel queues as DPDK, DOCA and RedN use them */
 #include "config.h"
+#include "t/queue_pairs.h"
 
 #include "t/tap.h"
 
@@ -38,7 +39,7 @@ static pgas_verbs_qp_t *open_self(chain_t *chain, uint32_t flags)
     pgas_verbs_qp_t *qp = NULL;
     opts.send_cq = opts.recv_cq = chain->cq;
     opts.flags = flags;
-    must(pgas_verbs_qp_open(chain->pair.dev, &opts, &qp), "queue pair of a chain");
+    must(pgas_verbs_qp_create(chain->pair.dev, &opts, &qp), "queue pair of a chain");
     connect_qps(qp, qp);
     return qp;
 }
@@ -46,23 +47,23 @@ static pgas_verbs_qp_t *open_self(chain_t *chain, uint32_t flags)
 static void open_chain(chain_t *chain, const char *device)
 {
     open_pair(&chain->pair, device, 0);
-    must(pgas_verbs_cq_open(chain->pair.dev, 64, 0, &chain->cq), "completion queue");
+    must(pgas_verbs_cq_create(chain->pair.dev, 64, 0, &chain->cq), "completion queue");
     chain->master = open_self(chain, PGAS_VERBS_QP_MASTER);
     chain->managed = open_self(chain, PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS);
 }
 
 static void close_chain(chain_t *chain)
 {
-    pgas_verbs_qp_close(chain->master);
-    pgas_verbs_qp_close(chain->managed);
-    pgas_verbs_cq_close(chain->cq);
+    pgas_verbs_qp_destroy(chain->master);
+    pgas_verbs_qp_destroy(chain->managed);
+    pgas_verbs_cq_destroy(chain->cq);
     close_pair(&chain->pair);
 }
 
 static pgas_verbs_completion_t wait_chain(chain_t *chain)
 {
     pgas_verbs_completion_t completion;
-    must(pgas_verbs_cq_wait(chain->cq, UINT64_C(20000000000)), "waiting for a chain");
+    must(pgas_verbs_cq_wait(chain->cq, 20000000), "waiting for a chain");
     if (pgas_verbs_cq_poll(chain->cq, &completion, 1) != 1)
         bail("no completion after waiting for one");
     return completion;
@@ -95,7 +96,7 @@ static uint32_t post_rewriting(pair_t *pair, pgas_verbs_qp_t *qp)
     memset(pair->bytes, 0, BYTES);
     strcpy((char *)pair->bytes + 1024, "WRONG");
     strcpy((char *)pair->bytes + 2048, "right");
-    must(pgas_verbs_qp_buffer(qp, &slots, &slot_bytes), "where the ring is");
+    must(qp_slots(qp, &slots, &slot_bytes), "where the ring is");
     uint64_t there = htobe64((uint64_t)(uintptr_t)(pair->bytes + 2048));
     memcpy(pair->bytes, &there, sizeof there);
 
@@ -143,7 +144,7 @@ static void test_read_ahead(chain_t *chain)
     is_str((char *)chain->pair.bytes + 4096, ahead ? "WRONG" : "right",
            "%s: entries that are not managed are %s", label,
            ahead ? "read at the doorbell" : "read when their turn comes");
-    pgas_verbs_qp_close(qp);
+    pgas_verbs_qp_destroy(qp);
 }
 
 /* The chain is posted; a message makes it run, without a thread of this program. */
@@ -202,8 +203,8 @@ static void test_managed_receive(chain_t *chain)
     enable(chain, PGAS_VERBS_RECV_ENABLE, ends.qps[1], 2);
     is_int(wait_one(&ends, 1).id, 2, "%s: until that is", label);
     wait_one(&ends, 0);
-    pgas_verbs_qp_close(ends.qps[0]);
-    pgas_verbs_qp_close(ends.qps[1]);
+    pgas_verbs_qp_destroy(ends.qps[0]);
+    pgas_verbs_qp_destroy(ends.qps[1]);
 }
 
 /* A card lets a managed queue run when its doorbell is rung, which is why the provider does not:
@@ -240,11 +241,11 @@ static void test_device(const char *device)
 static void test_absent(void)
 {
     pair_t pair;
-    pgas_verbs_info_t info;
+    pgas_verbs_info_t info = { .size = sizeof info };
     static const uint32_t flags[] = { PGAS_VERBS_QP_MASTER, PGAS_VERBS_QP_MANAGED_SEND,
                                       PGAS_VERBS_QP_MANAGED_RECV };
     open_pair(&pair, "mlx5_2", 0);
-    pgas_verbs_query(pair.dev, &info);
+    pgas_verbs_info(pair.dev, &info);
     ok(!info.chains && info.chains_why[0], "a card without the capability says why: %s",
        info.chains_why);
     for (int k = 0; k < 3; k++) {
@@ -252,7 +253,7 @@ static void test_absent(void)
         pgas_verbs_qp_t *qp;
         opts.send_cq = opts.recv_cq = pair.cqs[0];
         opts.flags = flags[k];
-        is_int(pgas_verbs_qp_open(pair.dev, &opts, &qp), PGAS_ERR_UNSUPPORTED,
+        is_int(pgas_verbs_qp_create(pair.dev, &opts, &qp), PGAS_ERR_UNSUPPORTED,
                "and refuses queue pairs of chains, flag %u", flags[k]);
     }
     pgas_verbs_request_t r = request(&pair, PGAS_VERBS_WRITE, 0, 8, 4096);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 
 enum { BYTES = 1 << 16 };
 
@@ -27,10 +28,11 @@ static inline void open_dev(pair_t *pair, const pgas_verbs_dev_opts_t *opts)
 {
     memset(pair, 0, sizeof *pair);
     must(pgas_verbs_open(opts, &pair->dev), opts->device);
-    must(pgas_verbs_mem_alloc(pair->dev, BYTES, PGAS_VERBS_ACCESS_ALL, &pair->mem), "memory");
+    must(pgas_verbs_mem_register(pair->dev, NULL, BYTES, PGAS_VERBS_ACCESS_ALL, &pair->mem),
+         "memory");
     pair->bytes = pair->mem.addr;
     for (int k = 0; k < 2; k++)
-        must(pgas_verbs_cq_open(pair->dev, 256, PGAS_VERBS_CQ_EVENTS, &pair->cqs[k]),
+        must(pgas_verbs_cq_create(pair->dev, 256, PGAS_VERBS_CQ_EVENTS, &pair->cqs[k]),
              "completion queue");
 }
 
@@ -42,15 +44,15 @@ static inline pgas_verbs_qp_t *open_qp(pair_t *pair, int which, uint32_t flags, 
     opts.srq = which == 1 ? pair->srq : NULL;
     opts.flags = flags;
     opts.rnr_retry = kind & PAIR_IMPATIENT ? 0 : 7;
-    must(pgas_verbs_qp_open(pair->dev, &opts, &qp), "queue pair");
+    must(pgas_verbs_qp_create(pair->dev, &opts, &qp), "queue pair");
     return qp;
 }
 
 static inline void connect_qps(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
 {
     pgas_verbs_address_t of_a, of_b;
-    pgas_verbs_qp_address(a, &of_a);
-    pgas_verbs_qp_address(b, &of_b);
+    qp_address(a, &of_a);
+    qp_address(b, &of_b);
     must(pgas_verbs_qp_connect(a, &of_b), "connecting");
     if (a != b)
         must(pgas_verbs_qp_connect(b, &of_a), "connecting");
@@ -62,7 +64,7 @@ static inline void open_pair(pair_t *pair, const char *device, uint32_t kind)
     opts.device = device;
     open_dev(pair, &opts);
     if (kind & PAIR_SRQ)
-        must(pgas_verbs_srq_open(pair->dev, 15, 2, &pair->srq), "shared receive queue");
+        must(pgas_verbs_srq_create(pair->dev, 15, 2, &pair->srq), "shared receive queue");
     for (int k = 0; k < 2; k++)
         pair->qps[k] = open_qp(pair, k, 0, kind);
     connect_qps(pair->qps[0], pair->qps[1]);
@@ -74,11 +76,11 @@ static inline bool close_pair(pair_t *pair)
     bool good = true;
     for (int k = 0; k < 2; k++)
         if (pair->qps[k])
-            pgas_verbs_qp_close(pair->qps[k]);
+            pgas_verbs_qp_destroy(pair->qps[k]);
     if (pair->srq)
-        good = pgas_verbs_srq_close(pair->srq) == PGAS_OK;
+        good = pgas_verbs_srq_destroy(pair->srq) == PGAS_OK;
     for (int k = 0; k < 2; k++)
-        good = pgas_verbs_cq_close(pair->cqs[k]) == PGAS_OK && good;
+        good = pgas_verbs_cq_destroy(pair->cqs[k]) == PGAS_OK && good;
     pgas_verbs_mem_release(pair->dev, &pair->mem);
     return pgas_verbs_close(pair->dev) == PGAS_OK && good;
 }
@@ -110,7 +112,7 @@ static inline void post(pair_t *pair, int which, const pgas_verbs_request_t *r)
 static inline pgas_verbs_completion_t wait_one(pair_t *pair, int which)
 {
     pgas_verbs_completion_t completion;
-    must(pgas_verbs_cq_wait(pair->cqs[which], UINT64_C(20000000000)), "waiting for a completion");
+    must(pgas_verbs_cq_wait(pair->cqs[which], 20000000), "waiting for a completion");
     if (pgas_verbs_cq_poll(pair->cqs[which], &completion, 1) != 1)
         bail("no completion after waiting for one");
     return completion;

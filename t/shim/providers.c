@@ -17,6 +17,7 @@ int main(void)
 #include <poll.h>
 #include <sched.h>
 #include "base/clock.h"
+#include "t/queue_pairs.h"
 #include "t/shim/pair.h"
 #include "t/shim/under.h"
 #include "verbs_backend/queue/gid.h" /* device.h, too */
@@ -27,8 +28,8 @@ static const char *label; /* the device's name, before each promise's */
 
 static void test_info(pair_t *pair, bool roce, bool mlx5)
 {
-    pgas_verbs_info_t info;
-    pgas_verbs_query(pair->dev, &info);
+    pgas_verbs_info_t info = { .size = sizeof info };
+    pgas_verbs_info(pair->dev, &info);
     is_str(info.link, roce ? "RoCE v2" : "InfiniBand", "%s: the link", label);
     is_int(info.gid_index, roce ? 3 : -1,
            "%s: of RoCE's GIDs that of version 2 with an IPv4 address, of InfiniBand's none",
@@ -193,7 +194,7 @@ static void test_selective(pair_t *pair)
         r.flags = k % EACH ? 0 : PGAS_VERBS_SIGNAL;
         r.id = k;
         pgas_verbs_completion_t got[8];
-        pgas_status_t status = k % EACH ? pgas_verbs_qp_write(pair->qps[0], &r, 1, NULL)
+        pgas_status_t status = k % EACH ? qp_write(pair->qps[0], &r, NULL)
                                         : pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL);
         k += status == PGAS_OK;
         if (status == PGAS_ERR_AGAIN)
@@ -218,11 +219,11 @@ static void test_transmitter(pair_t *pair)
 {
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
     pgas_verbs_tx_t *tx;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     enum { RING = 1024 };
     uint64_t number = 0, *from = (uint64_t *)(void *)pair->bytes,
              *to = (uint64_t *)(void *)(pair->bytes + 8 * RING);
-    must(pgas_verbs_tx_open(pair->qps[0], &opts, &tx), "transmitter");
+    must(pgas_verbs_tx_create(pair->qps[0], &opts, &tx), "transmitter");
     bool good = true;
     for (uint64_t k = 0; k < MANY; k++) {
         from[k % RING] = k;
@@ -236,19 +237,19 @@ static void test_transmitter(pair_t *pair)
         }
         good = good && status == PGAS_OK && number == k + 1;
         if (k % RING == RING - 1) {
-            good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK &&
+            good = good && pgas_verbs_tx_wait(tx, number, 20000000) == PGAS_OK &&
                    !memcmp(from, to, 8 * RING);
             memset(to, 0, 8 * RING);
         }
     }
-    good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK;
-    pgas_verbs_tx_stats(tx, &stats);
+    good = good && pgas_verbs_tx_wait(tx, number, 20000000) == PGAS_OK;
+    pgas_verbs_tx_info(tx, &stats);
     ok(good, "%s: %d writes by a transmitter", label, MANY);
     is_int(stats.completions, stats.signaled, "%s: a completion for each signal", label);
     ok(stats.signaled <= MANY / EACH + MANY / RING + 2,
        "%s: one of %d, and one where it is waited for: %llu", label, EACH,
        (unsigned long long)stats.signaled);
-    pgas_verbs_tx_close(tx);
+    pgas_verbs_tx_destroy(tx);
 }
 
 static bool is_readable(int fd)
@@ -364,7 +365,7 @@ static void test_overrun(const char *name)
     pgas_verbs_cq_t *small, *large;
     opts.device = name;
     open_dev(&pair, &opts);
-    must(pgas_verbs_cq_open(pair.dev, 4, 0, &small), "a small completion queue");
+    must(pgas_verbs_cq_create(pair.dev, 4, 0, &small), "a small completion queue");
     large = pair.cqs[0];
     pair.cqs[0] = small;
     for (int k = 0; k < 2; k++)
@@ -372,7 +373,7 @@ static void test_overrun(const char *name)
     connect_qps(pair.qps[0], pair.qps[1]);
     ok(overrun(&pair, small), "%s: a completion queue that has overrun says so", label);
     is_int(pgas_verbs_cq_wait(pair.cqs[1], 0), PGAS_ERR_TIMEOUT, "%s: others are alive", label);
-    must(pgas_verbs_cq_close(large), "closing");
+    must(pgas_verbs_cq_destroy(large), "closing");
     close_pair(&pair);
 }
 
@@ -417,15 +418,15 @@ static void test_addresses(void)
     open_pair(&pair, "mlx5_1", 0);
     open_pair(&other, "mlx5_0", 0);
     pgas_verbs_qp_t *qp = open_qp(&pair, 0, 0, 0);
-    pgas_verbs_qp_address(other.qps[0], &address);
+    qp_address(other.qps[0], &address);
     is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_MISMATCH,
            "no way from RoCE to InfiniBand");
-    pgas_verbs_qp_address(pair.qps[0], &address);
+    qp_address(pair.qps[0], &address);
     must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
     inside.gid[15]++;
     pgasi_rdma_address_pack(&inside, &address);
     is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_PEER, "RoCE: a peer with an unknown GID");
-    pgas_verbs_qp_close(qp);
+    pgas_verbs_qp_destroy(qp);
     close_pair(&other);
     close_pair(&pair);
 }
@@ -434,19 +435,19 @@ static void test_addresses(void)
 static void test_other_gid(void)
 {
     pair_t pair;
-    pgas_verbs_info_t info;
+    pgas_verbs_info_t info = { .size = sizeof info };
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     opts.device = "mlx5_1:1";
     opts.gid_index = 2;
     open_dev(&pair, &opts);
-    pgas_verbs_query(pair.dev, &info);
+    pgas_verbs_info(pair.dev, &info);
     ok(info.gid_index == 2 && !strcmp(info.link, "RoCE v1"),
        "RoCE: another GID that was asked for");
     for (int k = 0; k < 2; k++)
         pair.qps[k] = open_qp(&pair, k, 0, 0);
     pgas_verbs_address_t address;
     pgasi_rdma_address_t inside;
-    pgas_verbs_qp_address(pair.qps[0], &address);
+    qp_address(pair.qps[0], &address);
     must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
     ok(memcmp(info.gid, inside.gid, sizeof info.gid) == 0 && info.gid[15] != 0,
        "RoCE: addresses have that GID");

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdint.h>
 #include "pgas/verbs.h"
+#include "t/queue_pairs.h"
 #include "t/spmd/job.h"
 
 #define ROUNDS      200
 #define STREAM      5000
-#define SECOND_NS   UINT64_C(1000000000)
-#define PATIENCE_NS (60 * SECOND_NS)
+#define PATIENCE_US INT64_C(60000000)
 
 /* The words that the left neighbour writes here. */
 typedef struct {
@@ -70,13 +70,13 @@ static bool open_queues(layers_t *l)
     bool good = true;
     for (int i = 0; i < 2 && good; i++) {
         pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-        good = pgas_verbs_cq_open(l->dev, 1024, 0, &l->cq[i]) == PGAS_OK;
+        good = pgas_verbs_cq_create(l->dev, 1024, 0, &l->cq[i]) == PGAS_OK;
         opts.send_cq = opts.recv_cq = l->cq[i];
-        good = good && pgas_verbs_qp_open(l->dev, &opts, &l->to_right[i]) == PGAS_OK &&
-               pgas_verbs_qp_open(l->dev, &opts, &l->to_left[i]) == PGAS_OK;
+        good = good && pgas_verbs_qp_create(l->dev, &opts, &l->to_right[i]) == PGAS_OK &&
+               pgas_verbs_qp_create(l->dev, &opts, &l->to_left[i]) == PGAS_OK;
         if (good) {
-            pgas_verbs_qp_address(l->to_right[i], &mine.right[i]);
-            pgas_verbs_qp_address(l->to_left[i], &mine.left[i]);
+            qp_address(l->to_right[i], &mine.right[i]);
+            qp_address(l->to_left[i], &mine.left[i]);
         }
     }
     mine.mem = l->mine;
@@ -86,7 +86,7 @@ static bool open_queues(layers_t *l)
     for (int i = 0; i < 2 && good; i++)
         good = pgas_verbs_qp_connect(l->to_right[i], &right->left[i]) == PGAS_OK &&
                pgas_verbs_qp_connect(l->to_left[i], &left->right[i]) == PGAS_OK;
-    return good && pgas_verbs_tx_open(l->to_right[1], NULL, &l->tx) == PGAS_OK;
+    return good && pgas_verbs_tx_create(l->to_right[1], NULL, &l->tx) == PGAS_OK;
 }
 
 static bool open_layers(layers_t *l)
@@ -94,8 +94,8 @@ static bool open_layers(layers_t *l)
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
     dev.device = "snic";
     bool good = pgas_verbs_open(&dev, &l->dev) == PGAS_OK;
-    good = good &&
-           pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
+    good = good && pgas_verbs_mem_register(l->dev, NULL, sizeof(area_t), PGAS_VERBS_ACCESS_ALL,
+                                           &l->mine) == PGAS_OK;
     area = l->mine.addr;
     return !job_any(!good) && !job_any(!open_queues(l));
 }
@@ -103,11 +103,11 @@ static bool open_layers(layers_t *l)
 static bool close_layers(layers_t *l)
 {
     bool good = true;
-    pgas_verbs_tx_close(l->tx);
+    pgas_verbs_tx_destroy(l->tx);
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_close(l->to_right[i]);
-        pgas_verbs_qp_close(l->to_left[i]);
-        good = pgas_verbs_cq_close(l->cq[i]) == PGAS_OK && good;
+        pgas_verbs_qp_destroy(l->to_right[i]);
+        pgas_verbs_qp_destroy(l->to_left[i]);
+        good = pgas_verbs_cq_destroy(l->cq[i]) == PGAS_OK && good;
     }
     pgas_verbs_mem_release(l->dev, &l->mine);
     return pgas_verbs_close(l->dev) == PGAS_OK && good;
@@ -135,7 +135,7 @@ static bool write_by_hand(layers_t *l, uint64_t round, uint64_t value)
     request.flags |= PGAS_VERBS_SIGNAL;
     request.id = round;
     return pgas_verbs_qp_post(l->to_right[0], &request, 1, NULL) == PGAS_OK &&
-           pgas_verbs_cq_wait(l->cq[0], PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_wait(l->cq[0], PATIENCE_US) == PGAS_OK &&
            pgas_verbs_cq_poll(l->cq[0], &c, 1) == 1 && c.status == PGAS_OK && c.id == round &&
            c.qp == l->to_right[0];
 }
@@ -147,7 +147,7 @@ static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
     pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, by_transmitter) + round * 8);
     uint64_t number;
     return pgas_verbs_tx_post(tx, &request, &number) == PGAS_OK &&
-           pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK;
+           pgas_verbs_tx_wait(tx, number, PATIENCE_US) == PGAS_OK;
 }
 
 static void write_and_call(layers_t *l)
@@ -167,10 +167,10 @@ static void write_and_call(layers_t *l)
 static void stream_and_call(layers_t *l)
 {
     pgas_verbs_tx_t *tx = l->tx;
-    pgas_verbs_tx_stats_t before, after;
+    pgas_verbs_tx_info_t before = { .size = sizeof before }, after = { .size = sizeof after };
     uint64_t number = 0, last = STREAM - 1, n_good = 0, hand = 0;
     int n_bad = 0;
-    pgas_verbs_tx_stats(tx, &before);
+    pgas_verbs_tx_info(tx, &before);
     for (uint64_t i = 0; i < STREAM; i++) {
         pgas_verbs_span_t span = { (uintptr_t)&i, 8, 0 };
         pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, stream) + i % 64 * 8);
@@ -186,8 +186,8 @@ static void stream_and_call(layers_t *l)
             n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
                                       sizeof n_good, NULL) != PGAS_OK;
     }
-    n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
-    pgas_verbs_tx_stats(tx, &after);
+    n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_US) != PGAS_OK;
+    pgas_verbs_tx_info(tx, &after);
     n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
                               sizeof n_good, NULL) != PGAS_OK;
     spmd_ok(n_bad == 0 && n_good == 64,

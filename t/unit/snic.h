@@ -7,8 +7,10 @@
 #include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
-#include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
+#include "verbs_backend/snic/snic.h"
+#include "t/queue_pairs.h"
 
 #define SNIC_BYTES     16384u  /* of each end's memory */
 #define SNIC_STEPS_MAX 2000000 /* more is taken for a hang */
@@ -39,9 +41,12 @@ static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t
     pgas_verbs_dev_t *dev = NULL;
     static char name[32];
     opts.device = "snic";
-    opts.engine = engine;
-    opts.adversary = adversary;
-    opts.seed = seed;
+    const pgas_verbs_snic_opts_t snic = { .size = sizeof snic,
+                                          .adversary = adversary,
+                                          .seed = seed,
+                                          .step = engine == PGASI_SNIC_ENGINE_STEP };
+    opts.engine = snic.step ? PGAS_VERBS_ENGINE_CALLER : engine;
+    opts.snic = &snic;
     snprintf(name, sizeof name, "t-%d", (int)getpid()); /* of the process that PROCESS starts */
     opts.engine_name = name;
     must(pgas_verbs_open(&opts, &dev), "a device");
@@ -52,7 +57,7 @@ static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t
 static inline void snic_connect(pgas_verbs_qp_t *from, const pgas_verbs_qp_t *to)
 {
     pgas_verbs_address_t address;
-    pgas_verbs_qp_address(to, &address);
+    qp_address(to, &address);
     must(pgas_verbs_qp_connect(from, &address), "connect");
 }
 
@@ -62,7 +67,7 @@ static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts
     pgas_verbs_qp_t *qp = NULL;
     opts.send_cq = opts.send_cq != NULL ? opts.send_cq : cq;
     opts.recv_cq = opts.recv_cq != NULL ? opts.recv_cq : cq;
-    must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_create(dev, &opts, &qp), "a queue pair");
     return qp;
 }
 
@@ -74,9 +79,9 @@ static inline void pair_on(pair_t *p, pgas_verbs_dev_t *dev, const pgas_verbs_qp
     pgas_verbs_qp_opts_t defaults = PGAS_VERBS_QP_OPTS_INIT;
     *p = (pair_t){ .dev = dev };
     for (int i = 0; i < 2; i++) {
-        must(pgas_verbs_cq_open(dev, 1024, 0, &p->cq[i]), "a completion queue");
+        must(pgas_verbs_cq_create(dev, 1024, 0, &p->cq[i]), "a completion queue");
         p->qp[i] = snic_qp(dev, opts != NULL ? *opts : defaults, p->cq[i]);
-        must(pgas_verbs_mem_alloc(dev, SNIC_BYTES, access, &p->mem[i]), "memory");
+        must(pgas_verbs_mem_register(dev, NULL, SNIC_BYTES, access, &p->mem[i]), "memory");
         p->bytes[i] = p->mem[i].addr;
     }
     snic_connect(p->qp[0], p->qp[1]);
@@ -94,9 +99,9 @@ static inline void pair_close(pair_t *p)
 {
     for (int i = 0; i < 2; i++)
         if (p->qp[i])
-            pgas_verbs_qp_close(p->qp[i]);
+            pgas_verbs_qp_destroy(p->qp[i]);
     for (int i = 0; i < 2; i++) {
-        must(pgas_verbs_cq_close(p->cq[i]), "close a completion queue");
+        must(pgas_verbs_cq_destroy(p->cq[i]), "close a completion queue");
         pgas_verbs_mem_release(p->dev, &p->mem[i]);
     }
     if (p->own_dev)

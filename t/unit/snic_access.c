@@ -188,7 +188,7 @@ static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uin
     if (c->op == PGAS_VERBS_WRITE_IMM)
         pair_recv(&p, 1, 0, 8, 9);
     must(pgas_verbs_qp_post(p.qp[0], requests, 2, NULL), "two requests");
-    bool good = (engine == PGAS_VERBS_ENGINE_STEP ? snic_take(p.dev, p.cq[0], got, 3)
+    bool good = (engine == PGASI_SNIC_ENGINE_STEP ? snic_take(p.dev, p.cq[0], got, 3)
                                                   : snic_await(p.cq[0], got, 2)) == 2;
     good = good && is_done(&got[0], 1, c->want) &&
            is_done(&got[1], 2, c->want == PGAS_OK ? PGAS_OK : PGAS_ERR_PEER);
@@ -198,7 +198,7 @@ static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uin
     pgas_verbs_mem_release(p.dev, &piece[1]);
     pgas_verbs_mem_release(p.dev, &neighbour);
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_close(p.qp[i]);
+        pgas_verbs_qp_destroy(p.qp[i]);
         p.qp[i] = NULL;
     }
     pair_close(&p);
@@ -210,16 +210,16 @@ int main(void)
     plan((int)PGASI_ARRAY_LENGTH(cases) + 3);
     int n_bad = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++)
-        ok(run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP, 0), "%s: %s", cases[i].what,
+        ok(run_case(&cases[i], true, PGASI_SNIC_ENGINE_STEP, 0), "%s: %s", cases[i].what,
            pgas_status_name(cases[i].want));
-    ok(!run_case(&cases[0], false, PGAS_VERBS_ENGINE_STEP, 0),
+    ok(!run_case(&cases[0], false, PGASI_SNIC_ENGINE_STEP, 0),
        "wrong bytes are noticed (on purpose)");
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++)
         n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER, 0);
     is_int(n_bad, 0, "all of them by the thread that polls");
     n_bad = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++) {
-        n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL);
+        n_bad += !run_case(&cases[i], true, PGASI_SNIC_ENGINE_STEP, PGAS_VERBS_SNIC_ALL);
         n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL);
     }
     is_int(n_bad, 0, "all of them under all adversaries");

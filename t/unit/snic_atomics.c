@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include "t/unit/snic.h"
 
-#define STEP      PGAS_VERBS_ENGINE_STEP
+#define STEP      PGASI_SNIC_ENGINE_STEP
 #define N_THREADS 2
 #define N_PAIRS   3
 #define N_FEW     3000u /* additions of a queue pair */

@@ -26,7 +26,7 @@ typedef struct {
 static inline pgasi_snic_t *bare_open_nic(uint32_t adversary, uint64_t seed)
 {
     pgasi_snic_opts_t opts = {
-        .engine = PGAS_VERBS_ENGINE_STEP, .adversary = adversary, .seed = seed, .in_process = true
+        .engine = PGASI_SNIC_ENGINE_STEP, .adversary = adversary, .seed = seed, .in_process = true
     };
     pgasi_snic_t *snic = NULL;
     return pgasi_snic_open(&opts, &snic) == PGAS_OK ? snic : NULL;

@@ -4,6 +4,7 @@
  * needs: tsan-ok
  * source: chained writes after Hyperloop and RedN; seeded test with its own check of what
  * arrived */
+#include "t/queue_pairs.h"
 #include "t/unit/snic.h"
 #include "verbs_backend/wqe.h"
 
@@ -51,14 +52,14 @@ static void open_machine(machine_t *m, pgas_verbs_engine_t engine, uint32_t adve
                          uint64_t seed)
 {
     m->dev = snic_device(engine, adversary, seed);
-    must(pgas_verbs_mem_alloc(m->dev, SNIC_BYTES, ACCESS, &m->mem), "memory");
+    must(pgas_verbs_mem_register(m->dev, NULL, SNIC_BYTES, ACCESS, &m->mem), "memory");
     m->bytes = m->mem.addr;
 }
 
 static pgas_verbs_cq_t *open_cq(const machine_t *m)
 {
     pgas_verbs_cq_t *cq = NULL;
-    must(pgas_verbs_cq_open(m->dev, 256, 0, &cq), "a completion queue");
+    must(pgas_verbs_cq_create(m->dev, 256, 0, &cq), "a completion queue");
     return cq;
 }
 
@@ -85,7 +86,7 @@ static void open_replica(replica_t *r, const machine_t *behind, bool managed)
                           (managed ? PGAS_VERBS_QP_MANAGED_SEND : PGAS_VERBS_QP_MASTER));
     r->master = open_qp(&r->m, r->master_cq, r->master_cq, PGAS_VERBS_QP_MASTER);
     snic_connect(r->master, r->master);
-    must(pgas_verbs_qp_buffer(r->next, &r->slots, &r->slot_bytes), "the slots");
+    must(qp_slots(r->next, &r->slots, &r->slot_bytes), "the slots");
 }
 
 static void connect_both(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
@@ -101,7 +102,7 @@ static void prepare(replica_t *r)
     uint32_t number = r->n_prepared++, n = 0;
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = r->recv_cq, .index = number };
     if (!r->managed)
-        must(pgas_verbs_qp_write(r->next, &wait, 1, NULL), "a wait");
+        must(qp_write(r->next, &wait, NULL), "a wait");
     uint32_t position =
         pgas_verbs_qp_position(r->next) % (uint32_t)(r->slots.bytes / r->slot_bytes);
     unsigned char *entry = (unsigned char *)r->slots.addr + (size_t)position * r->slot_bytes;
@@ -194,7 +195,7 @@ static bool is_right(const client_t *c, const replica_t *replicas, uint32_t numb
 static void close_machine(machine_t *m, pgas_verbs_cq_t *const *cqs, int n_cqs)
 {
     for (int i = 0; i < n_cqs; i++)
-        must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
+        must(pgas_verbs_cq_destroy(cqs[i]), "close a completion queue");
     pgas_verbs_mem_release(m->dev, &m->mem);
     must(pgas_verbs_close(m->dev), "close a device");
 }
@@ -249,7 +250,7 @@ static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t se
     pgas_verbs_qp_t *qps[] = { c.out,       c.ack,     r[0].prev, r[0].next,
                                r[0].master, r[1].prev, r[1].next, r[1].master };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(qps); i++)
-        pgas_verbs_qp_close(qps[i]);
+        pgas_verbs_qp_destroy(qps[i]);
     close_machine(&c.m, (pgas_verbs_cq_t *[]){ c.send_cq, c.ack_cq }, 2);
     for (int i = 0; i < 2; i++)
         close_machine(&r[i].m, (pgas_verbs_cq_t *[]){ r[i].recv_cq, r[i].next_cq, r[i].master_cq },
@@ -262,13 +263,13 @@ int main(void)
     plan(SNIC_N_ADVERSARIES + 7);
     uint64_t seed = tap_seed(7);
     for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
-        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, snic_adversaries[i], seed + (uint64_t)i, 3000,
+        is_int(run_chain(PGASI_SNIC_ENGINE_STEP, snic_adversaries[i], seed + (uint64_t)i, 3000,
                          true),
                0, "3000 operations, adversary %u", (unsigned)snic_adversaries[i]);
     int n_wrong = 0;
     for (uint64_t i = 0; i < 20; i++)
         n_wrong +=
-            run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed + 100 + i, 300, true);
+            run_chain(PGASI_SNIC_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed + 100 + i, 300, true);
     is_int(n_wrong, 0, "20 seeds, all adversaries");
     is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, 0, seed, 20000, true), 0,
            "20000 operations by the thread that polls");
@@ -282,11 +283,11 @@ int main(void)
 #else
     skip(1, "a process of its own, not in a sanitizer build");
 #endif
-    n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_PREFETCH, seed, 2000, false);
+    n_wrong = run_chain(PGASI_SNIC_ENGINE_STEP, PGAS_VERBS_SNIC_PREFETCH, seed, 2000, false);
     ok(n_wrong > 1000,
        "queues that are not managed, rung when they are filled, with PREFETCH: %d of 2000 wrong",
        n_wrong);
-    n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed, 2000, false);
+    n_wrong = run_chain(PGASI_SNIC_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed, 2000, false);
     ok(n_wrong > 1000, "the same with all adversaries: %d of 2000 wrong", n_wrong);
     return done();
 }

@@ -4,10 +4,11 @@
  *       other queues that are rewritten are not. A result that is used without a fence may not have
  *       arrived.
  * source: pgas/verbs.h; rdma-core's and DPDK's WAIT and SEND_EN */
+#include "t/queue_pairs.h"
 #include "t/unit/snic.h"
 #include "verbs_backend/wqe.h"
 
-#define STEP   PGAS_VERBS_ENGINE_STEP
+#define STEP   PGASI_SNIC_ENGINE_STEP
 #define SIGNAL PGAS_VERBS_SIGNAL
 
 static uint32_t adversary;
@@ -224,7 +225,7 @@ static int rewritten(bool managed, rewriter_t by)
     pair_on(&q, dev, NULL, PGAS_VERBS_ACCESS_ALL);
     p.bytes[0][0] = 1;
     p.bytes[0][1] = 2;
-    must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
+    must(qp_slots(p.qp[0], &slots, &slot_bytes), "the slots");
     uint32_t at = pgas_verbs_qp_position(p.qp[0]) % (uint32_t)(slots.bytes / slot_bytes);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 1, SIGNAL, 1);
     unsigned char *entry = (unsigned char *)slots.addr + (size_t)at * slot_bytes;
@@ -273,7 +274,7 @@ static void managed_entries_can_be_rewritten(void)
     uint32_t slot_bytes;
     pair_t p;
     chain_pair(&p, dev, 0);
-    is_int(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), PGAS_ERR_UNSUPPORTED,
+    is_int(qp_slots(p.qp[0], &slots, &slot_bytes), PGAS_ERR_UNSUPPORTED,
            "slots are known only of queues created for it");
     pair_close(&p);
     must(pgas_verbs_close(dev), "close the device");
@@ -292,7 +293,7 @@ static void entries_rewrite_the_next(void)
     chain_pair(&master, dev, PGAS_VERBS_QP_MASTER);
     opts.flags = PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_MANAGED_SEND;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
-    must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
+    must(qp_slots(p.qp[0], &slots, &slot_bytes), "the slots");
     uint32_t n_slots = (uint32_t)(slots.bytes / slot_bytes),
              first = pgas_verbs_qp_position(p.qp[0]);
     uint64_t address = htobe64((uintptr_t)p.bytes[0] + 33);

@@ -15,7 +15,8 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/rng.h"
-#include "pgas/verbs.h"
+#include "pgas/verbs_snic.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 #include "verbs_backend/snic/inside.h"
 
@@ -84,21 +85,23 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, uint32_t adversary, uin
     dev.device = "snic";
     dev.engine = engine;
     dev.engine_name = name;
-    dev.adversary = adversary;
-    dev.seed = seed;
+    const pgas_verbs_snic_opts_t snic = { .size = sizeof snic,
+                                          .adversary = adversary,
+                                          .seed = seed };
+    dev.snic = &snic;
     must(pgas_verbs_open(&dev, &s->dev));
-    must(pgas_verbs_mem_alloc(s->dev, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem));
+    must(pgas_verbs_mem_register(s->dev, NULL, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem));
     must(pgas_verbs_mem_register(s->dev, plain, sizeof plain, PGAS_VERBS_ACCESS_ALL, &s->plain));
-    must(pgas_verbs_cq_open(s->dev, 128, PGAS_VERBS_CQ_EVENTS, &s->cq));
-    must(pgas_verbs_srq_open(s->dev, 16, 2, &s->srq));
+    must(pgas_verbs_cq_create(s->dev, 128, PGAS_VERBS_CQ_EVENTS, &s->cq));
+    must(pgas_verbs_srq_create(s->dev, 16, 2, &s->srq));
     opts.send_cq = opts.recv_cq = s->cq;
     opts.send_depth = opts.recv_depth = 32;
-    must(pgas_verbs_qp_open(s->dev, &opts, &s->qp));
+    must(pgas_verbs_qp_create(s->dev, &opts, &s->qp));
     opts.srq = s->srq;
-    must(pgas_verbs_qp_open(s->dev, &opts, &s->shared));
+    must(pgas_verbs_qp_create(s->dev, &opts, &s->shared));
     s->devmem = map_own_devmem();
-    pgas_verbs_qp_address(s->qp, &mine.qp);
-    pgas_verbs_qp_address(s->shared, &mine.shared);
+    qp_address(s->qp, &mine.qp);
+    qp_address(s->shared, &mine.shared);
     mine.addr[0] = (uintptr_t)s->mem.addr;
     mine.addr[1] = (uintptr_t)plain;
     mine.rkey[0] = s->mem.rkey;
@@ -210,10 +213,10 @@ static void run(side_t *s, uint64_t seed)
 
 static void end(side_t *s)
 {
-    pgas_verbs_qp_close(s->qp);
-    pgas_verbs_qp_close(s->shared);
-    pgas_verbs_srq_close(s->srq);
-    pgas_verbs_cq_close(s->cq);
+    pgas_verbs_qp_destroy(s->qp);
+    pgas_verbs_qp_destroy(s->shared);
+    pgas_verbs_srq_destroy(s->srq);
+    pgas_verbs_cq_destroy(s->cq);
     pgas_verbs_mem_release(s->dev, &s->mem);
     pgas_verbs_mem_release(s->dev, &s->plain);
     pgas_verbs_close(s->dev);
@@ -289,12 +292,12 @@ int main(void)
     trials(PGAS_VERBS_ENGINE_THREAD, seed, "thread");
     pid_t nic = fork();
     if (nic == 0)
-        _exit(pgas_verbs_snic_serve(name, UINT64_C(20000000000)));
+        _exit(pgas_verbs_snic_serve(name, 20000000));
     pgas_verbs_snic_info_t info = { .size = sizeof info };
-    while (pgas_verbs_snic_query(name, &info) != PGAS_OK)
+    while (pgas_verbs_snic_info(name, &info) != PGAS_OK)
         usleep(100);
     trials(PGAS_VERBS_ENGINE_PROCESS, seed, "process");
-    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic,
+    ok(pgas_verbs_snic_info(name, &info) == PGAS_OK && info.pid == (int)nic,
        "the process that executes is still the same");
     kill(nic, SIGKILL);
     waitpid(nic, NULL, 0);

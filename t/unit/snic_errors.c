@@ -3,9 +3,10 @@
  *       Closing is noticed, whatever is under way. Options out of range open no queue pair.
  * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
+#include "t/queue_pairs.h"
 #include "t/unit/snic.h"
 
-#define STEP     PGAS_VERBS_ENGINE_STEP
+#define STEP     PGASI_SNIC_ENGINE_STEP
 #define SIGNAL   PGAS_VERBS_SIGNAL
 #define N_BEHIND 5
 
@@ -204,7 +205,7 @@ static void closed_peers_do_not_answer(bool before)
         for (int i = 0; i < 100; i++)
             pgas_verbs_snic_step(p.dev);
     }
-    pgas_verbs_qp_close(p.qp[1]);
+    pgas_verbs_qp_destroy(p.qp[1]);
     p.qp[1] = NULL;
     if (before)
         pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 1);
@@ -255,7 +256,7 @@ static void close_while_traffic(pgas_verbs_engine_t engine)
             for (uint64_t k = 0; engine == STEP && k < round % 4; k++)
                 pgas_verbs_snic_step(p.dev);
         }
-        pgas_verbs_qp_close(p.qp[round % 2]);
+        pgas_verbs_qp_destroy(p.qp[round % 2]);
         p.qp[round % 2] = NULL;
         int n = engine == STEP ? snic_take(p.dev, q.cq[0], got, 32) : snic_await(q.cq[0], got, 32);
         n_bad += n != 32;
@@ -289,7 +290,7 @@ static void send_queues_are_full_or_run_over(void)
     opts.flags = PGAS_VERBS_QP_IGNORE_OVERRUN;
     pair_with(&p, &opts, STEP);
     n = 0;
-    while (n < 1000 && pgas_verbs_qp_write(p.qp[0], &request, 1, NULL) == PGAS_OK)
+    while (n < 1000 && qp_write(p.qp[0], &request, NULL) == PGAS_OK)
         n++;
     is_int(n, 1000, "without the check it takes everything");
     pair_close(&p);
@@ -303,7 +304,7 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     pgas_verbs_cq_t *small = NULL;
     pair_t p;
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
-    must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
+    must(pgas_verbs_cq_create(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
          "a small queue");
     opts.send_cq = small;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
@@ -323,18 +324,17 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
         ok(n_arrived < 32 && n_arrived >= 4 && polled == -1,
            "overrun: after %d requests the queue is dead", n_arrived);
     if (!ignore) {
-        ok(pgas_verbs_cq_wait(small, 1000) == PGAS_ERR_TRANSPORT,
-           "a waiting thread gets the error");
+        ok(pgas_verbs_cq_wait(small, 1) == PGAS_ERR_TRANSPORT, "a waiting thread gets the error");
         pgas_verbs_request_t more = { .op = PGAS_VERBS_NOP, .flags = SIGNAL };
         pgas_verbs_qp_post(p.qp[0], &more, 1, NULL);
         snic_settle(dev);
         is_int(pgas_verbs_cq_poll(small, got, 64), -1, "and it stays so");
     }
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_close(p.qp[i]);
+        pgas_verbs_qp_destroy(p.qp[i]);
         p.qp[i] = NULL;
     }
-    must(pgas_verbs_cq_close(small), "close the small queue");
+    must(pgas_verbs_cq_destroy(small), "close the small queue");
     pair_close(&p);
     must(pgas_verbs_close(dev), "close the device");
 }
@@ -345,9 +345,9 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
 static pgas_status_t gives(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts)
 {
     pgas_verbs_qp_t *qp = NULL;
-    pgas_status_t status = pgas_verbs_qp_open(dev, opts, &qp);
+    pgas_status_t status = pgas_verbs_qp_create(dev, opts, &qp);
     if (status == PGAS_OK)
-        pgas_verbs_qp_close(qp);
+        pgas_verbs_qp_destroy(qp);
     return status;
 }
 
@@ -357,16 +357,16 @@ static void options_are_checked(void)
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1), *other = snic_device(STEP, 0, 2);
     pgas_verbs_cq_t *cq, *other_cq;
     pgas_verbs_srq_t *other_srq;
-    must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a queue");
-    must(pgas_verbs_cq_open(other, 64, 0, &other_cq), "a queue");
-    must(pgas_verbs_srq_open(other, 8, 1, &other_srq), "a queue");
+    must(pgas_verbs_cq_create(dev, 64, 0, &cq), "a queue");
+    must(pgas_verbs_cq_create(other, 64, 0, &other_cq), "a queue");
+    must(pgas_verbs_srq_create(other, 8, 1, &other_srq), "a queue");
     pgas_verbs_qp_opts_t good = PGAS_VERBS_QP_OPTS_INIT;
     good.send_cq = good.recv_cq = cq;
     pgas_verbs_qp_opts_t changed;
 #define WITH(field, value) (changed = good, changed.field = (value), gives(dev, &changed))
     is_int(gives(dev, &good), PGAS_OK, "the defaults");
     ok(gives(NULL, &good) == PGAS_ERR_INVALID && gives(dev, NULL) == PGAS_ERR_INVALID &&
-           pgas_verbs_qp_open(dev, &good, NULL) == PGAS_ERR_INVALID &&
+           pgas_verbs_qp_create(dev, &good, NULL) == PGAS_ERR_INVALID &&
            WITH(size, sizeof good - 8) == PGAS_ERR_INVALID,
        "no device, no options, no place, options of another size");
     ok(WITH(send_cq, NULL) == PGAS_ERR_INVALID && WITH(recv_cq, NULL) == PGAS_ERR_INVALID,
@@ -394,9 +394,9 @@ static void options_are_checked(void)
            WITH(inline_max, UINT32_MAX) == PGAS_ERR_LIMIT,
        "options beyond the limits");
 #undef WITH
-    must(pgas_verbs_srq_close(other_srq), "close");
-    must(pgas_verbs_cq_close(other_cq), "close");
-    must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_srq_destroy(other_srq), "close");
+    must(pgas_verbs_cq_destroy(other_cq), "close");
+    must(pgas_verbs_cq_destroy(cq), "close");
     must(pgas_verbs_close(other), "close");
     must(pgas_verbs_close(dev), "close");
 }

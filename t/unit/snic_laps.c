@@ -4,8 +4,9 @@
  *           its connection is seen by the entry after the message's WAIT, under every adversary. A
  *           patch that arrives after the message is not.
  *   needs:  tsan-ok
- *   source: pgas/verbs.h, "chains" */
+ *   source: docs/chains.md */
 #include <endian.h>
+#include "t/queue_pairs.h"
 #include "t/unit/snic.h"
 
 #define ROUNDS  300
@@ -34,7 +35,7 @@ static pgas_verbs_qp_t *make_qp(const chain_t *c, pgas_verbs_cq_t *send_cq,
 static pgas_verbs_cq_t *make_cq(const chain_t *c, uint32_t flags)
 {
     pgas_verbs_cq_t *cq = NULL;
-    must(pgas_verbs_cq_open(c->dev, 64, flags, &cq), "a completion queue");
+    must(pgas_verbs_cq_create(c->dev, 64, flags, &cq), "a completion queue");
     return cq;
 }
 
@@ -45,8 +46,8 @@ static void post_one(pgas_verbs_qp_t *qp, pgas_verbs_request_t request)
 
 static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
 {
-    c->dev = snic_device(PGAS_VERBS_ENGINE_STEP, adversary, seed);
-    must(pgas_verbs_mem_alloc(c->dev, 4096, PGAS_VERBS_ACCESS_ALL, &c->mem), "memory");
+    c->dev = snic_device(PGASI_SNIC_ENGINE_STEP, adversary, seed);
+    must(pgas_verbs_mem_register(c->dev, NULL, 4096, PGAS_VERBS_ACCESS_ALL, &c->mem), "memory");
     c->words = c->mem.addr;
     c->arrived = make_cq(c, 0);
     c->answered = make_cq(c, 0);
@@ -66,7 +67,7 @@ static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
     snic_connect(c->back, c->ring);
     snic_connect(c->master, c->master);
     c->first = pgas_verbs_qp_position(c->ring);
-    must(pgas_verbs_qp_buffer(c->ring, &c->slots, &c->slot_bytes), "the slots");
+    must(qp_slots(c->ring, &c->slots, &c->slot_bytes), "the slots");
     c->n_slots = (uint32_t)(c->slots.bytes / c->slot_bytes);
     /* wrong unless it is rewritten */
     pgas_verbs_span_t word = { (uintptr_t)&c->words[N_WORDS + 1], 8, c->mem.lkey };
@@ -84,9 +85,9 @@ static void close_chain(chain_t *c)
     pgas_verbs_qp_t *qps[] = { c->client, c->server, c->master, c->ring, c->back };
     pgas_verbs_cq_t *cqs[] = { c->arrived, c->answered, c->sent, c->enabled, c->unseen };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(qps); i++)
-        pgas_verbs_qp_close(qps[i]);
+        pgas_verbs_qp_destroy(qps[i]);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cqs); i++)
-        must(pgas_verbs_cq_close(cqs[i]), "close a completion queue");
+        must(pgas_verbs_cq_destroy(cqs[i]), "close a completion queue");
     pgas_verbs_mem_release(c->dev, &c->mem);
     must(pgas_verbs_close(c->dev), "close the device");
 }

@@ -20,11 +20,13 @@
 #include "base/clock.h"
 #include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 #include "verbs_backend/queue/device.h"
 #include "verbs_backend/snic/inside.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
+#define SECOND_US     INT64_C(1000000)
 #define ROUNDS        6000 /* more than a place has numbers of queue pairs */
 #define FEW_WRITES    3000
 #define MUCH          (UINT32_C(64) << 20)
@@ -66,21 +68,21 @@ static void open_device(side_t *s, pgas_verbs_engine_t engine)
 static void open_qp(side_t *s)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-    must(pgas_verbs_cq_open(s->dev, 256, PGAS_VERBS_CQ_EVENTS, &s->cq), "a completion queue");
+    must(pgas_verbs_cq_create(s->dev, 256, PGAS_VERBS_CQ_EVENTS, &s->cq), "a completion queue");
     opts.send_cq = opts.recv_cq = s->cq;
-    must(pgas_verbs_qp_open(s->dev, &opts, &s->qp), "a queue pair");
+    must(pgas_verbs_qp_create(s->dev, &opts, &s->qp), "a queue pair");
 }
 
 static void close_qp(side_t *s)
 {
-    pgas_verbs_qp_close(s->qp);
-    must(pgas_verbs_cq_close(s->cq), "close the completion queue");
+    pgas_verbs_qp_destroy(s->qp);
+    must(pgas_verbs_cq_destroy(s->cq), "close the completion queue");
 }
 
 static void begin(side_t *s, pgas_verbs_engine_t engine)
 {
     open_device(s, engine);
-    must(pgas_verbs_mem_alloc(s->dev, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
+    must(pgas_verbs_mem_register(s->dev, NULL, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
     open_qp(s);
 }
 
@@ -94,14 +96,14 @@ static void end(side_t *s)
 static void to_itself(const side_t *s)
 {
     pgas_verbs_address_t self;
-    pgas_verbs_qp_address(s->qp, &self);
+    qp_address(s->qp, &self);
     must(pgas_verbs_qp_connect(s->qp, &self), "connect to itself");
 }
 
 static void connect_sides(const side_t *s, int socket, told_t *theirs)
 {
     told_t mine = { .addr = (uint64_t)(uintptr_t)s->mem.addr, .rkey = s->mem.rkey };
-    pgas_verbs_qp_address(s->qp, &mine.qp);
+    qp_address(s->qp, &mine.qp);
     if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
         read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
         bail("the other process is gone");
@@ -131,7 +133,7 @@ static void receive(const side_t *s)
 static pgas_status_t completed(const side_t *s)
 {
     pgas_verbs_completion_t c = { .status = PGAS_ERR_TIMEOUT };
-    pgas_status_t status = pgas_verbs_cq_wait(s->cq, 20 * SECOND_NS);
+    pgas_status_t status = pgas_verbs_cq_wait(s->cq, 20 * SECOND_US);
     if (status == PGAS_OK && pgas_verbs_cq_poll(s->cq, &c, 1) == 1)
         status = c.status;
     return status;
@@ -247,12 +249,12 @@ static void test_kept(void)
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
     to_itself(&s);
     post(&s, PGAS_VERBS_NOP, 0, 0);
-    is_int(pgas_verbs_cq_wait(s.cq, SECOND_NS), PGAS_OK, "a completion was waited for");
+    is_int(pgas_verbs_cq_wait(s.cq, SECOND_US), PGAS_OK, "a completion was waited for");
     is_int(pgas_verbs_cq_arm(s.cq, false), PGAS_ERR_BUSY, "and is there when the queue is armed");
-    pgas_verbs_qp_close(s.qp);
+    pgas_verbs_qp_destroy(s.qp);
     ok(pgas_verbs_cq_poll(s.cq, &c, 1) == 1 && !c.qp,
        "its queue pair was closed before it was polled");
-    must(pgas_verbs_cq_close(s.cq), "close");
+    must(pgas_verbs_cq_destroy(s.cq), "close");
     open_qp(&s);
     end(&s);
 }
@@ -268,20 +270,20 @@ static void test_shared_again(void)
     int n_right = 0;
     side_t s;
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
-    must(pgas_verbs_cq_open(s.dev, 16, 0, &cq), "a completion queue");
+    must(pgas_verbs_cq_create(s.dev, 16, 0, &cq), "a completion queue");
     opts.send_cq = s.cq;
     opts.recv_cq = cq;
     for (uint64_t round = 0; round < 2; round++) {
         pgas_verbs_address_t self;
         pgas_verbs_qp_t *qp;
-        must(pgas_verbs_srq_open(s.dev, 3, 1, &opts.srq), "a shared receive queue");
+        must(pgas_verbs_srq_create(s.dev, 3, 1, &opts.srq), "a shared receive queue");
         for (uint64_t i = 0; i < 3; i++) {
             pgas_verbs_span_t room = { (uintptr_t)s.mem.addr + 64 * i, 64, s.mem.lkey };
             const pgas_verbs_recv_t recv = { 10 * round + i + 1, &room, 1 };
             must(pgas_verbs_srq_recv(opts.srq, &recv, 1, NULL), "a receive buffer");
         }
-        must(pgas_verbs_qp_open(s.dev, &opts, &qp), "a queue pair");
-        pgas_verbs_qp_address(qp, &self);
+        must(pgas_verbs_qp_create(s.dev, &opts, &qp), "a queue pair");
+        qp_address(qp, &self);
         must(pgas_verbs_qp_connect(qp, &self), "connect to itself");
         if (round == 1) {
             int n = pgas_verbs_cq_poll(cq, &c, 1);
@@ -295,14 +297,14 @@ static void test_shared_again(void)
             };
             must(pgas_verbs_qp_post(qp, &r, 1, NULL), "a post");
             if (round == 1)
-                n_right += pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK &&
+                n_right += pgas_verbs_cq_wait(cq, 20 * SECOND_US) == PGAS_OK &&
                            pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.id == 11 + i;
         }
-        pgas_verbs_qp_close(qp);
-        must(pgas_verbs_srq_close(opts.srq), "close");
+        pgas_verbs_qp_destroy(qp);
+        must(pgas_verbs_srq_destroy(opts.srq), "close");
     }
     is_int(n_right, 3, "and its buffers are used once each, in order");
-    must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_cq_destroy(cq), "close");
     end(&s);
 }
 
@@ -327,10 +329,15 @@ static void test_refusals(void)
     is_int(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), PGAS_ERR_LIMIT,
            "a receive buffer of more than 2 GiB");
     pgas_verbs_cq_t *cq;
-    is_int(pgas_verbs_cq_open(NULL, 16, 0, &cq), PGAS_ERR_INVALID,
+    is_int(pgas_verbs_cq_create(NULL, 16, 0, &cq), PGAS_ERR_INVALID,
            "a completion queue of no device");
     is_int(pgas_verbs_qp_connect(s.qp, NULL), PGAS_ERR_INVALID, "no address");
-    is_int(pgas_verbs_close(NULL), PGAS_ERR_INVALID, "no device");
+    pgas_verbs_mem_t no_memory = { 0 };
+    ok(pgas_verbs_close(NULL) == PGAS_OK && pgas_verbs_cq_destroy(NULL) == PGAS_OK &&
+           pgas_verbs_srq_destroy(NULL) == PGAS_OK && pgas_verbs_qp_destroy(NULL) == PGAS_OK &&
+           pgas_verbs_tx_destroy(NULL) == PGAS_OK &&
+           pgas_verbs_mem_release(NULL, &no_memory) == PGAS_OK,
+       "no object is none to destroy");
     struct rlimit old, none = { 0, 0 };
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     pgas_verbs_dev_t *dev;
@@ -517,7 +524,7 @@ static void gone_peer(pgas_verbs_engine_t engine, int socket)
     side_t s;
     told_t mine;
     begin(&s, engine);
-    pgas_verbs_qp_address(s.qp, &mine.qp);
+    qp_address(s.qp, &mine.qp);
     end(&s);
     for (int i = 0; i < 8; i++)
         if (memfd_create("other", MFD_CLOEXEC) < 0)
@@ -600,7 +607,7 @@ static void test_connects_without_descriptors(void)
     told_t theirs = { .rkey = 0 };
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
     told_t mine = { .addr = (uint64_t)(uintptr_t)s.mem.addr, .rkey = s.mem.rkey };
-    pgas_verbs_qp_address(s.qp, &mine.qp);
+    qp_address(s.qp, &mine.qp);
     if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
         read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
         bail("the other process is gone");
@@ -656,7 +663,7 @@ static void locked_peer(pgas_verbs_engine_t engine, int socket)
     side_t s;
     told_t theirs;
     begin(&s, engine);
-    pgas_verbs_qp_address(s.qp, &address);
+    qp_address(s.qp, &address);
     memcpy(&id, address.bytes + sizeof(pgasi_verbs_address_head_t) + 2 * sizeof(uint32_t),
            sizeof id);
     snic_view_t *view = pgasi_snic_view_get(&id, &status);
@@ -791,7 +798,7 @@ static void busy_writer(pgas_verbs_engine_t engine, int socket)
     told_t theirs;
     pgas_verbs_mem_t mem;
     begin(&s, engine);
-    must(pgas_verbs_mem_alloc(s.dev, MUCH, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
+    must(pgas_verbs_mem_register(s.dev, NULL, MUCH, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
     memset(mem.addr, 1, MUCH);
     connect_sides(&s, socket, &theirs);
     for (;;) {
@@ -852,7 +859,7 @@ static pid_t start_nic(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        while (pgas_verbs_snic_serve(name, 10 * SECOND_NS) == PGAS_ERR_EXISTS)
+        while (pgas_verbs_snic_serve(name, 10 * SECOND_US) == PGAS_ERR_EXISTS)
             sched_yield();
         _exit(0);
     }
@@ -874,10 +881,10 @@ static void test_nic_killed(void)
     is_int(completed(&s), PGAS_OK, "a process executes");
     kill(pid, SIGKILL);
     post(&s, PGAS_VERBS_NOP, 0, 0);
-    pgas_status_t waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_NS);
+    pgas_status_t waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_US);
     if (waited == PGAS_OK && pgas_verbs_cq_poll(s.cq, &c, 1) == 1) { /* it was faster */
         post(&s, PGAS_VERBS_NOP, 0, 0);
-        waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_NS);
+        waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_US);
     }
     is_int(waited, PGAS_ERR_TRANSPORT, "it was killed: waiting ends");
     end(&s);

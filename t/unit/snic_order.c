@@ -2,9 +2,10 @@
  *       one, and receive buffers are used one after the other. A completion arrives after the
  *       bytes. At most the agreed number of reads is under way. This holds under every adversary.
  * source: pgas/verbs.h; the InfiniBand architecture; seeded model test */
+#include "t/queue_pairs.h"
 #include "t/unit/snic.h"
 
-#define STEP        PGAS_VERBS_ENGINE_STEP
+#define STEP        PGASI_SNIC_ENGINE_STEP
 #define N_STREAMS   3
 #define N_OPS       1500
 #define N_UNDER_WAY 60 /* requests that are not complete */
@@ -139,12 +140,12 @@ static void post_one(stream_t *s)
     s->is_read[op->slot] |= op->op == PGAS_VERBS_READ;
     apply(s, op, &r, data);
     s->n_posted++;
-    must(pgas_verbs_qp_write(s->p.qp[0], &r, 1, NULL), "a request");
+    must(qp_write(s->p.qp[0], &r, NULL), "a request");
     if (r.flags & PGAS_VERBS_INLINE) /* the caller's again */
         for (uint32_t i = 0; i < r.n_spans; i++)
             memset((void *)(uintptr_t)spans[i].addr, 0xee, spans[i].bytes);
     if (pgasi_rng_below(&s->rng, 3) == 0 || s->n_posted == N_OPS || s->n_posted % 16 == 0)
-        must(pgas_verbs_qp_ring(s->p.qp[0]), "a doorbell");
+        must(pgas_verbs_qp_post(s->p.qp[0], NULL, 0, NULL), "a doorbell");
 }
 
 /* All up to this one are done: their bytes are there. */

@@ -12,9 +12,10 @@
 #include <sys/wait.h>
 #include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_US INT64_C(1000000)
 #define HANG_S    30
 #define LOOKS     2000
 
@@ -44,7 +45,7 @@ static pgas_verbs_qp_t *make_qp(const side_t *s, uint32_t flags)
     opts.send_cq = s->send_cq;
     opts.recv_cq = s->recv_cq;
     opts.flags = flags;
-    must(pgas_verbs_qp_open(s->dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_create(s->dev, &opts, &qp), "a queue pair");
     return qp;
 }
 
@@ -56,12 +57,12 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, const char *name)
     opts.engine_name = name;
     memset(s, 0, sizeof *s);
     must(pgas_verbs_open(&opts, &s->dev), "the device");
-    must(pgas_verbs_mem_alloc(s->dev, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
+    must(pgas_verbs_mem_register(s->dev, NULL, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
     must(pgas_verbs_mem_register(s->dev, private_words, sizeof private_words, PGAS_VERBS_ACCESS_ALL,
                                  &s->private),
          "private memory");
-    must(pgas_verbs_cq_open(s->dev, 256, 0, &s->send_cq), "a completion queue");
-    must(pgas_verbs_cq_open(s->dev, 256, 0, &s->recv_cq), "a completion queue");
+    must(pgas_verbs_cq_create(s->dev, 256, 0, &s->send_cq), "a completion queue");
+    must(pgas_verbs_cq_create(s->dev, 256, 0, &s->recv_cq), "a completion queue");
     s->words = s->mem.addr;
     s->qp = make_qp(s, 0);
     s->back = make_qp(s, PGAS_VERBS_QP_MANAGED_SEND);
@@ -70,11 +71,11 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, const char *name)
 
 static void end(side_t *s)
 {
-    pgas_verbs_qp_close(s->qp);
-    pgas_verbs_qp_close(s->back);
-    pgas_verbs_qp_close(s->master);
-    pgas_verbs_cq_close(s->send_cq);
-    pgas_verbs_cq_close(s->recv_cq);
+    pgas_verbs_qp_destroy(s->qp);
+    pgas_verbs_qp_destroy(s->back);
+    pgas_verbs_qp_destroy(s->master);
+    pgas_verbs_cq_destroy(s->send_cq);
+    pgas_verbs_cq_destroy(s->recv_cq);
     pgas_verbs_mem_release(s->dev, &s->mem);
     pgas_verbs_mem_release(s->dev, &s->private);
     must(pgas_verbs_close(s->dev), "close");
@@ -87,9 +88,9 @@ static void connect_sides(side_t *s, int socket, told_t *theirs)
                     .rkey = s->mem.rkey,
                     .private_rkey = s->private.rkey };
     pgas_verbs_address_t self;
-    pgas_verbs_qp_address(s->qp, &mine.qp);
-    pgas_verbs_qp_address(s->back, &mine.back);
-    pgas_verbs_qp_address(s->master, &self);
+    qp_address(s->qp, &mine.qp);
+    qp_address(s->back, &mine.back);
+    qp_address(s->master, &self);
     if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
         read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
         bail("the other process is gone");
@@ -110,7 +111,7 @@ static void request(side_t *s, pgas_verbs_qp_t *qp, pgas_verbs_request_t r, uint
 static pgas_status_t completed(pgas_verbs_cq_t *cq)
 {
     pgas_verbs_completion_t c = { .status = PGAS_ERR_TIMEOUT };
-    pgas_status_t status = pgas_verbs_cq_wait(cq, HANG_S * SECOND_NS);
+    pgas_status_t status = pgas_verbs_cq_wait(cq, HANG_S * SECOND_US);
     if (status == PGAS_OK && pgas_verbs_cq_poll(cq, &c, 1) == 1)
         status = c.status;
     return status;
@@ -250,7 +251,7 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     pgas_verbs_qp_t *late = make_qp(&s, 0);
     is_int(pgas_verbs_qp_connect(late, &theirs.qp), PGAS_ERR_PEER,
            "%s: a dead process is not connected to", text);
-    pgas_verbs_qp_close(late);
+    pgas_verbs_qp_destroy(late);
     close(socket);
     end(&s);
 }
@@ -284,13 +285,13 @@ static void places_are_used_again(pgas_verbs_engine_t engine, const char *name)
     begin(&b[1], engine, name);
     for (int i = 0; i < 6; i++) {
         side_t *peer = &b[i % 2];
-        pgas_verbs_qp_close(a.qp);
-        pgas_verbs_qp_close(peer->qp);
+        pgas_verbs_qp_destroy(a.qp);
+        pgas_verbs_qp_destroy(peer->qp);
         a.qp = make_qp(&a, 0);
         peer->qp = make_qp(peer, 0);
-        pgas_verbs_qp_address(peer->qp, &address);
+        qp_address(peer->qp, &address);
         must(pgas_verbs_qp_connect(a.qp, &address), "connect");
-        pgas_verbs_qp_address(a.qp, &address);
+        qp_address(a.qp, &address);
         must(pgas_verbs_qp_connect(peer->qp, &address), "connect");
         a.words[0] = (uint64_t)i + 1;
         pgas_verbs_request_t write = { .op = PGAS_VERBS_WRITE,

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include "t/unit/snic.h"
 
-#define STEP   PGAS_VERBS_ENGINE_STEP
+#define STEP   PGASI_SNIC_ENGINE_STEP
 #define SIGNAL PGAS_VERBS_SIGNAL
 #define FAR_AT 8192u
 
@@ -183,7 +183,7 @@ static void solicited_requests_wake(bool solicited_only)
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
     pair_t p;
     int fd = -1;
-    must(pgas_verbs_cq_open(dev, 64, PGAS_VERBS_CQ_EVENTS, &cq), "a queue with events");
+    must(pgas_verbs_cq_create(dev, 64, PGAS_VERBS_CQ_EVENTS, &cq), "a queue with events");
     opts.recv_cq = cq;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
     for (uint64_t i = 0; i < 8; i++)
@@ -218,10 +218,10 @@ static void solicited_requests_wake(bool solicited_only)
     snic_settle(dev);
     ok(is_readable(fd), "an error wakes, solicited or not");
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_close(p.qp[i]);
+        pgas_verbs_qp_destroy(p.qp[i]);
         p.qp[i] = NULL;
     }
-    must(pgas_verbs_cq_close(cq), "close the queue");
+    must(pgas_verbs_cq_destroy(cq), "close the queue");
     pair_close(&p);
     must(pgas_verbs_close(dev), "close the device");
 }
@@ -235,8 +235,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
     pgas_verbs_completion_t got[5];
     pgas_verbs_cq_t *cq = NULL;
     pgas_verbs_mem_t mem;
-    must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a completion queue");
-    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
+    must(pgas_verbs_cq_create(dev, 64, 0, &cq), "a completion queue");
+    must(pgas_verbs_mem_register(dev, NULL, 4096, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
     pgas_verbs_qp_t *qp = snic_qp(dev, opts, cq);
     snic_connect(qp, qp);
     memcpy(mem.addr, "hello", 5);
@@ -261,8 +261,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
     ok(n == 3 && n_good == 3 && memcmp((char *)mem.addr + 1024, "hello", 6) == 0 &&
            memcmp((char *)mem.addr + 2048, "hello", 6) == 0,
        "a queue pair connected to itself, engine %d", (int)engine);
-    pgas_verbs_qp_close(qp);
-    must(pgas_verbs_cq_close(cq), "close");
+    pgas_verbs_qp_destroy(qp);
+    must(pgas_verbs_cq_destroy(cq), "close");
     pgas_verbs_mem_release(dev, &mem);
     must(pgas_verbs_close(dev), "close the device");
 }
@@ -282,7 +282,7 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
     bool is_posted[64] = { false };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, 4);
-    must(pgas_verbs_srq_open(dev, 32, 1, &srq), "a shared receive queue");
+    must(pgas_verbs_srq_create(dev, 32, 1, &srq), "a shared receive queue");
     opts.srq = srq;
     for (int i = 0; i < N_SHARING; i++)
         pair_on(&pairs[i], dev, &opts, PGAS_VERBS_ACCESS_ALL);
@@ -324,7 +324,7 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
        (unsigned)adversary);
     for (int i = 0; i < N_SHARING; i++)
         pair_close(&pairs[i]);
-    must(pgas_verbs_srq_close(srq), "close the shared queue");
+    must(pgas_verbs_srq_destroy(srq), "close the shared queue");
     must(pgas_verbs_close(dev), "close the device");
 }
 

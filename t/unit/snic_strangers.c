@@ -22,11 +22,13 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/rng.h"
-#include "pgas/verbs.h"
+#include "pgas/verbs_snic.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 #include "verbs_backend/snic/inside.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
+#define SECOND_US     INT64_C(1000000)
 #define GUARD_MS      30000
 #define STRANGER_UID  65534
 #define OWNER_UID     65533
@@ -58,18 +60,18 @@ static bool works(pgas_verbs_dev_t *dev)
     pgas_verbs_qp_t *qp = NULL;
     pgas_verbs_cq_t *cq;
     const pgas_verbs_request_t nop = { .op = PGAS_VERBS_NOP, .flags = PGAS_VERBS_SIGNAL };
-    if (pgas_verbs_cq_open(dev, 16, 0, &cq) != PGAS_OK)
+    if (pgas_verbs_cq_create(dev, 16, 0, &cq) != PGAS_OK)
         return false;
     opts.send_cq = opts.recv_cq = cq;
-    if (pgas_verbs_qp_open(dev, &opts, &qp) != PGAS_OK)
+    if (pgas_verbs_qp_create(dev, &opts, &qp) != PGAS_OK)
         return false;
-    pgas_verbs_qp_address(qp, &self);
+    qp_address(qp, &self);
     bool good = pgas_verbs_qp_connect(qp, &self) == PGAS_OK &&
                 pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
-                pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK &&
+                pgas_verbs_cq_wait(cq, 20 * SECOND_US) == PGAS_OK &&
                 pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.status == PGAS_OK;
-    pgas_verbs_qp_close(qp);
-    pgas_verbs_cq_close(cq);
+    pgas_verbs_qp_destroy(qp);
+    pgas_verbs_cq_destroy(cq);
     return good;
 }
 
@@ -111,14 +113,14 @@ static int serve(void *arg)
         limit.rlim_cur = (rlim_t)n_fds;
     setrlimit(RLIMIT_NOFILE, &limit);
     alarm(0);
-    return pgas_verbs_snic_serve(name, 20 * SECOND_NS) == PGAS_OK ? 0 : 1;
+    return pgas_verbs_snic_serve(name, 20 * SECOND_US) == PGAS_OK ? 0 : 1;
 }
 
 static int wait_for_nic(void *arg)
 {
     pgas_verbs_snic_info_t info = { .size = sizeof info };
     (void)arg;
-    while (pgas_verbs_snic_query(name, &info) != PGAS_OK)
+    while (pgas_verbs_snic_info(name, &info) != PGAS_OK)
         sched_yield();
     return 0;
 }
@@ -365,15 +367,15 @@ static void test_random_hub(uint64_t seed)
             alarm(GUARD_MS / 1000);
             if (open_with(RANDOM_WORDS, seed + i, NULL, &dev, &pid) != PGAS_OK)
                 _exit(1);
-            bool good = pgas_verbs_cq_open(dev, 16, 0, &opts.send_cq) == PGAS_OK;
+            bool good = pgas_verbs_cq_create(dev, 16, 0, &opts.send_cq) == PGAS_OK;
             opts.recv_cq = opts.send_cq;
-            good = good && pgas_verbs_qp_open(dev, &opts, &qp) == PGAS_OK;
-            pgas_verbs_qp_address(qp, &self);
+            good = good && pgas_verbs_qp_create(dev, &opts, &qp) == PGAS_OK;
+            qp_address(qp, &self);
             good = good && pgas_verbs_qp_connect(qp, &self) == PGAS_OK &&
                    pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
                    pgas_verbs_cq_poll(opts.send_cq, &c, 1) == 0;
-            pgas_verbs_qp_close(qp);
-            pgas_verbs_cq_close(opts.send_cq);
+            pgas_verbs_qp_destroy(qp);
+            pgas_verbs_cq_destroy(opts.send_cq);
             good = good && pgas_verbs_close(dev) == PGAS_OK;
             stop(pid);
             _exit(good ? 0 : 2);
@@ -552,7 +554,7 @@ static void test_too_many(void)
     is_int(status, PGAS_ERR_LIMIT, "one more is refused, and told why");
     while (n > 0)
         pgasi_snic_close(all[--n]);
-    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.n_clients_max == CLIENTS_MAX,
+    ok(pgas_verbs_snic_info(name, &info) == PGAS_OK && info.n_clients_max == CLIENTS_MAX,
        "and it still reports its state");
     close(silent);
     free(all);
@@ -565,7 +567,7 @@ static int ask_without_process(void *arg)
     pgas_verbs_snic_info_t info = { .size = sizeof info };
     char path[64];
     (void)arg;
-    if (pgas_verbs_snic_query(name, &info) != PGAS_ERR_NOT_FOUND)
+    if (pgas_verbs_snic_info(name, &info) != PGAS_ERR_NOT_FOUND)
         return 70;
     int n = 0;
     for (int i = 0; i < N_FOLDERS; i++) {
@@ -591,12 +593,12 @@ static void test_status(void)
 {
     pgas_verbs_snic_info_t info = { .size = sizeof info }, wrong = { .size = 1 };
     pgas_verbs_dev_t *dev = NULL;
-    is_int(pgas_verbs_snic_query(name, &info), PGAS_ERR_NOT_FOUND, "there is none");
-    is_int(pgas_verbs_snic_query(name, &wrong), PGAS_ERR_INVALID, "of another size");
+    is_int(pgas_verbs_snic_info(name, &info), PGAS_ERR_NOT_FOUND, "there is none");
+    is_int(pgas_verbs_snic_info(name, &wrong), PGAS_ERR_INVALID, "of another size");
     pid_t nic = start_nic(0, 0);
     bool open = open_nic(&dev) == PGAS_OK;
-    ok(open && pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic &&
-           info.n_clients == 1 && info.n_clients_max == CLIENTS_MAX && info.up_ns > 0,
+    ok(open && pgas_verbs_snic_info(name, &info) == PGAS_OK && info.pid == (int)nic &&
+           info.n_clients == 1 && info.n_clients_max == CLIENTS_MAX && info.up_us > 0,
        "the process with one client");
     pgas_verbs_close(dev);
     is_int(pgas_verbs_snic_serve(name, 1), PGAS_ERR_EXISTS, "there is one already");

@@ -10,13 +10,14 @@
 #include <sched.h>
 #include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 
 #define THREADS      3
 #define MESSAGES     2000
 #define BUFFERS      64
 #define BUFFER_BYTES 64
-#define SECOND_NS    UINT64_C(1000000000)
+#define SECOND_US    INT64_C(1000000)
 #define HANG_S       60
 #define LIVES        60 /* of connections, each thread */
 #define REQUESTS     8  /* of each */
@@ -56,20 +57,21 @@ static void open_device(pgas_verbs_engine_t engine, pgas_verbs_dev_t **dev_p)
 static void open_side(side_t *side, pgas_verbs_engine_t engine)
 {
     open_device(engine, &side->dev);
-    must(pgas_verbs_mem_alloc(side->dev, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL, &side->mem),
+    must(pgas_verbs_mem_register(side->dev, NULL, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL,
+                                 &side->mem),
          "memory");
-    must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->send_cq), "a completion queue");
-    must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->recv_cq), "a completion queue");
-    must(pgas_verbs_srq_open(side->dev, BUFFERS, 1, &side->srq), "a shared receive queue");
+    must(pgas_verbs_cq_create(side->dev, 4096, 0, &side->send_cq), "a completion queue");
+    must(pgas_verbs_cq_create(side->dev, 4096, 0, &side->recv_cq), "a completion queue");
+    must(pgas_verbs_srq_create(side->dev, BUFFERS, 1, &side->srq), "a shared receive queue");
     for (uint64_t i = 0; i < BUFFERS; i++)
         post_buffer(side, i);
 }
 
 static void close_side(side_t *side)
 {
-    must(pgas_verbs_srq_close(side->srq), "close");
-    must(pgas_verbs_cq_close(side->send_cq), "close");
-    must(pgas_verbs_cq_close(side->recv_cq), "close");
+    must(pgas_verbs_srq_destroy(side->srq), "close");
+    must(pgas_verbs_cq_destroy(side->send_cq), "close");
+    must(pgas_verbs_cq_destroy(side->recv_cq), "close");
     pgas_verbs_mem_release(side->dev, &side->mem);
     must(pgas_verbs_close(side->dev), "close");
 }
@@ -82,7 +84,7 @@ static pgas_verbs_qp_t *make_qp(const side_t *side)
     opts.recv_cq = side->recv_cq;
     opts.srq = side->srq;
     opts.send_depth = 64;
-    must(pgas_verbs_qp_open(side->dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_create(side->dev, &opts, &qp), "a queue pair");
     return qp;
 }
 
@@ -90,7 +92,7 @@ static void connect_pair(pgas_verbs_qp_t *qps[2])
 {
     pgas_verbs_address_t address;
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_address(qps[1 - i], &address);
+        qp_address(qps[1 - i], &address);
         must(pgas_verbs_qp_connect(qps[i], &address), "connect");
     }
 }
@@ -110,15 +112,15 @@ static void change_something(pgas_verbs_dev_t *dev)
     pgas_verbs_mem_t mem;
     pgas_verbs_cq_t *cq;
     must(pgas_verbs_mem_register(dev, (void *)(uintptr_t)bytes, sizeof bytes, 0, &mem), "register");
-    must(pgas_verbs_cq_open(dev, 16, 0, &cq), "a completion queue");
+    must(pgas_verbs_cq_create(dev, 16, 0, &cq), "a completion queue");
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pgas_verbs_qp_t *qp;
     opts.send_cq = opts.recv_cq = cq;
-    must(pgas_verbs_srq_open(dev, 4, 1, &opts.srq), "a shared receive queue");
-    must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
-    pgas_verbs_qp_close(qp);
-    must(pgas_verbs_srq_close(opts.srq), "close");
-    must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_srq_create(dev, 4, 1, &opts.srq), "a shared receive queue");
+    must(pgas_verbs_qp_create(dev, &opts, &qp), "a queue pair");
+    pgas_verbs_qp_destroy(qp);
+    must(pgas_verbs_srq_destroy(opts.srq), "close");
+    must(pgas_verbs_cq_destroy(cq), "close");
     pgas_verbs_mem_release(dev, &mem);
 }
 
@@ -142,10 +144,10 @@ static void *send_all(void *arg)
         if (i % 64 == 0)
             change_something(s->dev);
         if (i % 100 == 99)
-            s->good = s->good && pgas_verbs_tx_wait(tx, number, HANG_S * SECOND_NS) == PGAS_OK;
+            s->good = s->good && pgas_verbs_tx_wait(tx, number, HANG_S * SECOND_US) == PGAS_OK;
     }
     uint64_t last = pgas_verbs_tx_posted(s->own);
-    s->good = s->good && pgas_verbs_tx_wait(s->own, last, HANG_S * SECOND_NS) == PGAS_OK;
+    s->good = s->good && pgas_verbs_tx_wait(s->own, last, HANG_S * SECOND_US) == PGAS_OK;
     return NULL;
 }
 
@@ -159,7 +161,7 @@ static int receive_all(void)
     for (int n = 0; n < THREADS * MESSAGES;) {
         pgas_verbs_completion_t c[16];
         int got = pgas_verbs_cq_poll(side->recv_cq, c, 16);
-        if (got == 0 && pgas_verbs_cq_wait(side->recv_cq, HANG_S * SECOND_NS) != PGAS_OK)
+        if (got == 0 && pgas_verbs_cq_wait(side->recv_cq, HANG_S * SECOND_US) != PGAS_OK)
             return n_good;
         for (int i = 0; i < got; i++, n++) {
             uint64_t words[2];
@@ -187,11 +189,11 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     for (int i = 0; i <= THREADS; i++)
         make_pair(qps[i]);
     opts.shared = true;
-    must(pgas_verbs_tx_open(qps[THREADS][0], &opts, &shared), "the shared transmitter");
+    must(pgas_verbs_tx_create(qps[THREADS][0], &opts, &shared), "the shared transmitter");
     opts.shared = false;
     for (int i = 0; i < THREADS; i++) {
         senders[i] = (sender_t){ .number = i, .shared = shared, .dev = sides[i % 2].dev };
-        must(pgas_verbs_tx_open(qps[i][0], &opts, &senders[i].own), "a transmitter");
+        must(pgas_verbs_tx_create(qps[i][0], &opts, &senders[i].own), "a transmitter");
     }
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, send_all, &senders[i]) != 0)
@@ -203,11 +205,11 @@ static void run(pgas_verbs_engine_t engine, const char *text)
         all = all && senders[i].good;
     }
     ok(all, "%s: every thread has sent all", text);
-    is_int(pgas_verbs_tx_wait(shared, pgas_verbs_tx_posted(shared), HANG_S * SECOND_NS), PGAS_OK,
+    is_int(pgas_verbs_tx_wait(shared, pgas_verbs_tx_posted(shared), HANG_S * SECOND_US), PGAS_OK,
            "%s: the shared one too", text);
     for (int i = 0; i <= THREADS; i++)
         for (int k = 0; k < 2; k++)
-            pgas_verbs_qp_close(qps[i][k]);
+            pgas_verbs_qp_destroy(qps[i][k]);
     for (int k = 0; k < 2; k++)
         close_side(&sides[k]);
 }
@@ -231,7 +233,7 @@ static pgas_verbs_qp_t *make_end(life_t *life, const side_t *side, const pgas_ve
     pgas_verbs_qp_t *qp;
     opts.send_cq = opts.recv_cq = side->recv_cq;
     opts.send_depth = opts.recv_depth = REQUESTS;
-    must(pgas_verbs_qp_open(side->dev, &opts, &qp), "a queue pair");
+    must(pgas_verbs_qp_create(side->dev, &opts, &qp), "a queue pair");
     for (int i = 0; i < REQUESTS; i++) {
         pgas_verbs_span_t room = { (uint64_t)(uintptr_t)life->there[i], sizeof life->there[i],
                                    mem->lkey };
@@ -272,7 +274,7 @@ static void live_once(life_t *life)
         open_device(life->engine, &third);
         dev = third;
     }
-    must(pgas_verbs_cq_open(dev, 2 * REQUESTS, what & 8 ? PGAS_VERBS_CQ_EVENTS : 0, &cq),
+    must(pgas_verbs_cq_create(dev, 2 * REQUESTS, what & 8 ? PGAS_VERBS_CQ_EVENTS : 0, &cq),
          "a completion queue");
     must(pgas_verbs_mem_register(dev, life->here, sizeof life->here, PGAS_VERBS_ACCESS_ALL, &from),
          "register");
@@ -282,7 +284,7 @@ static void live_once(life_t *life)
     opts.send_cq = opts.recv_cq = cq;
     opts.send_depth = REQUESTS;
     opts.retry = 0;
-    must(pgas_verbs_qp_open(dev, &opts, &qps[0]), "a queue pair");
+    must(pgas_verbs_qp_create(dev, &opts, &qps[0]), "a queue pair");
     qps[1] = make_end(life, &sides[1], &to);
     connect_pair(qps);
     for (int i = 0; i < REQUESTS; i++) {
@@ -293,21 +295,21 @@ static void live_once(life_t *life)
                  "register");
         }
         if (i == REQUESTS / 2 && (what & 32) != 0) {
-            pgas_verbs_qp_close(qps[1]);
+            pgas_verbs_qp_destroy(qps[1]);
             qps[1] = NULL;
         }
     }
     int n_completed = 0;
     pgas_verbs_completion_t c;
-    while (n_completed < REQUESTS && pgas_verbs_cq_wait(cq, HANG_S * SECOND_NS) == PGAS_OK)
+    while (n_completed < REQUESTS && pgas_verbs_cq_wait(cq, HANG_S * SECOND_US) == PGAS_OK)
         n_completed += pgas_verbs_cq_poll(cq, &c, 1);
     life->n_bad += n_completed != REQUESTS || pgas_verbs_cq_poll(cq, &c, 1) != 0;
     for (int i = 0; i < 2; i++)
         if (qps[i])
-            pgas_verbs_qp_close(qps[i]);
+            pgas_verbs_qp_destroy(qps[i]);
     pgas_verbs_mem_release(sides[1].dev, &to);
     pgas_verbs_mem_release(dev, &from);
-    must(pgas_verbs_cq_close(cq), "close");
+    must(pgas_verbs_cq_destroy(cq), "close");
     if (third)
         must(pgas_verbs_close(third), "close");
     memset(life->there, 0, sizeof life->there); /* no other thread writes there now */
@@ -338,7 +340,7 @@ static void come_and_go(pgas_verbs_engine_t engine, const char *text, unsigned s
     while (__atomic_load_n(&n_living, __ATOMIC_ACQUIRE) > 0 && got >= 0) {
         got = pgas_verbs_cq_poll(sides[1].recv_cq, c, 16);
         if (got == 0)
-            pgas_verbs_cq_wait(sides[1].recv_cq, SECOND_NS / 1000);
+            pgas_verbs_cq_wait(sides[1].recv_cq, SECOND_US / 1000);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);

@@ -22,8 +22,8 @@ typedef struct {
 static inline void buffers_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n, buffers_t *b)
 {
     *b = (buffers_t){ .dev = dev, .bytes = bytes, .n = n };
-    if (n > BUFFERS_MAX ||
-        pgas_verbs_mem_alloc(dev, (size_t)bytes * n, PGAS_VERBS_ACCESS_ALL, &b->mem) != PGAS_OK)
+    if (n > BUFFERS_MAX || pgas_verbs_mem_register(dev, NULL, (size_t)bytes * n,
+                                                   PGAS_VERBS_ACCESS_ALL, &b->mem) != PGAS_OK)
         bail("no memory for buffers");
 }
 

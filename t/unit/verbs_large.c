@@ -1,17 +1,18 @@
 /* what: A write and a read of more than 2 GiB by a transmitter arrive whole, as two requests.
  * needs: no-sanitizers
- * source: pgas/verbs.h, pgas_verbs_tx_write; the same 4 MiB are mapped again and again, so the
+ * source: pgas/verbs.h, pgas_verbs_tx_transfer; the same 4 MiB are mapped again and again, so the
  * large range costs only 4 MiB */
 #include <stdint.h>
 #include <sys/mman.h>
 #include "pgas/verbs.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 
 #define PIECE       (UINT64_C(2) << 20)
 #define N_PIECES    1025
 #define BYTES       (N_PIECES * PIECE - 5)
-#define PATIENCE_NS UINT64_C(100000000000)
+#define PATIENCE_US INT64_C(100000000)
 
 /* Maps N_PIECES pieces one after the other, all of the same memory. @return NULL: this is not
  * possible here */
@@ -52,33 +53,39 @@ int main(void)
          "registering");
     must(pgas_verbs_mem_register(dev, to, N_PIECES * PIECE, PGAS_VERBS_ACCESS_ALL, &theirs),
          "registering");
-    must(pgas_verbs_cq_open(dev, 1024, 0, &qp_opts.send_cq), "a completion queue");
+    must(pgas_verbs_cq_create(dev, 1024, 0, &qp_opts.send_cq), "a completion queue");
     qp_opts.recv_cq = qp_opts.send_cq;
-    must(pgas_verbs_qp_open(dev, &qp_opts, &qp), "a queue pair");
-    pgas_verbs_qp_address(qp, &address);
+    must(pgas_verbs_qp_create(dev, &qp_opts, &qp), "a queue pair");
+    qp_address(qp, &address);
     must(pgas_verbs_qp_connect(qp, &address), "connecting");
-    must(pgas_verbs_tx_open(qp, NULL, &tx), "a transmitter");
+    must(pgas_verbs_tx_create(qp, NULL, &tx), "a transmitter");
 
     uint64_t at = 0, number = 0;
     for (uint64_t i = 0; i < PIECE; i++)
         from[i] = (char)(i * 7 + i / 1000);
-    pgas_status_t status =
-        pgas_verbs_tx_write(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
+    const pgas_verbs_span_t span = { .addr = (uintptr_t)from, .lkey = ours.lkey };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .remote_addr = (uintptr_t)to,
+                                     .rkey = theirs.rkey };
+    pgas_status_t status = pgas_verbs_tx_transfer(tx, &request, BYTES, &at, &number);
     if (status == PGAS_OK)
-        status = pgas_verbs_tx_wait(tx, number, PATIENCE_NS);
+        status = pgas_verbs_tx_wait(tx, number, PATIENCE_US);
     ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a write of %" PRIu64 " bytes (%s)",
        at, pgas_status_name(status));
     is_int((intmax_t)number, 2, "is two requests");
     memset(from, 0, PIECE);
-    status =
-        pgas_verbs_tx_read(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
+    request.op = PGAS_VERBS_READ;
+    at = 0;
+    status = pgas_verbs_tx_transfer(tx, &request, BYTES, &at, &number);
     if (status == PGAS_OK)
-        status = pgas_verbs_tx_wait(tx, number, PATIENCE_NS);
+        status = pgas_verbs_tx_wait(tx, number, PATIENCE_US);
     ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a read of as many (%s)",
        pgas_status_name(status));
 
-    pgas_verbs_qp_close(qp);
-    pgas_verbs_cq_close(qp_opts.send_cq);
+    pgas_verbs_qp_destroy(qp);
+    pgas_verbs_cq_destroy(qp_opts.send_cq);
     pgas_verbs_mem_release(dev, &ours);
     pgas_verbs_mem_release(dev, &theirs);
     ok(pgas_verbs_close(dev) == PGAS_OK, "nothing is left");

@@ -9,13 +9,14 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "t/must.h"
+#include "t/queue_pairs.h"
 #include "t/tap.h"
 #include "t/unit/verbs_buffers.h"
 #include "verbs_backend/queue/device.h"
 
 #define WRITES      100000
 #define THREADS     4
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_US INT64_C(60000000)
 
 /* Two queue pairs that are connected to each other; the second receives. */
 typedef struct {
@@ -33,24 +34,24 @@ static void open_pair(pair_t *p, size_t bytes, const pgas_verbs_tx_opts_t *tx, u
 {
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
     dev.device = "snic";
-    dev.adversary = adversary;
     dev.engine = adversary != 0 ? PGAS_VERBS_ENGINE_THREAD : PGAS_VERBS_ENGINE_CALLER;
-    dev.seed = 1;
+    const pgas_verbs_snic_opts_t snic = { .size = sizeof snic, .adversary = adversary, .seed = 1 };
+    dev.snic = &snic;
     must(pgas_verbs_open(&dev, &p->dev), "the device");
     if (message_max != 0)
         p->dev->limits.message_max = message_max;
-    must(pgas_verbs_mem_alloc(p->dev, bytes, PGAS_VERBS_ACCESS_ALL, &p->mem), "memory");
+    must(pgas_verbs_mem_register(p->dev, NULL, bytes, PGAS_VERBS_ACCESS_ALL, &p->mem), "memory");
     pgas_verbs_address_t addresses[2];
     for (int i = 0; i < 2; i++) {
         pgas_verbs_qp_opts_t qp = PGAS_VERBS_QP_OPTS_INIT;
-        must(pgas_verbs_cq_open(p->dev, 1024, cq_flags, &p->cqs[i]), "a completion queue");
+        must(pgas_verbs_cq_create(p->dev, 1024, cq_flags, &p->cqs[i]), "a completion queue");
         qp.send_cq = qp.recv_cq = p->cqs[i];
-        must(pgas_verbs_qp_open(p->dev, &qp, &p->qps[i]), "a queue pair");
-        pgas_verbs_qp_address(p->qps[i], &addresses[i]);
+        must(pgas_verbs_qp_create(p->dev, &qp, &p->qps[i]), "a queue pair");
+        qp_address(p->qps[i], &addresses[i]);
     }
     must(pgas_verbs_qp_connect(p->qps[0], &addresses[1]), "connecting");
     must(pgas_verbs_qp_connect(p->qps[1], &addresses[0]), "connecting");
-    must(pgas_verbs_tx_open(p->qps[0], tx, &p->tx), "a transmitter");
+    must(pgas_verbs_tx_create(p->qps[0], tx, &p->tx), "a transmitter");
 }
 
 /* @return whether nothing is left. */
@@ -58,8 +59,8 @@ static bool close_pair(pair_t *p)
 {
     pgas_verbs_mem_release(p->dev, &p->mem);
     for (int i = 0; i < 2; i++) {
-        pgas_verbs_qp_close(p->qps[i]);
-        pgas_verbs_cq_close(p->cqs[i]);
+        pgas_verbs_qp_destroy(p->qps[i]);
+        pgas_verbs_cq_destroy(p->cqs[i]);
     }
     return pgas_verbs_close(p->dev) == PGAS_OK;
 }
@@ -115,7 +116,7 @@ static void *write_words(void *arg)
         number = post(p, &request);
         w->n_bad += number == 0;
     }
-    w->n_bad += pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) != PGAS_OK;
+    w->n_bad += pgas_verbs_tx_wait(p->tx, number, PATIENCE_US) != PGAS_OK;
     for (uint64_t i = WRITES - 512; i < WRITES; i++)
         w->n_bad += memcmp(theirs(p, ((uint64_t)w->index * 512 + i % 512) * 8),
                            &(uint64_t){ i + 1 }, 8) != 0;
@@ -125,11 +126,11 @@ static void *write_words(void *arg)
 static void write_alone(void)
 {
     pair_t pair;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     open_pair(&pair, 1 << 16, NULL, 0, 0);
     writer_t writer = { .pair = &pair };
     write_words(&writer);
-    pgas_verbs_tx_stats(pair.tx, &stats);
+    pgas_verbs_tx_info(pair.tx, &stats);
     is_int(writer.n_bad, 0, "%d writes arrive, in order", WRITES);
     ok(stats.completions <= WRITES / 32 + 1 && stats.posted == WRITES && stats.inlined == WRITES,
        "with %d completions, by themselves inline", (int)stats.completions);
@@ -142,7 +143,7 @@ static void write_together(void)
 {
     pair_t pair;
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     pthread_t threads[THREADS];
     writer_t writers[THREADS];
     int n_bad = 0;
@@ -156,7 +157,7 @@ static void write_together(void)
         pthread_join(threads[t], NULL);
         n_bad += writers[t].n_bad;
     }
-    pgas_verbs_tx_stats(pair.tx, &stats);
+    pgas_verbs_tx_info(pair.tx, &stats);
     is_int(n_bad, 0, "%d threads write by one queue pair", THREADS);
     ok(stats.posted == (uint64_t)THREADS * WRITES &&
            stats.completions <= stats.posted / 32 + THREADS + 1,
@@ -169,7 +170,7 @@ static void write_together(void)
 static bool carry_out(pair_t *p, const pgas_verbs_request_t *request)
 {
     uint64_t number = post(p, request);
-    return number != 0 && pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) == PGAS_OK;
+    return number != 0 && pgas_verbs_tx_wait(p->tx, number, PATIENCE_US) == PGAS_OK;
 }
 
 static void read_and_add(pair_t *p)
@@ -196,16 +197,16 @@ static void read_and_add(pair_t *p)
 static void gather(pair_t *p, uint32_t piece, bool small)
 {
     pgas_verbs_span_t spans[5];
-    pgas_verbs_tx_stats_t before, after;
+    pgas_verbs_tx_info_t before = { .size = sizeof before }, after = { .size = sizeof after };
     for (uint32_t i = 0; i < 5; i++) {
         memset(ours(p, i * 1000), (int)i + 1, piece);
         spans[i] = (pgas_verbs_span_t){ (uintptr_t)ours(p, i * 1000), piece, p->mem.lkey };
     }
     pgas_verbs_request_t request = write_of(p, spans, theirs(p, 0));
     request.n_spans = 5;
-    pgas_verbs_tx_stats(p->tx, &before);
+    pgas_verbs_tx_info(p->tx, &before);
     bool good = carry_out(p, &request);
-    pgas_verbs_tx_stats(p->tx, &after);
+    pgas_verbs_tx_info(p->tx, &after);
     for (uint32_t i = 0; i < 5 * piece; i++)
         good = good && *theirs(p, i) == (char)(i / piece + 1);
     ok(good && after.inlined - before.inlined == small, "five pieces of %u bytes, %s", piece,
@@ -224,7 +225,7 @@ static void send(pair_t *p)
     };
     pgas_verbs_completion_t c;
     bool good = pgas_verbs_qp_recv(p->qps[1], &recv, 1, NULL) == PGAS_OK && carry_out(p, &request);
-    good = good && pgas_verbs_cq_wait(p->cqs[1], PATIENCE_NS) == PGAS_OK &&
+    good = good && pgas_verbs_cq_wait(p->cqs[1], PATIENCE_US) == PGAS_OK &&
            pgas_verbs_cq_poll(p->cqs[1], &c, 1) == 1;
     ok(good && c.id == 5 && c.bytes == 8 && c.imm == 11 && strcmp(theirs(p, 0), "message") == 0,
        "a message with immediate data");
@@ -255,7 +256,7 @@ static void use_buffers(void)
     pgasi_rng_seed(&rng, tap_seed(4));
     for (uint64_t i = 0; i < 20000; i++) {
         while (!buffers_take(&buffers, &span)) {
-            n_bad += pgas_verbs_tx_mark(pair.tx) != PGAS_OK;
+            n_bad += pgas_verbs_tx_ring(pair.tx, true) != PGAS_OK;
             pgas_verbs_tx_poll(pair.tx);
         }
         span.bytes = 100 + (uint32_t)pgasi_rng_below(&rng, 400);
@@ -264,14 +265,14 @@ static void use_buffers(void)
         uint64_t number = post(&pair, &request);
         buffers_give(&buffers, &span, pair.tx, number);
         if (i % 50 == 49) {
-            n_bad += pgas_verbs_tx_wait(pair.tx, number, PATIENCE_NS) != PGAS_OK;
+            n_bad += pgas_verbs_tx_wait(pair.tx, number, PATIENCE_US) != PGAS_OK;
             for (uint64_t k = 0; k < 50; k++)
                 n_bad += *theirs(&pair, k * 500) != (char)(i - 49 + k) ||
                          *theirs(&pair, k * 500 + 99) != (char)(i - 49 + k);
         }
     }
     is_int(n_bad, 0, "buffers go round without a byte lost");
-    pgas_verbs_tx_wait(pair.tx, pgas_verbs_tx_posted(pair.tx), PATIENCE_NS);
+    pgas_verbs_tx_wait(pair.tx, pgas_verbs_tx_posted(pair.tx), PATIENCE_US);
     while (buffers_take(&buffers, &span))
         n++;
     is_int(n, BUFFERS_MAX, "all come back");
@@ -284,19 +285,18 @@ static void use_buffers(void)
 static bool transfer(pair_t *p, uint64_t bytes, bool reads)
 {
     uint64_t at = 0, number = 0;
-    pgas_status_t status = PGAS_ERR_AGAIN;
-    while (status == PGAS_ERR_AGAIN) {
-        uint64_t more = 0;
-        uint64_t remote = (uintptr_t)theirs(p, at);
-        status = reads ? pgas_verbs_tx_read(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey,
-                                            bytes - at, &more, &number)
-                       : pgas_verbs_tx_write(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey,
-                                             bytes - at, &more, &number);
-        at += more;
+    const pgas_verbs_span_t span = { .addr = (uintptr_t)ours(p, 0), .lkey = p->mem.lkey };
+    const pgas_verbs_request_t request = { .op = reads ? PGAS_VERBS_READ : PGAS_VERBS_WRITE,
+                                           .spans = &span,
+                                           .n_spans = 1,
+                                           .remote_addr = (uintptr_t)theirs(p, 0),
+                                           .rkey = p->mem.rkey };
+    pgas_status_t status;
+    while ((status = pgas_verbs_tx_transfer(p->tx, &request, bytes, &at, &number)) ==
+           PGAS_ERR_AGAIN)
         pgas_verbs_tx_poll(p->tx);
-    }
     return status == PGAS_OK && at == bytes &&
-           pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) == PGAS_OK;
+           pgas_verbs_tx_wait(p->tx, number, PATIENCE_US) == PGAS_OK;
 }
 
 static void cut_transfers(void)
@@ -304,14 +304,14 @@ static void cut_transfers(void)
     enum { BYTES = 3000001 };
     pair_t pair;
     pgasi_rng_t rng;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     open_pair(&pair, 1 << 23, NULL, 0, 4096);
     pgasi_rng_seed(&rng, 3);
     for (uint64_t i = 0; i < BYTES / 8; i++)
         ((uint64_t *)(void *)ours(&pair, 0))[i] = pgasi_rng_u64(&rng);
     ok(transfer(&pair, BYTES, false) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0,
        "a write of many requests");
-    pgas_verbs_tx_stats(pair.tx, &stats);
+    pgas_verbs_tx_info(pair.tx, &stats);
     is_int((int)stats.posted, BYTES / 4096 + 1, "as many as it takes");
     memset(ours(&pair, 0), 0, BYTES);
     ok(transfer(&pair, BYTES, true) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0,
@@ -343,7 +343,7 @@ static void sleep_until(uint32_t cq_flags, const char *how)
     uint64_t number = post(&pair, &request);
     pgas_status_t first = pgas_verbs_tx_wait(pair.tx, number, 20000000);
     pthread_create(&later, NULL, ring_later, &pair);
-    pgas_status_t second = pgas_verbs_tx_wait(pair.tx, number, PATIENCE_NS);
+    pgas_status_t second = pgas_verbs_tx_wait(pair.tx, number, PATIENCE_US);
     pthread_join(later, &result);
     ok(first == PGAS_ERR_TIMEOUT && second == PGAS_OK && result != NULL,
        "waiting times out, then ends when it is done, %s", how);
@@ -389,14 +389,14 @@ static void end_connection(void)
     }
     int n_bad = 0;
     for (int i = 0; i < n; i++) {
-        pgas_status_t status = pgas_verbs_tx_wait(pair.tx, numbers[i], PATIENCE_NS);
+        pgas_status_t status = pgas_verbs_tx_wait(pair.tx, numbers[i], PATIENCE_US);
         n_bad +=
             i >= 100 ? status != PGAS_ERR_RANGE : status != PGAS_OK && status != PGAS_ERR_RANGE;
     }
     ok(n > 100 && n_bad == 0, "after a request that fails all end, with its status");
     pgas_verbs_request_t request = write_of(&pair, &span, theirs(&pair, 0));
     ok(pgas_verbs_tx_post(pair.tx, &request, NULL) == PGAS_ERR_PEER &&
-           pgas_verbs_tx_mark(pair.tx) == PGAS_ERR_PEER,
+           pgas_verbs_tx_ring(pair.tx, true) == PGAS_ERR_PEER,
        "nothing more is posted");
     ok(ending.n_ends == 1 && ending.status == PGAS_ERR_RANGE &&
            ending.done == pgas_verbs_tx_posted(pair.tx) &&

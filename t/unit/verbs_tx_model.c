@@ -11,6 +11,7 @@
 
 static __thread uint64_t steps;
 #define PGASI_TX_STEP() (steps++)
+#include "t/queue_pairs.h"
 #include "verbs_backend/queue/tx.c"
 
 #include "t/tap.h"
@@ -21,7 +22,7 @@ static __thread uint64_t steps;
 #define LINKS_MAX   4
 #define BUFFERS     12
 #define SLOT        96
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_US INT64_C(60000000)
 
 typedef struct {
     int n_threads, n_links, n_cqs;
@@ -107,7 +108,7 @@ static pgas_status_t wait_for(worker_t *w, int k, uint64_t number)
     link_t *link = &w->run->links[k];
     if (pgas_verbs_tx_done(link->tx) < number)
         ask(link);
-    pgas_status_t status = pgas_verbs_tx_wait(link->tx, number, PATIENCE_NS);
+    pgas_status_t status = pgas_verbs_tx_wait(link->tx, number, PATIENCE_US);
     bool may_fail = w->run->plan.fails && fake_qp(link->qp)->fail_at != FAKE_NEVER;
     w->n_bad += status != PGAS_OK && (status != PGAS_ERR_RANGE || !may_fail);
     return status;
@@ -141,7 +142,7 @@ static pgas_verbs_span_t take_buffer(worker_t *w)
             if (w->last[k] == 0)
                 continue; /* nothing of mine there */
             uint64_t posted = pgas_verbs_tx_posted(w->run->links[k].tx);
-            pgas_status_t status = pgas_verbs_tx_mark(w->run->links[k].tx);
+            pgas_status_t status = pgas_verbs_tx_ring(w->run->links[k].tx, true);
             if (pgas_verbs_tx_posted(w->run->links[k].tx) != posted)
                 ask(&w->run->links[k]);
             w->n_bad += status != PGAS_OK && (status != PGAS_ERR_PEER || !w->run->plan.fails);
@@ -241,7 +242,7 @@ static void some_operation(worker_t *w, uint64_t op)
     else if (what < 94)
         pgas_verbs_tx_poll(w->run->links[k].tx);
     else if (what < 97)
-        pgas_verbs_tx_ring(w->run->links[k].tx);
+        pgas_verbs_tx_ring(w->run->links[k].tx, false);
     else if (w->last[k] != 0)
         wait_for(w, k, w->last[k] - pgasi_rng_below(&w->rng, w->last[k]));
 }
@@ -287,7 +288,7 @@ static int begin_links(run_t *run)
     uint32_t per_cq = (uint32_t)((plan->n_links + plan->n_cqs - 1) / plan->n_cqs);
     for (int i = 0; i < plan->n_cqs; i++)
         n_bad +=
-            pgas_verbs_cq_open(&run->dev.super, plan->depth * per_cq, 0, &run->cqs[i]) != PGAS_OK;
+            pgas_verbs_cq_create(&run->dev.super, plan->depth * per_cq, 0, &run->cqs[i]) != PGAS_OK;
     for (int k = 0; k < plan->n_links; k++) {
         link_t *link = &run->links[k];
         pgas_verbs_address_t address;
@@ -301,12 +302,12 @@ static int begin_links(run_t *run)
         tx.batch = plan->batch;
         tx.advance = advance;
         tx.arg = link;
-        n_bad += pgas_verbs_qp_open(&run->dev.super, &qp, &link->qp) != PGAS_OK;
-        pgas_verbs_qp_address(link->qp, &address);
-        n_bad += pgas_verbs_tx_open(link->qp, &tx, &link->tx) != PGAS_ERR_INVALID;
+        n_bad += pgas_verbs_qp_create(&run->dev.super, &qp, &link->qp) != PGAS_OK;
+        qp_address(link->qp, &address);
+        n_bad += pgas_verbs_tx_create(link->qp, &tx, &link->tx) != PGAS_ERR_INVALID;
         n_bad += pgas_verbs_qp_connect(link->qp, &address) != PGAS_OK;
-        n_bad += pgas_verbs_tx_open(link->qp, &tx, &link->tx) != PGAS_OK;
-        n_bad += pgas_verbs_tx_open(link->qp, &tx, &link->tx) != PGAS_ERR_BUSY;
+        n_bad += pgas_verbs_tx_create(link->qp, &tx, &link->tx) != PGAS_OK;
+        n_bad += pgas_verbs_tx_create(link->qp, &tx, &link->tx) != PGAS_ERR_BUSY;
         if (plan->fails && k % 2 == 0)
             fake_qp(link->qp)->fail_at = pgasi_rng_below(&run->dev.rng, plan->n_ops);
     }
@@ -335,7 +336,7 @@ static uint32_t true_interval(const plan_t *plan)
 }
 
 /* Few enough completions. This is a promise of its own, because it must be able to fail. */
-static bool is_frugal(const pgas_verbs_tx_stats_t *stats, uint64_t n_asked, uint32_t interval)
+static bool is_frugal(const pgas_verbs_tx_info_t *stats, uint64_t n_asked, uint32_t interval)
 {
     return stats->completions <= stats->posted / interval + n_asked + 1;
 }
@@ -345,10 +346,10 @@ static int end_links(run_t *run)
     int n_bad = 0;
     for (int k = 0; k < run->plan.n_links; k++) {
         link_t *link = &run->links[k];
-        pgas_verbs_tx_stats_t stats;
+        pgas_verbs_tx_info_t stats = { .size = sizeof stats };
         pgas_status_t status =
-            pgas_verbs_tx_wait(link->tx, pgas_verbs_tx_posted(link->tx), PATIENCE_NS);
-        pgas_verbs_tx_stats(link->tx, &stats);
+            pgas_verbs_tx_wait(link->tx, pgas_verbs_tx_posted(link->tx), PATIENCE_US);
+        pgas_verbs_tx_info(link->tx, &stats);
         bool failed = status != PGAS_OK && fake_qp(link->qp)->fail_at != FAKE_NEVER;
         n_bad += link->n_bad + (pgas_verbs_tx_done(link->tx) != pgas_verbs_tx_posted(link->tx));
         n_bad += failed ? status != PGAS_ERR_RANGE || link->n_ends != 1
@@ -357,9 +358,9 @@ static int end_links(run_t *run)
         n_bad += !failed && !is_frugal(&stats, link->n_asked + 1, true_interval(&run->plan));
     }
     for (int k = 0; k < run->plan.n_links; k++)
-        pgas_verbs_qp_close(run->links[k].qp);
+        pgas_verbs_qp_destroy(run->links[k].qp);
     for (int i = 0; i < run->plan.n_cqs; i++)
-        n_bad += pgas_verbs_cq_close(run->cqs[i]) != PGAS_OK;
+        n_bad += pgas_verbs_cq_destroy(run->cqs[i]) != PGAS_OK;
     return n_bad;
 }
 
@@ -477,7 +478,7 @@ static void break_promises(uint64_t seed)
     plan.lie = 2;
     carry_out(&run, &plan, seed);
     ok(run.dev.n_overflows > 0, "queues that are smaller than they say overflow, which is noticed");
-    pgas_verbs_tx_stats_t stats = { .posted = 300, .completions = 102 };
+    pgas_verbs_tx_info_t stats = { .posted = 300, .completions = 102 };
     ok(is_frugal(&stats, 1, 3) && !is_frugal(&stats, 0, 3), "one completion too many is noticed");
 }
 
@@ -547,9 +548,7 @@ static void count_steps(void)
     }
     ok(most <= 2 && found == 0 && before == 0,
        "a poll ends after two steps while another thread is inside (took %d)", (int)most);
-    steps = 0;
-    ok(pgas_verbs_tx_done(tx) == 0 && steps == 1,
-       "completed requests are known after one step meanwhile");
+    ok(pgas_verbs_tx_done(tx) == 0, "meanwhile completed requests are known by a load");
     pthread_mutex_unlock(&run.dev.lock);
     pthread_join(inside, NULL);
     most = 0;
@@ -569,35 +568,45 @@ static void count_steps(void)
 static void mark_and_force(void)
 {
     static run_t run;
-    pgas_verbs_tx_stats_t stats;
+    pgas_verbs_tx_info_t stats = { .size = sizeof stats };
     begin_alone(&run, 16, 4);
     pgas_verbs_tx_t *tx = run.links[0].tx;
-    ok(pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 0,
+    ok(pgas_verbs_tx_ring(tx, true) == PGAS_OK && pgas_verbs_tx_posted(tx) == 0,
        "a mark without requests costs nothing");
-    bool good =
-        post_small(&run, 0) == 1 && post_small(&run, 0) == 2 && pgas_verbs_tx_mark(tx) == PGAS_OK;
-    ok(good && pgas_verbs_tx_posted(tx) == 3 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
+    bool good = post_small(&run, 0) == 1 && post_small(&run, 0) == 2 &&
+                pgas_verbs_tx_ring(tx, true) == PGAS_OK;
+    ok(good && pgas_verbs_tx_posted(tx) == 3 && pgas_verbs_tx_ring(tx, true) == PGAS_OK &&
            pgas_verbs_tx_posted(tx) == 3,
        "a mark takes one number, a second one none");
-    ok(post_small(&run, PGAS_VERBS_SIGNAL) == 4 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
+    ok(post_small(&run, PGAS_VERBS_SIGNAL) == 4 && pgas_verbs_tx_ring(tx, true) == PGAS_OK &&
            pgas_verbs_tx_posted(tx) == 4,
        "nor does one after a forced signal");
     int n = 0;
     while (post_small(&run, 0) != 0)
         n++;
-    ok(n == 11 && pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 16,
+    ok(n == 11 && pgas_verbs_tx_ring(tx, true) == PGAS_OK && pgas_verbs_tx_posted(tx) == 16,
        "posts leave room for a mark, which fits into a full queue");
     ok(pgas_verbs_tx_wait(tx, 17, 0) == PGAS_ERR_RANGE &&
-           pgas_verbs_tx_wait(tx, 16, 1000) == PGAS_ERR_TIMEOUT,
+           pgas_verbs_tx_wait(tx, 16, 1) == PGAS_ERR_TIMEOUT,
        "waiting for a number never posted is refused, for one that does not come ends in time");
     while (fake_step(&run.dev.super))
         ;
-    pgas_status_t status = pgas_verbs_tx_wait(tx, 16, PATIENCE_NS);
-    pgas_verbs_tx_stats(tx, &stats);
+    pgas_status_t status = pgas_verbs_tx_wait(tx, 16, PATIENCE_US);
+    pgas_verbs_tx_info(tx, &stats);
     ok(status == PGAS_OK && stats.posted == 14 && stats.signaled == 5 && stats.completions == 5 &&
            stats.refused == 1 && stats.inlined == 14,
        "the counts are right");
     end_alone(&run);
+}
+
+static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_op_t op, const char *there,
+                              const char *here, uint64_t bytes, uint64_t *at_io, uint64_t *number_p)
+{
+    const pgas_verbs_span_t span = { .addr = (uintptr_t)here };
+    const pgas_verbs_request_t request = {
+        .op = op, .spans = &span, .n_spans = 1, .remote_addr = (uintptr_t)there
+    };
+    return pgas_verbs_tx_transfer(tx, &request, bytes, at_io, number_p);
 }
 
 /* More than one request takes, and refusals. */
@@ -609,34 +618,36 @@ static void cut_transfers(void)
     begin_alone(&run, 4, 1);
     pgas_verbs_tx_t *tx = run.links[0].tx;
     memset(from, 7, sizeof from);
-    pgas_status_t status =
-        pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, sizeof from, &at, &number);
+    pgas_status_t status = transfer(tx, PGAS_VERBS_WRITE, to, from, sizeof from, &at, &number);
     ok(status == PGAS_ERR_AGAIN && at == 4000 && number == 4,
        "a write is cut, as far as there is room");
     while (fake_step(&run.dev.super))
         ;
-    uint64_t more = 0;
-    status = pgas_verbs_tx_write(tx, (uintptr_t)to + at, 0, from + at, 0, sizeof from - at, &more,
-                                 &number);
-    pgas_verbs_tx_ring(tx);
+    status = transfer(tx, PGAS_VERBS_WRITE, to, from, sizeof from, &at, &number);
+    pgas_verbs_tx_ring(tx, false);
     while (fake_step(&run.dev.super))
         ;
-    ok(status == PGAS_OK && at + more == sizeof from &&
-           pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
+    ok(status == PGAS_OK && at == sizeof from &&
+           pgas_verbs_tx_wait(tx, number, PATIENCE_US) == PGAS_OK &&
            memcmp(from, to, sizeof from) == 0,
        "and continues where it stopped");
     memset(from, 0, sizeof from);
-    status = pgas_verbs_tx_read(tx, (uintptr_t)to, 0, from, 0, 2500, &at, &number);
-    pgas_verbs_tx_ring(tx);
+    at = 0;
+    status = transfer(tx, PGAS_VERBS_READ, to, from, 2500, &at, &number);
+    pgas_verbs_tx_ring(tx, false);
     while (fake_step(&run.dev.super))
         ;
-    ok(status == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
+    ok(status == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_US) == PGAS_OK &&
            from[0] == 7 && from[2499] == 7 && from[2500] == 0,
        "so does a read");
-    ok(pgas_verbs_tx_write(tx, 0, 0, from, 0, UINT64_C(1) << 49, &at, NULL) == PGAS_ERR_LIMIT &&
-           at == 0 &&
-           pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, 0, NULL, &number) == PGAS_OK,
+    at = 0;
+    ok(transfer(tx, PGAS_VERBS_WRITE, NULL, from, UINT64_C(1) << 49, &at, NULL) == PGAS_ERR_LIMIT &&
+           at == 0 && transfer(tx, PGAS_VERBS_WRITE, to, from, 0, &at, &number) == PGAS_OK,
        "too much is refused, nothing is a request like others");
+    at = 11;
+    ok(transfer(tx, PGAS_VERBS_WRITE, to, from, 10, &at, NULL) == PGAS_ERR_INVALID &&
+           transfer(tx, PGAS_VERBS_SEND, to, from, 10, &at, NULL) == PGAS_ERR_INVALID && at == 11,
+       "more taken than there is, and other operations, are refused");
     end_alone(&run);
 }
 
@@ -649,18 +660,18 @@ static void break_devices(void)
     uint64_t good = post_small(&run, PGAS_VERBS_SIGNAL);
     while (fake_step(&run.dev.super))
         ;
-    bool before = pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK;
+    bool before = pgas_verbs_tx_wait(link->tx, good, PATIENCE_US) == PGAS_OK;
     run.dev.bells_fail = true;
     uint64_t lost = post_small(&run, 0);
-    ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_NS) == PGAS_ERR_IO &&
-           post_small(&run, 0) == 0 && pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK &&
+    ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_US) == PGAS_ERR_IO &&
+           post_small(&run, 0) == 0 && pgas_verbs_tx_wait(link->tx, good, PATIENCE_US) == PGAS_OK &&
            link->n_ends == 1 && link->n_bad == 0,
        "a doorbell that fails ends the connection; earlier completions remain");
     run.dev.cqs_dead = true;
     pgas_verbs_tx_poll(link->tx);
     is_int((intmax_t)link->n_ends, 1, "which is reported once");
-    pgas_verbs_qp_close(link->qp);
-    pgas_verbs_cq_close(run.cqs[0]);
+    pgas_verbs_qp_destroy(link->qp);
+    pgas_verbs_cq_destroy(run.cqs[0]);
 
     for (int round = 0; round < 2; round++) {
         memset(&run, 0, sizeof run);
@@ -677,17 +688,17 @@ static void break_devices(void)
         ok(run.links[0].n_ends == 1 && run.links[1].n_ends == 0,
            "a poll of one transmitter ends the other, whose doorbell failed");
         for (int k = 0; k < 2; k++)
-            pgas_verbs_qp_close(run.links[k].qp);
-        pgas_verbs_cq_close(run.cqs[0]);
+            pgas_verbs_qp_destroy(run.links[k].qp);
+        pgas_verbs_cq_destroy(run.cqs[0]);
     }
     run.dev.cqs_dead = true;
-    ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_NS) == PGAS_ERR_TRANSPORT &&
+    ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_US) == PGAS_ERR_TRANSPORT &&
            run.links[0].n_ends == 1 && run.links[1].n_ends == 1 &&
-           pgas_verbs_tx_mark(run.links[1].tx) == PGAS_ERR_PEER,
+           pgas_verbs_tx_ring(run.links[1].tx, true) == PGAS_ERR_PEER,
        "a completion queue that dies ends all connections on it");
     for (int k = 0; k < 2; k++)
-        pgas_verbs_qp_close(run.links[k].qp);
-    pgas_verbs_cq_close(run.cqs[0]);
+        pgas_verbs_qp_destroy(run.links[k].qp);
+    pgas_verbs_cq_destroy(run.cqs[0]);
 }
 
 static void refuse_small_cqs(void)
@@ -699,22 +710,22 @@ static void refuse_small_cqs(void)
     pgas_verbs_address_t address;
     pgas_verbs_qp_opts_t opts = run.links[0].qp->opts;
     opts.send_depth = 1;
-    pgas_verbs_qp_open(&run.dev.super, &opts, &second);
-    pgas_verbs_qp_address(second, &address);
+    pgas_verbs_qp_create(&run.dev.super, &opts, &second);
+    qp_address(second, &address);
     pgas_verbs_qp_connect(second, &address);
-    bool refused = pgas_verbs_tx_open(second, NULL, &tx) == PGAS_ERR_LIMIT;
-    pgas_verbs_tx_close(run.links[0].tx);
-    ok(refused && pgas_verbs_tx_open(second, NULL, &tx) == PGAS_OK,
+    bool refused = pgas_verbs_tx_create(second, NULL, &tx) == PGAS_ERR_LIMIT;
+    pgas_verbs_tx_destroy(run.links[0].tx);
+    ok(refused && pgas_verbs_tx_create(second, NULL, &tx) == PGAS_OK,
        "a completion queue without room takes no further transmitter");
-    pgas_verbs_qp_close(second);
-    pgas_verbs_qp_close(run.links[0].qp);
-    ok(run.cqs[0]->reserved == 0 && pgas_verbs_cq_close(run.cqs[0]) == PGAS_OK,
+    pgas_verbs_qp_destroy(second);
+    pgas_verbs_qp_destroy(run.links[0].qp);
+    ok(run.cqs[0]->reserved == 0 && pgas_verbs_cq_destroy(run.cqs[0]) == PGAS_OK,
        "room comes back at close");
 }
 
 int main(void)
 {
-    plan(26);
+    plan(27);
     uint64_t seed = tap_seed(20261122);
     keep_promises(seed, false, false, 200);
     keep_promises(seed, true, false, 200);

@@ -14,7 +14,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include "base/checks.h"
-#include "pgas/verbs.h"
+#include "pgas/verbs_snic.h"
 
 typedef struct pgasi_verbs_ops pgasi_verbs_ops_t;
 
@@ -165,9 +165,22 @@ extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
 
-/** pgas_verbs_gids for devices that libibverbs knows (port.c). */
+/** Lists all ports as pgas_verbs_list does, in one pass.
+ *  @param infos  n_max entries to fill; may be NULL if n_max is 0
+ *  @param n_p     the number of ports, which may exceed n_max */
+pgas_status_t pgasi_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p);
+
+/** The GIDs of a port that are set, for devices that libibverbs knows (port.c). gids, n_max and n_p
+ *  are as above. */
 pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
                                int *n_p);
+
+/** A time limit in nanoseconds. UINT64_MAX: none. */
+static inline uint64_t pgasi_verbs_limit_ns(int64_t timeout_us)
+{
+    return timeout_us < 0 || timeout_us > INT64_MAX / 1000 ? UINT64_MAX
+                                                           : (uint64_t)timeout_us * 1000;
+}
 
 /** The status of a completion for a syndrome of mlx5 (wqe.h), or its equal of another provider. */
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);

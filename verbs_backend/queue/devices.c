@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/info_fill.h"
 #include "verbs_backend/queue/device.h"
 
 const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
@@ -16,10 +17,10 @@ const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
     NULL,
 };
 
-pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
+pgas_status_t pgasi_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
 {
     int n = 0;
-    pgas_status_t status = !n_p || n_max < 0 || (!infos && n_max > 0) ? PGAS_ERR_INVALID : PGAS_OK;
+    pgas_status_t status = PGAS_OK;
     for (int i = 0; status == PGAS_OK && pgasi_verbs_providers[i]; i++)
         status = pgasi_verbs_providers[i]->list(infos, n_max, &n);
     if (status == PGAS_OK)
@@ -27,17 +28,54 @@ pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return status;
 }
 
-pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
-                              int *n_p)
+/* All ports, which the caller frees. */
+static pgas_status_t list_all(pgas_verbs_info_t **infos_p, int *n_p)
 {
-    if (!device || port < 1 || port > 255 || n_max < 0 || (!gids && n_max > 0) || !n_p)
-        return PGAS_ERR_INVALID;
-    if (strcmp(device, pgasi_verbs_snic.name) == 0 && port == 1) {
-        *n_p = 0;
-        return PGAS_OK;
+    int n = 0, n_room;
+    pgas_status_t status = pgasi_verbs_list(NULL, 0, &n);
+    pgas_verbs_info_t *infos =
+        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
+    if (!infos)
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    n_room = n;
+    status = pgasi_verbs_list(infos, n_room, &n);
+    if (status != PGAS_OK) {
+        free(infos);
+        return status;
     }
+    *infos_p = infos;
+    *n_p = PGASI_MIN(n, n_room);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_verbs_list(int i, pgas_verbs_info_t *info_p)
+{
+    pgas_verbs_info_t *infos;
+    int n;
+    pgas_status_t status = i < 0 || !info_p ? PGAS_ERR_INVALID : list_all(&infos, &n);
+    if (status != PGAS_OK)
+        return status;
+    status = i < n ? pgasi_info_fill(info_p, &infos[i], sizeof infos[i]) : PGAS_ERR_NOT_FOUND;
+    free(infos);
+    return status;
+}
+
+pgas_status_t pgas_verbs_gid(const char *device, int port, int i, pgas_verbs_gid_t *gid_p)
+{
+    if (!device || port < 1 || port > 255 || i < 0 || !gid_p)
+        return PGAS_ERR_INVALID;
 #ifdef PGAS_HAVE_VERBS
-    return pgasi_verbs_gids(device, port, gids, n_max, n_p);
+    int n = 0;
+    pgas_verbs_gid_t *gids = calloc((size_t)i + 1, sizeof *gids);
+    if (!gids)
+        return PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = pgasi_verbs_gids(device, port, gids, i + 1, &n);
+    if (status == PGAS_OK && i >= n)
+        status = PGAS_ERR_NOT_FOUND;
+    if (status == PGAS_OK)
+        *gid_p = gids[i];
+    free(gids);
+    return status;
 #else
     return PGAS_ERR_NOT_FOUND;
 #endif
@@ -87,23 +125,20 @@ static pgas_status_t parse_name(const char *text, name_t *name_p)
 /* Finds the provider that has the device. Without a name: the first active port. */
 static pgas_status_t choose(name_t *name)
 {
-    int n = 0;
-    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
-    pgas_verbs_info_t *infos =
-        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
-    if (!infos)
-        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    status = pgas_verbs_list(infos, n, &n);
+    pgas_verbs_info_t *infos;
+    int n;
+    pgas_status_t status = list_all(&infos, &n);
+    if (status != PGAS_OK)
+        return status;
     const pgas_verbs_info_t *found = NULL;
-    for (int i = 0; status == PGAS_OK && i < n && !found; i++) {
+    for (int i = 0; i < n && !found; i++) {
         bool named = strcmp(infos[i].name, name->device) == 0 &&
                      (name->port == 0 || infos[i].port == name->port);
         if (name->device[0] == '\0' ? infos[i].active : named)
             found = &infos[i];
     }
-    if (status == PGAS_OK && !found)
-        status = PGAS_ERR_NOT_FOUND;
-    if (status == PGAS_OK) {
+    status = found ? PGAS_OK : PGAS_ERR_NOT_FOUND;
+    if (found) {
         name->ops = find_provider(found->provider, strlen(found->provider));
         memmove(name->device, found->name, sizeof name->device);
         name->port = name->port != 0 || !found->active ? name->port : found->port;
@@ -121,8 +156,10 @@ static pgas_status_t take_opts(const pgas_verbs_dev_opts_t *given, pgas_verbs_de
     if (given->size != sizeof *given)
         return PGAS_ERR_INVALID;
     *opts_p = *given;
-    bool sane = (unsigned)given->engine <= PGAS_VERBS_ENGINE_STEP &&
-                (given->adversary & ~PGAS_VERBS_SNIC_ALL) == 0 && given->gid_index >= -1;
+    const pgas_verbs_snic_opts_t *snic = given->snic;
+    bool sane =
+        (unsigned)given->engine <= PGAS_VERBS_ENGINE_PROCESS && given->gid_index >= -1 &&
+        (!snic || (snic->size == sizeof *snic && (snic->adversary & ~PGAS_VERBS_SNIC_ALL) == 0));
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
@@ -151,16 +188,16 @@ pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev
 pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev)
 {
     if (!dev)
-        return PGAS_ERR_INVALID;
+        return PGAS_OK;
     if (__atomic_load_n(&dev->n_open, __ATOMIC_ACQUIRE) != 0)
         return PGAS_ERR_BUSY;
     dev->ops->close(dev);
     return PGAS_OK;
 }
 
-void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p)
+pgas_status_t pgas_verbs_info(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p)
 {
-    *info_p = dev->info;
+    return dev ? pgasi_info_fill(info_p, &dev->info, sizeof dev->info) : PGAS_ERR_INVALID;
 }
 
 bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev)

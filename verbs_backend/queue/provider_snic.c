@@ -19,7 +19,8 @@ typedef struct {
 
 /* ---- devices ---- */
 
-static const pgas_verbs_info_t info = { .name = "snic",
+static const pgas_verbs_info_t info = { .size = sizeof info,
+                                        .name = "snic",
                                         .provider = "snic",
                                         .port = 1,
                                         .active = true,
@@ -47,15 +48,17 @@ static pgas_status_t snic_open(const pgas_verbs_dev_opts_t *opts, const char *de
     pgas_status_t status = pgasi_raw_dev_init(&dev->raw);
     if (status != PGAS_OK)
         goto free_dev;
-    const pgasi_snic_opts_t snic_opts = { .engine = opts->engine,
-                                          .adversary = opts->adversary,
-                                          .seed = opts->seed,
+    const pgas_verbs_snic_opts_t *knobs = opts->snic;
+    const pgasi_snic_opts_t snic_opts = { .engine = knobs && knobs->step ? PGASI_SNIC_ENGINE_STEP
+                                                                         : opts->engine,
+                                          .adversary = knobs ? knobs->adversary : 0,
+                                          .seed = knobs ? knobs->seed : 0,
                                           .engine_name = opts->engine_name };
     status = pgasi_snic_open(&snic_opts, &dev->snic);
     if (status != PGAS_OK)
         goto fini_raw;
     dev->pd = pgasi_snic_pd_open(dev->snic);
-    dev->start = opts->adversary & PGAS_VERBS_SNIC_WRAP ? PGASI_SNIC_WRAP_START : 0;
+    dev->start = snic_opts.adversary & PGAS_VERBS_SNIC_WRAP ? PGASI_SNIC_WRAP_START : 0;
     pgasi_snic_id(dev->snic, &dev->id);
     dev->raw.super.info = info;
     pgasi_verbs_limits_t *limits = &dev->raw.super.limits;

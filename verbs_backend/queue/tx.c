@@ -41,12 +41,13 @@
 #include <stdlib.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/info_fill.h"
 #include "base/spin.h"
 #include "verbs_backend/queue/device.h"
 
 #define BATCH        16
 #define STEPS_EACH   5
-#define ENDED        UINT64_MAX
+#define ENDED        PGASI_VERBS_TX_ENDED
 #define BYTES_MAX    (UINT64_C(1) << 48)
 #define LOCK_SPINS   64
 #define WAIT_SPINS   200
@@ -76,25 +77,32 @@ struct pgas_verbs_tx {
     pgas_verbs_qp_t *qp;
     uint32_t inline_max, spans_max;
     uint64_t inlined;
-    uint64_t signal_at, signaled; /* numbers: the next to be signaled, the last that was */
-    uint64_t rung;                /* the last number that the device knows */
-    uint64_t room_end;            /* the last number that had room when done was read */
-    uint32_t interval, batch, room;
-    int lock;
-    bool shared;
-    pgas_status_t broken;        /* atomic: a doorbell failed */
-    pgas_verbs_tx_stats_t stats; /* without inlined and completions */
 
     /* used by polling threads */
     PGASI_ALIGNED(PGASI_CACHELINE) uint64_t done; /* atomic */
     uint64_t good;                                /* done before the end */
-    pgas_status_t status;                         /* valid once done is ENDED */
     uint64_t completions;                         /* atomic */
     pgas_verbs_advance_fn_t advance;
     void *arg;
     pgasi_verbs_poller_t *poller;
     pgas_verbs_tx_t *next; /* next member */
+    pgas_status_t status;  /* valid once done is ENDED */
+
+    /* used by posting threads at a stop */
+    PGASI_ALIGNED(PGASI_CACHELINE)
+    uint64_t signal_at;
+    uint64_t signaled; /* numbers: the next to be signaled, the last that was */
+    uint64_t rung;     /* the last number that the device knows */
+    uint64_t room_end; /* the last number that had room when done was read */
+    uint32_t interval, batch, room;
+    int lock;
+    bool shared;
+    pgas_status_t broken;       /* atomic: a doorbell failed */
+    pgas_verbs_tx_info_t stats; /* without inlined and completions */
 };
+
+_Static_assert(offsetof(pgas_verbs_tx_t, done) == offsetof(pgasi_verbs_tx_head_t, done),
+               "inline functions read the head");
 
 /* Guards opening and closing of all transmitters of the process. */
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
@@ -203,18 +211,6 @@ int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx)
         n_news += end_broken(poller);
     let_go(poller);
     return n_news;
-}
-
-uint64_t pgas_verbs_tx_done(const pgas_verbs_tx_t *tx)
-{
-    PGASI_TX_STEP();
-    uint64_t done = __atomic_load_n(&tx->done, __ATOMIC_ACQUIRE);
-    return PGAS_LIKELY(done != ENDED) ? done : load(&tx->posted);
-}
-
-uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx)
-{
-    return load(&tx->posted);
 }
 
 /* ---- posting ---- */
@@ -383,56 +379,28 @@ pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t
                      number_p);
 }
 
-static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_request_t *request,
-                              pgas_verbs_span_t *span, uint64_t bytes, uint64_t *at_p,
-                              uint64_t *number_p)
+pgas_status_t pgas_verbs_tx_transfer(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                     uint64_t bytes, uint64_t *at_io, uint64_t *number_p)
 {
-    uint64_t at = 0, most = tx->qp->dev->limits.message_max;
-    pgas_status_t status = bytes > BYTES_MAX ? PGAS_ERR_LIMIT : PGAS_OK;
-    request->spans = span;
-    request->n_spans = bytes > 0;
-    for (bool more = status == PGAS_OK; more; more = status == PGAS_OK && at < bytes) {
-        span->bytes = (uint32_t)PGASI_MIN(bytes - at, most);
-        status = pgas_verbs_tx_post(tx, request, number_p);
-        if (status == PGAS_OK) {
-            at += span->bytes;
-            span->addr += span->bytes;
-            request->remote_addr += span->bytes;
-        }
-    }
-    if (at_p)
-        *at_p = at;
+    if ((request->op != PGAS_VERBS_WRITE && request->op != PGAS_VERBS_READ) ||
+        request->n_spans != 1 || *at_io > bytes)
+        return PGAS_ERR_INVALID;
+    if (bytes > BYTES_MAX)
+        return PGAS_ERR_LIMIT;
+    const uint64_t most = tx->qp->dev->limits.message_max;
+    pgas_verbs_span_t piece = request->spans[0];
+    pgas_verbs_request_t next = *request;
+    next.spans = &piece;
+    next.n_spans = bytes > 0;
+    pgas_status_t status;
+    do {
+        piece.addr = request->spans[0].addr + *at_io;
+        piece.bytes = (uint32_t)PGASI_MIN(bytes - *at_io, most);
+        next.remote_addr = request->remote_addr + *at_io;
+        status = pgas_verbs_tx_post(tx, &next, number_p);
+        *at_io += status == PGAS_OK ? piece.bytes : 0;
+    } while (status == PGAS_OK && *at_io < bytes);
     return status;
-}
-
-pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
-                                  const void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
-                                  uint64_t *number_p)
-{
-    pgas_verbs_span_t span = { .addr = (uintptr_t)addr, .lkey = lkey };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
-                                     .remote_addr = remote_addr,
-                                     .rkey = rkey };
-    return transfer(tx, &request, &span, bytes, at_p, number_p);
-}
-
-pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
-                                 void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
-                                 uint64_t *number_p)
-{
-    pgas_verbs_span_t span = { .addr = (uintptr_t)addr, .lkey = lkey };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_READ,
-                                     .remote_addr = remote_addr,
-                                     .rkey = rkey };
-    return transfer(tx, &request, &span, bytes, at_p, number_p);
-}
-
-void pgas_verbs_tx_ring(pgas_verbs_tx_t *tx)
-{
-    lock_posting(tx);
-    ring(tx);
-    plan_ahead(tx);
-    unlock_posting(tx);
 }
 
 /* Makes sure that a number is signaled and known to the device. */
@@ -451,9 +419,9 @@ static pgas_status_t cover(pgas_verbs_tx_t *tx, uint64_t number)
     return status;
 }
 
-pgas_status_t pgas_verbs_tx_mark(pgas_verbs_tx_t *tx)
+pgas_status_t pgas_verbs_tx_ring(pgas_verbs_tx_t *tx, bool mark)
 {
-    return cover(tx, ENDED);
+    return cover(tx, mark ? ENDED : 0);
 }
 
 /* ---- waiting ---- */
@@ -487,8 +455,9 @@ static void nap(pgasi_verbs_poller_t *poller, uint64_t left_ns)
     }
 }
 
-pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, uint64_t timeout_ns)
+pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, int64_t timeout_us)
 {
+    const uint64_t limit_ns = pgasi_verbs_limit_ns(timeout_us);
     uint64_t begin_ns = 0, spent_ns = 0;
     bool covered = false;
     pgas_status_t status;
@@ -499,30 +468,33 @@ pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, uint64_t 
             covered = cover(tx, number) == PGAS_OK;
         if (pgas_verbs_tx_poll(tx) > 0)
             continue;
-        if (round < WAIT_SPINS && timeout_ns > 0) {
+        if (round < WAIT_SPINS && limit_ns > 0) {
             pgasi_cpu_relax();
             continue;
         }
         begin_ns = begin_ns == 0 ? pgasi_now_ns() : begin_ns;
         spent_ns = pgasi_now_ns() - begin_ns;
-        if (spent_ns >= timeout_ns)
+        if (spent_ns >= limit_ns)
             return is_over(tx, number, &status) ? status : PGAS_ERR_TIMEOUT;
         if (round < WAIT_SPINS + WAIT_YIELDS)
             sched_yield();
         else
-            nap(tx->poller, timeout_ns - spent_ns);
+            nap(tx->poller, limit_ns - spent_ns);
     }
     return status;
 }
 
-void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p)
+pgas_status_t pgas_verbs_tx_info(const pgas_verbs_tx_t *tx, pgas_verbs_tx_info_t *info_p)
 {
+    if (!tx)
+        return PGAS_ERR_INVALID;
     lock_posting((pgas_verbs_tx_t *)tx);
-    *stats_p = tx->stats;
-    stats_p->posted += load(&tx->posted);
-    stats_p->inlined = tx->inlined;
+    pgas_verbs_tx_info_t info = tx->stats;
+    info.posted += load(&tx->posted);
+    info.inlined = tx->inlined;
     unlock_posting((pgas_verbs_tx_t *)tx);
-    stats_p->completions = load(&tx->completions);
+    info.completions = load(&tx->completions);
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }
 
 /* ---- opening and closing ---- */
@@ -615,8 +587,8 @@ static pgas_status_t join(pgas_verbs_tx_t *tx)
     return PGAS_OK;
 }
 
-pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given,
-                                 pgas_verbs_tx_t **tx_p)
+pgas_status_t pgas_verbs_tx_create(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given,
+                                   pgas_verbs_tx_t **tx_p)
 {
     pgas_verbs_tx_opts_t opts;
     if (!qp || !tx_p || take_opts(qp, given, &opts) != PGAS_OK)
@@ -635,10 +607,12 @@ pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t
     return PGAS_OK;
 }
 
-void pgas_verbs_tx_close(pgas_verbs_tx_t *tx)
+pgas_status_t pgas_verbs_tx_destroy(pgas_verbs_tx_t *tx)
 {
+    if (!tx)
+        return PGAS_OK;
     pgas_verbs_cq_t *cq = tx->qp->opts.send_cq;
-    pgas_verbs_tx_ring(tx);
+    pgas_verbs_tx_ring(tx, false);
     pthread_mutex_lock(&control);
     hold(cq->poller);
     pgas_verbs_tx_t **link = &tx->poller->members;
@@ -654,4 +628,5 @@ void pgas_verbs_tx_close(pgas_verbs_tx_t *tx)
     }
     pthread_mutex_unlock(&control);
     free(tx);
+    return PGAS_OK;
 }

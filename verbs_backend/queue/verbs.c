@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/info_fill.h"
 #include "base/log.h"
 #include "base/spin.h"
 #include "verbs_backend/wqe.h"
@@ -49,49 +50,41 @@ static void count(pgas_verbs_dev_t *dev, int change)
 
 /* ---- memory ---- */
 
-static pgas_status_t check_memory(size_t bytes, uint32_t access, const pgas_verbs_mem_t *mem_p)
+static bool is_sane(size_t bytes, uint32_t access)
 {
     bool writes = access & (PGAS_VERBS_REMOTE_WRITE | PGAS_VERBS_REMOTE_ATOMIC);
-    bool sane = mem_p && bytes > 0 && (access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
-                (!writes || (access & PGAS_VERBS_LOCAL_WRITE) != 0);
-    return sane ? PGAS_OK : PGAS_ERR_INVALID;
+    return bytes > 0 && (access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
+           (!writes || (access & PGAS_VERBS_LOCAL_WRITE) != 0);
 }
 
 pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                       uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    pgas_status_t status = !addr ? PGAS_ERR_INVALID : check_memory(bytes, access, mem_p);
-    if (status == PGAS_OK)
-        status = dev->ops->mem_register(dev, addr, bytes, access, mem_p);
-    if (status == PGAS_OK)
-        count(dev, 1);
-    return status;
-}
-
-pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
-                                   pgas_verbs_mem_t *mem_p)
-{
-    pgas_status_t status = check_memory(bytes, access, mem_p);
-    if (status == PGAS_OK)
-        status = dev->ops->mem_alloc(dev, bytes, access, mem_p);
+    if (!dev || !mem_p || !is_sane(bytes, access))
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = addr ? dev->ops->mem_register(dev, addr, bytes, access, mem_p)
+                                : dev->ops->mem_alloc(dev, bytes, access, mem_p);
     if (status == PGAS_OK)
         count(dev, 1);
     return status;
 }
 
-void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
+pgas_status_t pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
-    if (!mem->addr)
-        return;
+    if (!mem || !mem->addr)
+        return PGAS_OK;
+    if (!dev)
+        return PGAS_ERR_INVALID;
     dev->ops->mem_release(dev, mem);
     memset(mem, 0, sizeof *mem);
     count(dev, -1);
+    return PGAS_OK;
 }
 
 /* ---- completion queues ---- */
 
-pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
-                                 pgas_verbs_cq_t **cq_p)
+pgas_status_t pgas_verbs_cq_create(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                                   pgas_verbs_cq_t **cq_p)
 {
     if (!dev || !cq_p || depth == 0 ||
         (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
@@ -109,8 +102,10 @@ pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t
     return status;
 }
 
-pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq)
+pgas_status_t pgas_verbs_cq_destroy(pgas_verbs_cq_t *cq)
 {
+    if (!cq)
+        return PGAS_OK;
     pgas_verbs_dev_t *dev = cq->dev;
     if (__atomic_load_n(&cq->n_users, __ATOMIC_ACQUIRE) != 0)
         return PGAS_ERR_BUSY;
@@ -174,8 +169,9 @@ static void nap(pgas_verbs_cq_t *cq, uint64_t left_ns)
     }
 }
 
-pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns)
+pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, int64_t timeout_us)
 {
+    const uint64_t limit_ns = pgasi_verbs_limit_ns(timeout_us);
     uint64_t begin_ns = pgasi_now_ns(), spent_ns = 0;
     for (int round = 0;; round++) {
         int n = has_kept(cq) ? 1 : keep_one(cq);
@@ -186,12 +182,12 @@ pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns)
             continue;
         }
         spent_ns = pgasi_now_ns() - begin_ns;
-        if (spent_ns >= timeout_ns)
+        if (spent_ns >= limit_ns)
             return PGAS_ERR_TIMEOUT;
         if (round < WAIT_SPINS + WAIT_YIELDS)
             sched_yield();
         else
-            nap(cq, timeout_ns - spent_ns);
+            nap(cq, limit_ns - spent_ns);
     }
 }
 
@@ -210,8 +206,8 @@ pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
 
 /* ---- receive queues and queue pairs ---- */
 
-pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
-                                  pgas_verbs_srq_t **srq_p)
+pgas_status_t pgas_verbs_srq_create(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
+                                    pgas_verbs_srq_t **srq_p)
 {
     if (!dev || !srq_p || depth == 0 || spans == 0)
         return PGAS_ERR_INVALID;
@@ -227,8 +223,10 @@ pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_
     return status;
 }
 
-pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq)
+pgas_status_t pgas_verbs_srq_destroy(pgas_verbs_srq_t *srq)
 {
+    if (!srq)
+        return PGAS_OK;
     pgas_verbs_dev_t *dev = srq->dev;
     if (__atomic_load_n(&srq->n_users, __ATOMIC_ACQUIRE) != 0)
         return PGAS_ERR_BUSY;
@@ -275,8 +273,8 @@ static void use_queues(const pgas_verbs_qp_opts_t *opts, int change)
         __atomic_fetch_add(&opts->srq->n_users, change, __ATOMIC_ACQ_REL);
 }
 
-pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given,
-                                 pgas_verbs_qp_t **qp_p)
+pgas_status_t pgas_verbs_qp_create(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given,
+                                   pgas_verbs_qp_t **qp_p)
 {
     if (!dev || !given || !qp_p || given->size != sizeof *given)
         return PGAS_ERR_INVALID;
@@ -303,12 +301,14 @@ static void forget_kept(pgas_verbs_cq_t *cq, const pgas_verbs_qp_t *qp)
         cq->kept.qp = NULL;
 }
 
-void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
+pgas_status_t pgas_verbs_qp_destroy(pgas_verbs_qp_t *qp)
 {
+    if (!qp)
+        return PGAS_OK;
     pgas_verbs_dev_t *dev = qp->dev;
     const pgas_verbs_qp_opts_t opts = qp->opts;
     if (qp->tx)
-        pgas_verbs_tx_close(qp->tx);
+        pgas_verbs_tx_destroy(qp->tx);
     /* closes one queue pair at a time, because the two locks below have no order */
     pgasi_verbs_hold_poller(opts.send_cq);
     pgasi_spin_lock(&opts.send_cq->kept_lock, 0);
@@ -323,12 +323,25 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
     count(dev, -1);
+    return PGAS_OK;
 }
 
-void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p)
+pgas_status_t pgas_verbs_qp_info(const pgas_verbs_qp_t *qp, pgas_verbs_qp_info_t *info_p)
 {
-    memset(address_p, 0, sizeof *address_p);
-    qp->dev->ops->qp_address(qp, address_p);
+    pgas_verbs_qp_info_t info;
+    pgas_status_t status = qp ? PGAS_OK : PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    memset(&info, 0, sizeof info);
+    qp->dev->ops->qp_address(qp, &info.address);
+    info.send_depth = qp->opts.send_depth;
+    info.recv_depth = qp->opts.recv_depth;
+    info.inline_max = qp->opts.inline_max;
+    info.connected = qp->connected;
+    /* the first time it may register the ring */
+    if ((qp->opts.flags & PGAS_VERBS_QP_REMOTE_SLOTS) != 0 && qp->dev->ops->qp_buffer)
+        status = qp->dev->ops->qp_buffer((pgas_verbs_qp_t *)qp, &info.slots, &info.slot_bytes);
+    return status == PGAS_OK ? pgasi_info_fill(info_p, &info, sizeof info) : status;
 }
 
 pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer)
@@ -346,28 +359,30 @@ pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_addres
     return status;
 }
 
-pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
-                                  uint32_t n, uint32_t *n_p)
+/* It is a function of its own, so that a post that does not ring saves no registers. */
+static __attribute__((noinline)) pgas_status_t
+post_and_ring(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
 {
-    if (PGAS_UNLIKELY(!qp->connected)) {
-        if (n_p)
-            *n_p = 0;
-        return PGAS_ERR_NOT_INIT;
-    }
-    return qp->dev->ops->qp_write(qp, requests, n, n_p);
-}
-
-pgas_status_t pgas_verbs_qp_ring(pgas_verbs_qp_t *qp)
-{
-    return qp->dev->ops->qp_ring(qp);
+    uint32_t n_taken = 0;
+    pgas_status_t status = qp->connected ? PGAS_OK : PGAS_ERR_NOT_INIT, rung = status;
+    if (status == PGAS_OK && n > 0)
+        status = qp->dev->ops->qp_write(qp, requests, n, &n_taken);
+    if (rung == PGAS_OK)
+        rung = qp->dev->ops->qp_ring(qp);
+    if (n_p)
+        *n_p = n_taken;
+    return status == PGAS_OK ? rung : status;
 }
 
 pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
                                  uint32_t n, uint32_t *n_p)
 {
-    pgas_status_t status = pgas_verbs_qp_write(qp, requests, n, n_p);
-    pgas_status_t rung = qp->connected ? qp->dev->ops->qp_ring(qp) : PGAS_OK;
-    return status == PGAS_OK ? rung : status;
+    const pgasi_verbs_ops_t *ops = qp->dev->ops;
+    if (PGAS_UNLIKELY(n == 0 || !qp->connected) || (requests[n - 1].flags & PGAS_VERBS_MORE) == 0)
+        return post_and_ring(qp, requests, n, n_p);
+    if (PGAS_LIKELY(n == 1 && !n_p) && ops->qp_write_one)
+        return ops->qp_write_one(qp, requests, requests->flags, requests->id);
+    return ops->qp_write(qp, requests, n, n_p);
 }
 
 uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp)
@@ -379,12 +394,4 @@ pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *r
                                  uint32_t *n_p)
 {
     return qp->dev->ops->qp_recv(qp, recvs, n, n_p);
-}
-
-pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
-                                   uint32_t *slot_bytes_p)
-{
-    bool asked = qp->opts.flags & PGAS_VERBS_QP_REMOTE_SLOTS;
-    return asked && qp->dev->ops->qp_buffer ? qp->dev->ops->qp_buffer(qp, mem_p, slot_bytes_p)
-                                            : PGAS_ERR_UNSUPPORTED;
 }

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/info_fill.h"
 #include "base/log.h"
 #include "base/param.h"
 
@@ -257,12 +258,12 @@ pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
     return status == PGAS_ERR_AGAIN ? not_reached(name, ECONNREFUSED) : status;
 }
 
-pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *info_p)
+pgas_status_t pgas_verbs_snic_info(const char *name, pgas_verbs_snic_info_t *info_p)
 {
     const snic_question_t question = { .magic = SNIC_MESSAGE_MAGIC, .kind = SNIC_STATUS };
     snic_answer_t answer;
     int fd;
-    if (!info_p || info_p->size != sizeof *info_p)
+    if (!info_p || info_p->size <= sizeof info_p->size)
         return PGAS_ERR_INVALID;
     int socket = pgasi_snic_connect(name ? name : "default", false, CONNECT_MS);
     if (socket < 0)
@@ -275,11 +276,11 @@ pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *in
         return PGAS_ERR_NOT_FOUND;
     if (status != PGAS_OK)
         return status == PGAS_ERR_TIMEOUT ? status : PGAS_ERR_IO;
-    info_p->pid = (int)answer.pid;
-    info_p->n_clients = (int)answer.n_clients;
-    info_p->n_clients_max = (int)answer.n_clients_max;
-    info_p->up_ns = answer.up_ns;
-    return PGAS_OK;
+    const pgas_verbs_snic_info_t info = { .pid = (int)answer.pid,
+                                          .n_clients = (int)answer.n_clients,
+                                          .n_clients_max = (int)answer.n_clients_max,
+                                          .up_us = answer.up_ns / 1000 };
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }
 
 void pgasi_snic_leave(pgasi_snic_t *snic)

@@ -82,7 +82,7 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     snic->opts = *opts;
     if (opts->seed == 0)
         snic->opts.seed = pgasi_now_ns();
-    if (opts->adversary != 0 || opts->engine == PGAS_VERBS_ENGINE_STEP)
+    if (opts->adversary != 0 || opts->engine == PGASI_SNIC_ENGINE_STEP)
         PGASI_INFO("snic", "seed %llu", (unsigned long long)snic->opts.seed);
     pthread_mutex_init(&snic->lock, NULL);
     snic_devmem_t *devmem = NULL;

@@ -46,7 +46,7 @@ typedef struct {
 
 static inline bool snic_is_stepping(const snic_view_t *view)
 {
-    return view->id.engine == PGAS_VERBS_ENGINE_STEP;
+    return view->id.engine == PGASI_SNIC_ENGINE_STEP;
 }
 
 static inline bool snic_is_hostile(const snic_view_t *view, uint32_t how)

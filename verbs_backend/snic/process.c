@@ -293,7 +293,7 @@ static pgas_status_t open_server(server_t *server, const char *name)
     return status;
 }
 
-pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
+pgas_status_t pgas_verbs_snic_serve(const char *name, int64_t idle_us)
 {
     server_t *server = calloc(1, sizeof *server);
     if (!server)
@@ -306,7 +306,7 @@ pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
     if (status == PGAS_OK && pthread_create(&thread, NULL, execute, server) != 0)
         status = PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK) {
-        serve(server, (int)PGASI_MIN(idle_ns / 1000000 + 1, UINT64_C(1) << 30));
+        serve(server, (int)PGASI_MIN(PGASI_MAX(idle_us, 0) / 1000 + 1, INT64_C(1) << 30));
         __atomic_store_n(&server->stop, true, __ATOMIC_RELEASE);
         pgasi_snic_wake_process(server->wakeup);
         pthread_join(thread, NULL);

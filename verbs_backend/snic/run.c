@@ -177,7 +177,7 @@ bool pgasi_snic_run(pgasi_snic_t *snic)
 
 bool pgasi_snic_step(pgasi_snic_t *snic)
 {
-    if (snic->opts.engine != PGAS_VERBS_ENGINE_STEP)
+    if (snic->opts.engine != PGASI_SNIC_ENGINE_STEP)
         return false;
     pgasi_snic_lock(&snic->view->devmem->lock);
     bool done = pgasi_snic_execute_step(snic->view);

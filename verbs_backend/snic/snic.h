@@ -27,7 +27,7 @@
 #ifndef PGASI_VERBS_SNIC_H
 #define PGASI_VERBS_SNIC_H
 
-#include "pgas/verbs.h"
+#include "pgas/verbs_snic.h"
 #include "verbs_backend/wqe.h"
 
 typedef struct pgasi_snic pgasi_snic_t; /* a device, as its own process sees it */
@@ -36,6 +36,9 @@ typedef struct pgasi_snic pgasi_snic_t; /* a device, as its own process sees it 
 typedef uint64_t pgasi_snic_ref_t;
 /* blocks or entries of a queue, because positions are compared in 16 bits */
 #define PGASI_SNIC_QUEUE_MAX 16384u
+/** pgas_verbs_snic_opts_t.step */
+#define PGASI_SNIC_ENGINE_STEP ((pgas_verbs_engine_t)((int)PGAS_VERBS_ENGINE_PROCESS + 1))
+
 /** With PGAS_VERBS_SNIC_WRAP positions, counts of completions, message numbers and doorbell records
  *  begin here instead of at 0. */
 #define PGASI_SNIC_WRAP_START       0xfffffff5u

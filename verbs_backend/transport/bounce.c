@@ -12,8 +12,8 @@ static pgas_status_t make_buffers(pgasi_verbs_ctx_t *ctx)
     const uint32_t n = PGASI_VERBS_N_SMALL + PGASI_VERBS_N_LARGE;
     size_t bytes = (size_t)PGASI_VERBS_N_SMALL * PGASI_VERBS_SMALL +
                    (size_t)PGASI_VERBS_N_LARGE * ctx->large_bytes;
-    pgas_status_t status =
-        pgas_verbs_mem_alloc(ctx->tp->dev, bytes, PGAS_VERBS_LOCAL_WRITE, &ctx->buffer_mem);
+    pgas_status_t status = pgas_verbs_mem_register(ctx->tp->dev, NULL, bytes,
+                                                   PGAS_VERBS_LOCAL_WRITE, &ctx->buffer_mem);
     if (status != PGAS_OK)
         return status;
     ctx->buffers = calloc(n, sizeof ctx->buffers[0]);
@@ -73,8 +73,8 @@ void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx)
 pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx)
 {
     pgas_status_t status =
-        pgas_verbs_mem_alloc(ctx->tp->dev, PGASI_VERBS_SLOTS * sizeof ctx->slots[0],
-                             PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_WRITE, &ctx->slot_mem);
+        pgas_verbs_mem_register(ctx->tp->dev, NULL, PGASI_VERBS_SLOTS * sizeof ctx->slots[0],
+                                PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_WRITE, &ctx->slot_mem);
     if (status != PGAS_OK)
         return status;
     ctx->free_slots = malloc(PGASI_VERBS_SLOTS * sizeof ctx->free_slots[0]);

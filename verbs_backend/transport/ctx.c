@@ -34,14 +34,14 @@ static pgas_status_t add_cq(pgasi_verbs_ctx_t *ctx)
     pgasi_verbs_send_cq_t *added = &cqs[ctx->n_cqs];
     *added = (pgasi_verbs_send_cq_t){ NULL, 0, NULL };
     pgas_status_t status =
-        pgas_verbs_cq_open(ctx->tp->dev, PGASI_VERBS_CQ_DEPTH, PGAS_VERBS_CQ_EVENTS, &added->cq);
+        pgas_verbs_cq_create(ctx->tp->dev, PGASI_VERBS_CQ_DEPTH, PGAS_VERBS_CQ_EVENTS, &added->cq);
     if (status != PGAS_OK)
         goto failed;
     status = pgas_verbs_cq_fd(added->cq, &fd);
     if (status == PGAS_OK)
         status = pgasi_verbs_ctx_watch(ctx, fd);
     if (status != PGAS_OK) { /* a sleeping thread would not be woken by its completions */
-        pgas_verbs_cq_close(added->cq);
+        pgas_verbs_cq_destroy(added->cq);
         goto failed;
     }
     ctx->n_cqs++;
@@ -73,7 +73,7 @@ void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index)
 pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_qp_t *qp,
                                       const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p)
 {
-    pgas_status_t status = pgas_verbs_tx_open(qp, opts, tx_p);
+    pgas_status_t status = pgas_verbs_tx_create(qp, opts, tx_p);
     if (status == PGAS_OK && !ctx->cqs[cq].tx)
         ctx->cqs[cq].tx = *tx_p;
     return status;
@@ -81,7 +81,7 @@ pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs
 
 void pgasi_verbs_ctx_tx_close(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_tx_t *tx)
 {
-    pgas_verbs_tx_close(tx);
+    pgas_verbs_tx_destroy(tx);
     if (ctx->cqs[cq].tx != tx)
         return;
     ctx->cqs[cq].tx = ctx->receiver != NULL ? pgasi_verbs_receiver_tx(ctx, cq) : NULL;
@@ -141,7 +141,7 @@ static void close_descriptors(const pgasi_verbs_ctx_t *ctx)
 static void close_cqs(pgasi_verbs_ctx_t *ctx)
 {
     for (int i = 0; i < ctx->n_cqs; i++)
-        pgas_verbs_cq_close(ctx->cqs[i].cq);
+        pgas_verbs_cq_destroy(ctx->cqs[i].cq);
     free(ctx->cqs);
 }
 

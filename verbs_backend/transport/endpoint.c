@@ -63,7 +63,7 @@ static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
     opts.recv_depth = 1; /* nothing arrives here */
     opts.send_spans = 1;
     opts.inline_max = PGASI_VERBS_INLINE;
-    status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &ep->qp);
+    status = pgas_verbs_qp_create(ctx->tp->dev, &opts, &ep->qp);
     if (status != PGAS_OK) {
         pgasi_verbs_ctx_cq_leave(ctx, opts.send_depth, ep->cq);
         PGASI_ERROR("verbs", "making a queue pair from context %d to rank %d failed: %s",
@@ -78,7 +78,7 @@ static void free_queue_pair(pgasi_verbs_ep_t *ep)
         if (ep->tx)
             pgasi_verbs_ctx_tx_close(ep->ctx, ep->cq, ep->tx);
         uint32_t depth = (uint32_t)ep->ctx->tp->params.verbs_send_depth;
-        pgas_verbs_qp_close(ep->qp);
+        pgas_verbs_qp_destroy(ep->qp);
         pgasi_verbs_ctx_cq_leave(ep->ctx, depth, ep->cq);
     }
     ep->qp = NULL;
@@ -121,7 +121,7 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
                                            .peer = peer,
                                            .slots_addr = (uint64_t)(uintptr_t)ctx->slots,
                                            .slots_rkey = ctx->slot_mem.rkey };
-    pgas_verbs_qp_address(ep->qp, &ep->connect.mine);
+    ep->qp->dev->ops->qp_address(ep->qp, &ep->connect.mine);
     pgasi_verbs_cm_connect(tp, &ep->connect);
     *ep_p = ep;
     return PGAS_OK;

@@ -75,7 +75,7 @@ void pgasi_verbs_ring_replies(pgasi_verbs_receiver_t *receiver)
         pgasi_verbs_inbound_t *inbound = receiver->to_ring;
         receiver->to_ring = inbound->rung_next;
         inbound->to_ring = false;
-        pgas_verbs_tx_ring(inbound->tx);
+        pgas_verbs_tx_ring(inbound->tx, false);
     }
 }
 
@@ -89,7 +89,7 @@ void pgasi_verbs_close_inbound(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *in
     receiver->inbounds[inbound->number] = NULL;
     if (inbound->tx)
         pgasi_verbs_ctx_tx_close(ctx, inbound->cq, inbound->tx);
-    pgas_verbs_qp_close(inbound->qp);
+    pgas_verbs_qp_destroy(inbound->qp);
     pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
     while (inbound->unsent) {
         pgasi_verbs_unsent_t *unsent = inbound->unsent;
@@ -177,18 +177,18 @@ pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
     opts.send_depth = PGASI_VERBS_INBOUND_DEPTH;
     opts.send_spans = 1;
     opts.inline_max = sizeof(pgasi_verbs_amo_reply_t);
-    status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &inbound->qp);
+    status = pgas_verbs_qp_create(ctx->tp->dev, &opts, &inbound->qp);
     if (status != PGAS_OK)
         goto leave_cq;
     status = pgas_verbs_qp_connect(inbound->qp, theirs);
     if (status != PGAS_OK)
         goto close_qp;
-    pgas_verbs_qp_address(inbound->qp, mine_p);
+    inbound->qp->dev->ops->qp_address(inbound->qp, mine_p);
     *inbound_p = inbound->number;
     receiver->inbounds[inbound->number] = inbound;
     return PGAS_OK;
 close_qp:
-    pgas_verbs_qp_close(inbound->qp);
+    pgas_verbs_qp_destroy(inbound->qp);
 leave_cq:
     pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
 free_inbound:

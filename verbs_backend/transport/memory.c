@@ -70,7 +70,7 @@ static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes,
         return bytes > 0 ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INVALID;
     mem->allocated = !addr;
     pgas_status_t status =
-        !addr ? pgas_verbs_mem_alloc(tp->dev, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem)
+        !addr ? pgas_verbs_mem_register(tp->dev, NULL, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem)
               : pgas_verbs_mem_register(tp->dev, addr, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem);
     if (status != PGAS_OK) {
         PGASI_ERROR(

@@ -50,8 +50,8 @@ void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
 {
     for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next) {
         if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted) {
-            pgas_verbs_tx_mark(ep->tx);
-            pgas_verbs_tx_ring(ep->tx);
+            pgas_verbs_tx_ring(ep->tx, true);
+            pgas_verbs_tx_ring(ep->tx, false);
         }
     }
 }
@@ -60,7 +60,7 @@ void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
 static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     pending->number = ep->posted;
-    pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
+    pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_ring(ep->tx, true) : PGAS_OK;
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
     return status == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_AGAIN;
@@ -111,7 +111,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pe
     if (PGAS_LIKELY(!ep->waiting.first && ep->state == PGASI_VERBS_EP_READY &&
                     ep->n_replied >= pending->after && ep->broken == PGAS_OK)) {
         status = run(ep, pending);
-        pgas_verbs_tx_ring(ep->tx);
+        pgas_verbs_tx_ring(ep->tx, false);
     }
     if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
         if (pending->slot != 0)
@@ -293,7 +293,7 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
     n += complete_in_flight(ep);
     if (ep->waiting.first) {
         n += begin_waiting(ep);
-        pgas_verbs_tx_ring(ep->tx);
+        pgas_verbs_tx_ring(ep->tx, false);
     }
     if (pgasi_verbs_ep_is_idle(ep))
         pgasi_verbs_ep_deactivate(ep);

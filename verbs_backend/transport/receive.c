@@ -268,15 +268,15 @@ pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx)
     receiver->n_buffers =
         PGASI_MIN((uint32_t)tp->params.verbs_recv_buffers, tp->dev->limits.recv_depth_max);
     receiver->stride = stride_of(tp->address.message_bytes);
-    pgas_status_t status =
-        pgas_verbs_cq_open(tp->dev, receiver->n_buffers + 64, PGAS_VERBS_CQ_EVENTS, &receiver->cq);
+    pgas_status_t status = pgas_verbs_cq_create(tp->dev, receiver->n_buffers + 64,
+                                                PGAS_VERBS_CQ_EVENTS, &receiver->cq);
     if (status != PGAS_OK)
         goto free_receiver;
-    status = pgas_verbs_srq_open(tp->dev, receiver->n_buffers, 1, &receiver->srq);
+    status = pgas_verbs_srq_create(tp->dev, receiver->n_buffers, 1, &receiver->srq);
     if (status != PGAS_OK)
         goto close_cq;
-    status = pgas_verbs_mem_alloc(tp->dev, (size_t)receiver->n_buffers * receiver->stride,
-                                  PGAS_VERBS_LOCAL_WRITE, &receiver->mem);
+    status = pgas_verbs_mem_register(tp->dev, NULL, (size_t)receiver->n_buffers * receiver->stride,
+                                     PGAS_VERBS_LOCAL_WRITE, &receiver->mem);
     if (status != PGAS_OK)
         goto close_srq;
     int fd;
@@ -292,9 +292,9 @@ pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx)
 release_memory:
     pgas_verbs_mem_release(tp->dev, &receiver->mem);
 close_srq:
-    pgas_verbs_srq_close(receiver->srq);
+    pgas_verbs_srq_destroy(receiver->srq);
 close_cq:
-    pgas_verbs_cq_close(receiver->cq);
+    pgas_verbs_cq_destroy(receiver->cq);
 free_receiver:
     free(receiver);
     PGASI_ERROR("verbs",
@@ -312,8 +312,8 @@ void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx)
         if (receiver->inbounds[i])
             pgasi_verbs_close_inbound(ctx, receiver->inbounds[i]);
     ctx->receiver = NULL;
-    pgas_verbs_srq_close(receiver->srq);
-    pgas_verbs_cq_close(receiver->cq);
+    pgas_verbs_srq_destroy(receiver->srq);
+    pgas_verbs_cq_destroy(receiver->cq);
     pgas_verbs_mem_release(ctx->tp->dev, &receiver->mem);
     free(receiver->inbounds);
     free(receiver);

@@ -34,13 +34,13 @@ static pgas_status_t load_params(pgasi_params_t *params)
 static pgas_status_t choose_device(const pgasi_verbs_tp_t *tp, char *name, size_t name_bytes)
 {
     int n = 0, least = INT32_MAX;
-    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
+    pgas_status_t status = pgasi_verbs_list(NULL, 0, &n);
     pgas_verbs_info_t *infos =
         status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof infos[0]) : NULL;
     if (!infos)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     int n_room = n;
-    status = pgas_verbs_list(infos, n_room, &n);
+    status = pgasi_verbs_list(infos, n_room, &n);
     snprintf(name, name_bytes, "snic");
     for (int i = 0; status == PGAS_OK && i < PGASI_MIN(n, n_room); i++) {
         bool hardware = strcmp(infos[i].provider, "snic") != 0;
