@@ -28,7 +28,7 @@ static pgas_status_t collective(const bench_run_t *run)
     case BENCH_BROADCAST:
         return pgas_broadcast(NULL, dst, n, 0);
     case BENCH_REDUCE:
-        return pgas_reduce(NULL, src, dst, n_floats, PGAS_F32, PGAS_ADD, 0);
+        return pgas_reduce(NULL, dst, n_floats, PGAS_F32, PGAS_ADD, 0);
     case BENCH_ALLREDUCE:
         return pgas_allreduce(NULL, src, dst, n_floats, PGAS_F32, PGAS_ADD);
     case BENCH_GATHER:

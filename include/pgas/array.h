@@ -59,6 +59,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "pgas/op.h"
 #include "pgas/runtime.h"
 #include "pgas/status.h"
 #include "pgas/team.h"
@@ -131,9 +132,9 @@ PGAS_API pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uin
 
 /* ---- operators ---- */
 
-/** The number of an operator. Built-in operators have names below; pgas_array_op_register returns
+/** The number of an operator. Built-in operators have names below; pgas_op_register returns
  *  others. 0 is none. */
-typedef uint32_t pgas_array_op_t;
+typedef pgas_op_t pgas_array_op_t;
 
 /** Built-in operators: PGAS_ARRAY_<kind>_<type>, for example PGAS_ARRAY_ADD_U64 and
  *  PGAS_ARRAY_MAX_F64, or PGAS_ARRAY_OP(kind, type) of the enums below. AND, OR and XOR exist for
@@ -160,36 +161,7 @@ enum {
     PGAS_ARRAY_TYPE_F64,
     PGAS_ARRAY_N_TYPES
 };
-#define PGAS_ARRAY_OP(kind, type) PGAS_CAST(pgas_array_op_t, 1 + (kind)*16 + (type))
-
-/** Definition of an operator of the program. It must be associative and commutative.
- *  Shape:  both functions may run on any thread, also one of the library, and must not call the
- *          library. For elements of 1, 2, 4 and 8 bytes they may run concurrently on private copies
- *          (compare-and-swap loop; losers retry). For other sizes calls are serialised.
- *  Units:  elements and contributions are aligned to 16 bytes as far as their sizes allow. The
- *          operand that is given to apply has the alignment that the program gives it. */
-typedef struct {
-    /* sizes of the elements and contributions that it is for; operand_bytes 0: as elem_bytes */
-    size_t elem_bytes, operand_bytes;
-    /* operand_bytes bytes, copied: a contribution that changes nothing */
-    const void *identity;
-    /* *to becomes *to combined with *from; both are contributions */
-    void (*combine)(void *to, const void *from);
-    /* applies a contribution to an element. NULL: combine does that, and both have one type */
-    void (*merge)(void *elem, const void *operand);
-} pgas_array_op_def_t;
-
-/** Registers an operator under a name.
- *  Shape:  any thread, on each rank that uses it or is home of elements on which it is used, in any
- *          order; not collective. It remains registered until the process ends.
- *  Done:   *op_p depends on the name alone, so all ranks get the same number.
- *  @return PGAS_OK             also if the same name and definition are registered again
- *          PGAS_ERR_EXISTS     the name, or another with the same number, has another definition
- *          PGAS_ERR_LIMIT      256 operators are registered
- *          PGAS_ERR_INVALID    no name, combine or identity; sizes out of range; or the sizes
- *                              differ and merge is missing */
-PGAS_API pgas_status_t pgas_array_op_register(const char *name, const pgas_array_op_def_t *def,
-                                              pgas_array_op_t *op_p);
+#define PGAS_ARRAY_OP(kind, type) PGAS_CAST(pgas_array_op_t, 17 + (kind)*16 + (type))
 
 /* ---- one element ---- */
 

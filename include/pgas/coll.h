@@ -44,15 +44,18 @@ PGAS_API pgas_status_t pgas_barrier(pgas_team_t *team);
 /** Copies `bytes` bytes from buffer of the root, a rank of the team, to buffer of all ranks. */
 PGAS_API pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int root);
 
-/** Combines n_elems elements of src of all ranks, element by element. The result is in dst of the
- *  root (reduce) or of all ranks (allreduce). dst may be src. */
-PGAS_API pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                   pgas_type_t type, pgas_op_t op, int root);
+/** Combines n_elems elements of all ranks, element by element. allreduce: the result is in dst of
+ *  all ranks; dst may be src. reduce: the result replaces the data in buffer of the root; other
+ *  ranks' data stay. */
 PGAS_API pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                       pgas_type_t type, pgas_op_t op);
+PGAS_API pgas_status_t pgas_reduce(pgas_team_t *team, void *buffer, size_t n_elems,
+                                   pgas_type_t type, pgas_op_t op, int root);
 
-/** Combines src of the ranks 0 .. r-1 into dst of rank r. dst of rank 0 becomes the neutral
- *  element. */
+/** Combines src of the ranks 0 .. r (scan) or 0 .. r-1 (exscan) into dst of rank r; dst may be src.
+ *  dst of rank 0 becomes the operator's neutral element in an exscan. */
+PGAS_API pgas_status_t pgas_scan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                 pgas_type_t type, pgas_op_t op);
 PGAS_API pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op);
 

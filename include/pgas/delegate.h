@@ -7,7 +7,7 @@
  *          *(int64_t *)result = stack_pop(object);            never overlaps with another operation
  *      }
  *
- *      pgas_op_register("pop", on_pop, &pop);                 on every rank, before pgas_init
+ *      pgas_method_register("pop", on_pop, &pop);                 on every rank, before pgas_init
  *      pgas_object_create(&my_stack, &name);                  then send name to other ranks
  *      pgas_delegate(name, pop, NULL, 0, &value, sizeof value, NULL);
  *
@@ -46,7 +46,8 @@ typedef void (*pgas_op_fn_t)(void *object, const void *args, size_t bytes, void 
 /** Registers an operation by name, as pgas_handler_register registers handlers. *op_p is a
  *  handler's number.
  *  @return as pgas_handler_register; PGAS_ERR_NO_MEMORY. */
-PGAS_API pgas_status_t pgas_op_register(const char *name, pgas_op_fn_t fn, pgas_handler_t *op_p);
+PGAS_API pgas_status_t pgas_method_register(const char *name, pgas_op_fn_t fn,
+                                            pgas_handler_t *op_p);
 
 /** Gives an object of the calling rank a name.
  *  Shape:  any attached thread, also in handlers.

@@ -3,7 +3,7 @@
  * order, and requests the next chunks before their use. */
 #include "array/access.h"
 
-#include "array/op.h"
+#include "base/op.h"
 #include "array/own_pins.h"
 #include "array/protocol.h"
 #include "array/slots.h"
@@ -206,9 +206,9 @@ pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i)
 }
 
 pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
-                                   const pgas_array_op_def_t **def_p)
+                                   const pgas_op_def_t **def_p)
 {
-    *def_p = pgasi_array_op_find(op);
+    *def_p = pgasi_op_find(op);
     if (!*def_p)
         return PGAS_ERR_NOT_FOUND;
     return (*def_p)->elem_bytes == array->elem_bytes ? PGAS_OK : PGAS_ERR_MISMATCH;

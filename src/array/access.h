@@ -22,6 +22,6 @@ pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i);
 /** @return PGAS_ERR_NOT_FOUND: there is no such operator here.
  *          PGAS_ERR_MISMATCH: it is for elements of another size. */
 pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
-                                   const pgas_array_op_def_t **def_p);
+                                   const pgas_op_def_t **def_p);
 
 #endif

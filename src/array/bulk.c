@@ -103,7 +103,7 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
 static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mode,
                                 pgas_array_op_t op)
 {
-    const pgas_array_op_def_t *def;
+    const pgas_op_def_t *def;
     if ((unsigned)mode > PGAS_ARRAY_OPERATE)
         return PGAS_ERR_INVALID;
     return mode == PGAS_ARRAY_OPERATE ? pgasi_array_check_op(array, op, &def) : PGAS_OK;

@@ -12,7 +12,7 @@
 
 #include "array/array.h"
 #include "array/audit.h"
-#include "array/op.h"
+#include "base/op.h"
 #include "array/own_pins.h"
 #include "array/policy.h"
 #include "array/registry.h"
@@ -331,8 +331,8 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
 static void open_operate(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    const pgas_array_op_def_t *def = pgasi_array_op_find(line->op);
-    pgasi_array_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->pub.mask + 1);
+    const pgas_op_def_t *def = pgasi_op_find(line->op);
+    pgasi_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->pub.mask + 1);
     pgasi_array_grant_open(&line->grant, PGASI_ARRAY_OPERATES, line->op);
 }
 
@@ -345,7 +345,7 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     int home = a->global[loc.home];
     if (event == PGASI_E_WB_O) {
         pgasi_array_send_contribution(a, home, loc.chunk, line->op, data,
-                                      end * pgasi_array_op_find(line->op)->operand_bytes);
+                                      end * pgasi_op_find(line->op)->operand_bytes);
         return;
     }
     pgasi_array_send_elements(a, home, loc.chunk, event, data, end * a->pub.elem_bytes);

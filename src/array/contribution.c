@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "array/array.h"
-#include "array/op.h"
+#include "base/op.h"
 #include "array/registry.h"
 
 #define SPARE_MAX 64 /* buffers that are kept for reuse */
@@ -72,8 +72,8 @@ pgasi_array_contribution_t *pgasi_array_contribution_new(pgasi_array_t *a, uint6
     if (bytes > a->stride)
         return NULL;
     pgasi_array_contribution_t *c = new_contribution(a, index, source, op);
-    bool aligned = (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 ||
-                   op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
+    bool aligned =
+        (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 || pgasi_op_is_built_in(op);
     c->values = aligned ? data : memcpy(c->room, data, bytes);
     return c;
 }
@@ -107,10 +107,10 @@ void pgasi_array_contributions_merge(pgasi_array_t *a, uint64_t index)
             at = &c->next;
             continue;
         }
-        const pgas_array_op_def_t *def = pgasi_array_op_find(c->op);
+        const pgas_op_def_t *def = pgasi_op_find(c->op);
         if (!def)
             pgasi_array_broken(a, "unknown operator for", loc.chunk, dir->state, 0);
-        pgasi_array_op_merge_run(def, data, c->values + k0 * def->operand_bytes, loc.n);
+        pgasi_op_merge_run(def, data, c->values + k0 * def->operand_bytes, loc.n);
         *at = c->next;
         free_contribution(a, c);
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/op.h"
+#include "base/op.h"
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
@@ -16,7 +16,7 @@
 
 static size_t operand_bytes(uint32_t op)
 {
-    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
+    const pgas_op_def_t *def = pgasi_op_find(op);
     return def ? def->operand_bytes : 0;
 }
 

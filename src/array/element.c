@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "array/access.h"
-#include "array/op.h"
+#include "base/op.h"
 #include "array/protocol.h"
 #include "array/words.h"
 
@@ -74,7 +74,7 @@ static bool set_mapped(const pgas_array_t *array, uint64_t i, const void *value)
 }
 
 static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
-                         const pgas_array_op_def_t *def, const void *operand)
+                         const pgas_op_def_t *def, const void *operand)
 {
     const pgas_array_mapping_t *mapping = mapping_of(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
@@ -109,7 +109,7 @@ pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes
 pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes,
                                      pgas_array_op_t op, const void *operand)
 {
-    const pgas_array_op_def_t *def;
+    const pgas_op_def_t *def;
     pgas_status_t status = check_sized(array, i, bytes, operand);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);
@@ -150,7 +150,7 @@ pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const voi
 pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                                   const void *operand, void *old_p)
 {
-    const pgas_array_op_def_t *def;
+    const pgas_op_def_t *def;
     pgas_status_t status = pgasi_array_check(array, i);
     if (status == PGAS_OK && !(operand && old_p))
         status = PGAS_ERR_INVALID;

@@ -18,7 +18,7 @@
 
 #include "array/array.h"
 #include "array/mapping.h"
-#include "array/op.h"
+#include "base/op.h"
 #include "array/own_pins.h"
 #include "array/slots.h"
 #include "array/words.h"
@@ -180,7 +180,7 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 
 static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
-    const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
+    const pgas_op_def_t *def = pgasi_op_find(x->op);
     bool contributes = site->grant->now.permits == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = contributes ? def->operand_bytes : elem;
     pgasi_array_change_fn_t fn = contributes || !def->merge ? def->combine : def->merge;

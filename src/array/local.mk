@@ -1,6 +1,6 @@
 # floor 8: the coherent distributed array. Add yours as: libpgas_core_la_SOURCES += %D%/NAME.c %D%/NAME.h
 # Each line uses only lines above it.
-libpgas_core_la_SOURCES += %D%/state.c %D%/state.h %D%/op.c %D%/op.h %D%/map.c %D%/map.h
+libpgas_core_la_SOURCES += %D%/state.c %D%/state.h %D%/map.c %D%/map.h
 libpgas_core_la_SOURCES += %D%/descriptor.c %D%/descriptor.h %D%/own_pins.c %D%/own_pins.h %D%/words.h
 libpgas_core_la_SOURCES += %D%/array.h %D%/registry.c %D%/registry.h %D%/slots.c %D%/slots.h
 libpgas_core_la_SOURCES += %D%/mapping.c %D%/mapping.h %D%/grant.c %D%/grant.h

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "array/access.h"
-#include "array/op.h"
+#include "base/op.h"
 #include "array/protocol.h"
 #include "base/checks.h"
 
@@ -104,7 +104,7 @@ static pgas_status_t check_op_at_homes(pgas_array_t *array, const uint64_t *inde
 pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_t *index, size_t n,
                                      pgas_array_op_t op, const void *operands)
 {
-    const pgas_array_op_def_t *def = NULL;
+    const pgas_op_def_t *def = NULL;
     pgas_status_t status = check(array, index, n, operands);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);

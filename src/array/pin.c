@@ -7,7 +7,7 @@
 pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
                              pgas_array_op_t op, pgas_array_pin_t *pin_p)
 {
-    const pgas_array_op_def_t *def = NULL;
+    const pgas_op_def_t *def = NULL;
     pgas_status_t status = pgasi_array_check(array, i);
     if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_OPERATE))
         status = PGAS_ERR_INVALID;

@@ -8,7 +8,7 @@
  * and no chunks. It is nevertheless coherent, because the home sees every access. */
 #include "array/policy.h"
 
-#include "array/op.h"
+#include "base/op.h"
 #include "base/hash.h"
 
 uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
@@ -18,7 +18,7 @@ uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
 
 bool pgasi_array_is_too_large_for_line(const pgasi_array_t *a, uint32_t op)
 {
-    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
+    const pgas_op_def_t *def = pgasi_op_find(op);
     return !def || def->operand_bytes > a->pub.elem_bytes;
 }
 
@@ -33,14 +33,14 @@ static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
 bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
-    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) ||
+    return pgasi_op_is_built_in(op) ||
            (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
 }
 
 void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
-    if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
+    if (j == sizeof a->known_op / sizeof *a->known_op || pgasi_op_is_built_in(op))
         return; /* built-in, or one too many: the home carries the latter out, which is slower */
     if (j == a->n_known_ops) {
         a->known_op[j] = op;

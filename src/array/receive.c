@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "array/op.h"
+#include "base/op.h"
 #include "array/policy.h"
 #include "array/registry.h"
 #include "array/contribution.h"
@@ -32,7 +32,7 @@ static void drop(const pgasi_array_message_t *m, int source)
 static bool is_contribution_size(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  uint32_t op, size_t bytes)
 {
-    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
+    const pgas_op_def_t *def = pgasi_op_find(op);
     return !def || bytes == ((loc->first & a->pub.mask) + loc->n) * def->operand_bytes;
 }
 
@@ -64,7 +64,7 @@ static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_location
         return PGAS_ERR_INVALID;
     if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY ||
         x->kind == PGASI_ARRAY_ASK) {
-        const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
+        const pgas_op_def_t *def = pgasi_op_find(x->op);
         if (!def)
             return PGAS_ERR_NOT_FOUND;
         if (def->elem_bytes != a->pub.elem_bytes)

@@ -4,23 +4,18 @@
  * have two levels: the board within the node, MPI among the leaders (member 0 of each node). They
  * proceed in chunks, so that memory stays bounded and the levels overlap. The leaders' reduction is
  * an allgather and a combination in the order of nodes. Above SMALL bytes in total each leader
- * combines one share, after an all-to-all (a reduce-scatter). Exclusive scans do the same over all
- * ranks, whose order may differ from that of nodes. Gather, allgather and all-to-all over several
- * nodes are MPI's, over all ranks. */
+ * combines one share, after an all-to-all (a reduce-scatter). Scans do the same over all ranks,
+ * whose order may differ from that of nodes; so do reductions by operators of the program then.
+ * Gather, allgather and all-to-all over several nodes are MPI's, over all ranks. */
 #include "boot/internal.h"
 #include "boot/hooks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 
 #define SMALL ((size_t)64 << 10)
-
-typedef struct {
-    pgas_type_t type;
-    size_t bytes; /* of one share */
-    pgasi_combine_fn_t combine;
-} elem_t;
 
 static bool leads(const pgas_team_t *team)
 {
@@ -67,113 +62,203 @@ pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes
 
 /* ---- reductions ---- */
 
+/* The ranks between which MPI carries a reduction: the leaders, or all members. */
+typedef struct {
+    pgas_team_t *team;
+    MPI_Comm comm;
+    int n, me;
+    const pgas_op_def_t *def;
+} among_t;
+
+static among_t among_leaders(pgas_team_t *team, const pgas_op_def_t *def)
+{
+    return (among_t){ team, team->leaders, team->n_nodes, team->node_index, def };
+}
+
+static among_t among_all(pgas_team_t *team, const pgas_op_def_t *def)
+{
+    return (among_t){ team, team->comm, team->size, team->rank, def };
+}
+
+/* Whether the leaders may combine the results of their nodes. Operators of the program need the
+ * order of ranks, so the ranks of each node must be consecutive. */
+static bool by_leaders(const pgas_team_t *team, const pgas_op_def_t *def)
+{
+    return team->in_order || pgasi_op_commutes(def);
+}
+
+/* Grows the scratch memory, so that the shares of a chunk fit. Collective. */
+static pgas_status_t reserve(pgas_team_t *team, const pgas_op_def_t *def)
+{
+    size_t bytes = PGASI_TEAM_CHUNK + (size_t)team->size * def->operand_bytes;
+    if (PGAS_LIKELY(bytes <= team->scratch_bytes))
+        return PGAS_OK;
+    unsigned char *scratch = malloc(3 * bytes);
+    int32_t worst = scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = pgasi_coll_allreduce(team, &worst, &worst, 1, PGAS_I32, PGAS_MIN);
+    if (status == PGAS_OK)
+        status = (pgas_status_t)worst;
+    if (status != PGAS_OK) {
+        free(scratch);
+        return status;
+    }
+    free(team->scratch);
+    team->scratch = scratch;
+    team->scratch_bytes = bytes;
+    return PGAS_OK;
+}
+
 /* Combines n blocks of n_elems, in order; the result is in blocks[0]. */
-static void combine_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e)
+static void combine_blocks(unsigned char *blocks, int n, size_t n_elems, const pgas_op_def_t *def)
 {
     for (int i = 1; i < n; i++)
-        e->combine(blocks, blocks + (size_t)i * n_elems * e->bytes, n_elems);
+        pgasi_op_combine_run(def, blocks, blocks + (size_t)i * n_elems * def->operand_bytes,
+                             n_elems);
 }
 
-/* Puts this rank's share of the combination of all leaders' n_elems at the start of the second
- * scratch buffer. It returns the number of elements of a share (the last ones may be padding). */
-static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems,
-                                   const elem_t *e, size_t *share_p)
+/* Gives each rank one share of everybody's n_elems: block r of `blocks` is from rank r. It returns
+ * the number of elements of a share; the last ones may be identities. */
+static pgas_status_t spread_shares(const among_t *g, const void *mine, size_t n_elems,
+                                   unsigned char *padded, unsigned char *blocks, size_t *share_p)
 {
-    unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes;
-    size_t n = (size_t)team->n_nodes, share = PGASI_DIV_UP(n_elems, n);
-    memcpy(padded, mine, n_elems * e->bytes);
-    memset(padded + n_elems * e->bytes, 0, (share * n - n_elems) * e->bytes);
-    pgas_status_t status =
-        pgasi_between_alltoall(team, team->leaders, padded, blocks, share * e->bytes);
-    if (status == PGAS_OK)
-        combine_blocks(blocks, team->n_nodes, share, e);
+    size_t n = (size_t)g->n, bytes = g->def->operand_bytes, share = PGASI_DIV_UP(n_elems, n);
+    memcpy(padded, mine, n_elems * bytes);
+    pgasi_op_fill_identity(g->def, padded + n_elems * bytes, share * n - n_elems);
     *share_p = share;
+    return pgasi_between_alltoall(g->team, g->comm, padded, blocks, share * bytes);
+}
+
+/* Puts this rank's share of the combination at the start of the second scratch buffer. */
+static pgas_status_t combine_share(const among_t *g, const void *mine, size_t n_elems,
+                                   size_t *share_p)
+{
+    unsigned char *blocks = g->team->scratch + g->team->scratch_bytes;
+    pgas_status_t status = spread_shares(g, mine, n_elems, g->team->scratch, blocks, share_p);
+    if (status == PGAS_OK)
+        combine_blocks(blocks, g->n, *share_p, g->def);
     return status;
 }
 
-/* Replaces the leaders' data by their combination, in place. Leaders only, at most one chunk. */
-static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_elems,
-                                       const elem_t *e)
+/* Whether each rank combines the data of all, instead of one share of them. */
+static bool is_small(const among_t *g, size_t bytes)
 {
-    unsigned char *blocks = team->scratch, *shares = blocks + team->scratch_bytes;
-    size_t bytes = n_elems * e->bytes, share = n_elems;
+    return bytes * (size_t)g->n <= SMALL;
+}
+
+/* Replaces the data by their combination, in place. At most one chunk. */
+static pgas_status_t allreduce_among(const among_t *g, void *data, size_t n_elems)
+{
+    unsigned char *blocks = g->team->scratch, *shares = blocks + g->team->scratch_bytes;
+    size_t bytes = n_elems * g->def->operand_bytes, share = n_elems;
     pgas_status_t status;
-    if (bytes * (size_t)team->n_nodes <= SMALL) {
-        status = pgasi_between_allgather(team, team->leaders, data, blocks, bytes);
+    if (is_small(g, bytes)) {
+        status = pgasi_between_allgather(g->team, g->comm, data, blocks, bytes);
         if (status == PGAS_OK)
-            combine_blocks(blocks, team->n_nodes, n_elems, e);
+            combine_blocks(blocks, g->n, n_elems, g->def);
     } else {
-        status = combine_share(team, data, n_elems, e, &share);
+        status = combine_share(g, data, n_elems, &share);
         if (status == PGAS_OK)
-            status = pgasi_between_allgather(team, team->leaders, shares, blocks, share * e->bytes);
+            status = pgasi_between_allgather(g->team, g->comm, shares, blocks,
+                                             share * g->def->operand_bytes);
     }
     if (status == PGAS_OK)
         memcpy(data, blocks, bytes);
     return status;
 }
 
-/* As above, but only the leader of root_node gets the result, in its data. Leaders only. */
-static pgas_status_t reduce_leaders(pgas_team_t *team, void *data, size_t n_elems, const elem_t *e,
-                                    int root_node)
+/* As above, but only the root gets the result, in dst. */
+static pgas_status_t reduce_among(const among_t *g, const void *src, void *dst, size_t n_elems,
+                                  int root)
 {
-    unsigned char *blocks = team->scratch, *shares = blocks + team->scratch_bytes;
-    size_t bytes = n_elems * e->bytes, share = n_elems;
-    bool at_root = team->node_index == root_node;
+    unsigned char *blocks = g->team->scratch, *shares = blocks + g->team->scratch_bytes;
+    size_t bytes = n_elems * g->def->operand_bytes, share = n_elems;
     pgas_status_t status;
-    if (bytes * (size_t)team->n_nodes <= SMALL) {
-        status = pgasi_between_gather(team, team->leaders, data, blocks, bytes, root_node);
-        if (status == PGAS_OK && at_root)
-            combine_blocks(blocks, team->n_nodes, n_elems, e);
+    if (is_small(g, bytes)) {
+        status = pgasi_between_gather(g->team, g->comm, src, blocks, bytes, root);
+        if (status == PGAS_OK && g->me == root)
+            combine_blocks(blocks, g->n, n_elems, g->def);
     } else {
-        status = combine_share(team, data, n_elems, e, &share);
+        status = combine_share(g, src, n_elems, &share);
         if (status == PGAS_OK)
-            status = pgasi_between_gather(team, team->leaders, shares, blocks, share * e->bytes,
-                                          root_node);
+            status = pgasi_between_gather(g->team, g->comm, shares, blocks,
+                                          share * g->def->operand_bytes, root);
     }
-    if (status == PGAS_OK && at_root)
-        memcpy(data, blocks, bytes);
+    if (status == PGAS_OK && g->me == root)
+        memcpy(dst, blocks, bytes);
     return status;
 }
 
 static pgas_status_t allreduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                     const elem_t *e)
+                                     const pgas_op_def_t *def)
 {
-    pgas_status_t status =
-        pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, 0);
-    if (status == PGAS_OK && leads(team))
-        status = allreduce_leaders(team, dst, n_elems, e);
-    return status != PGAS_OK ? status
-                             : pgasi_board_broadcast(&team->board, dst, n_elems * e->bytes, 0);
+    if (!by_leaders(team, def)) {
+        among_t all = among_all(team, def);
+        if (dst != src)
+            memcpy(dst, src, n_elems * def->operand_bytes);
+        return allreduce_among(&all, dst, n_elems);
+    }
+    pgas_status_t status = pgasi_board_reduce(&team->board, src, dst, n_elems, def, 0);
+    if (status == PGAS_OK && leads(team)) {
+        among_t leaders = among_leaders(team, def);
+        status = allreduce_among(&leaders, dst, n_elems);
+    }
+    return status != PGAS_OK
+               ? status
+               : pgasi_board_broadcast(&team->board, dst, n_elems * def->operand_bytes, 0);
 }
 
 /* The leader of the root's node makes the result, and passes it on if it is not the root. */
 static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                  const elem_t *e, int root)
+                                  const pgas_op_def_t *def, int root)
 {
+    if (!by_leaders(team, def)) {
+        among_t all = among_all(team, def);
+        return reduce_among(&all, src, dst, n_elems, root);
+    }
     void *sum = team->rank == root ? dst : team->scratch + 2 * team->scratch_bytes;
     int root_node = team->node_index_of[root];
-    pgas_status_t status = pgasi_board_reduce(&team->board, src, leads(team) ? sum : NULL, n_elems,
-                                              e->bytes, e->combine, 0);
-    if (status == PGAS_OK && leads(team))
-        status = reduce_leaders(team, sum, n_elems, e, root_node);
+    pgas_status_t status =
+        pgasi_board_reduce(&team->board, src, leads(team) ? sum : NULL, n_elems, def, 0);
+    if (status == PGAS_OK && leads(team)) {
+        among_t leaders = among_leaders(team, def);
+        status = reduce_among(&leaders, sum, sum, n_elems, root_node);
+    }
     if (status == PGAS_OK && root_node == team->node_index && team->local_of[root] != 0)
         status = pgasi_board_broadcast(&team->board, leads(team) || team->rank == root ? sum : NULL,
-                                       n_elems * e->bytes, 0);
+                                       n_elems * def->operand_bytes, 0);
     return status;
 }
 
-static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                 const elem_t *e, int root)
+static size_t chunk_elems(const pgas_op_def_t *def)
 {
+    return PGASI_TEAM_CHUNK / def->operand_bytes;
+}
+
+static pgas_status_t coll_reduce(pgas_team_t *team, void *buffer, size_t n_elems,
+                                 const pgas_op_def_t *def, int root)
+{
+    void *dst = team->rank == root ? buffer : NULL;
     if (team->n_nodes == 1)
-        return pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, root);
-    size_t piece = PGASI_TEAM_CHUNK / e->bytes;
-    pgas_status_t status = PGAS_OK;
-    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
-        size_t at = done * e->bytes;
-        status =
-            reduce_chunk(team, (const char *)src + at, team->rank == root ? (char *)dst + at : NULL,
-                         PGASI_MIN(piece, n_elems - done), e, root);
+        return pgasi_board_reduce(&team->board, buffer, dst, n_elems, def, root);
+    pgas_status_t status = reserve(team, def);
+    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += chunk_elems(def)) {
+        size_t at = done * def->operand_bytes;
+        status = reduce_chunk(team, (const char *)buffer + at, dst ? (char *)dst + at : NULL,
+                              PGASI_MIN(chunk_elems(def), n_elems - done), def, root);
+    }
+    return status;
+}
+
+static inline pgas_status_t coll_allreduce(pgas_team_t *team, const void *src, void *dst,
+                                           size_t n_elems, const pgas_op_def_t *def)
+{
+    if (PGAS_LIKELY(team->n_nodes == 1))
+        return pgasi_board_allreduce(&team->board, src, dst, n_elems, def);
+    pgas_status_t status = reserve(team, def);
+    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += chunk_elems(def)) {
+        size_t at = done * def->operand_bytes;
+        status = allreduce_chunk(team, (const char *)src + at, (char *)dst + at,
+                                 PGASI_MIN(chunk_elems(def), n_elems - done), def);
     }
     return status;
 }
@@ -181,99 +266,89 @@ static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, 
 pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op)
 {
-    elem_t e = { type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
-    if (PGAS_LIKELY(team->n_nodes == 1 && team->board.n > 1))
-        return pgasi_board_allreduce(&team->board, src, dst, n_elems, e.bytes, e.combine);
-    if (team->size == 1) {
-        if (n_elems > 0)
-            memmove(dst, src, n_elems * e.bytes);
-        return PGAS_OK;
-    }
-    size_t piece = PGASI_TEAM_CHUNK / e.bytes;
-    pgas_status_t status = PGAS_OK;
-    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
-        size_t at = done * e.bytes;
-        status = allreduce_chunk(team, (const char *)src + at, (char *)dst + at,
-                                 PGASI_MIN(piece, n_elems - done), &e);
-    }
-    return status;
+    return coll_allreduce(team, src, dst, n_elems, pgasi_op_find(PGAS_OP(op, type)));
 }
+
+/* ---- scans ---- */
+
+/* A scan of each rank's own n_elems: the ranks before it, and itself if it is inclusive. Rank 0 of
+ * an exclusive scan gets no data. */
+typedef struct {
+    pgas_team_t *team;
+    const pgas_op_def_t *def;
+    bool inclusive;
+} scan_t;
 
 /* Small data: each rank gets the data of all, and combines those of lower ranks in order. */
-static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                  const elem_t *e)
+static pgas_status_t scan_small(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    size_t bytes = n_elems * e->bytes;
-    pgas_status_t status = pgasi_between_allgather(team, team->comm, src, team->scratch, bytes);
-    if (status == PGAS_OK && team->rank > 0) {
-        combine_blocks(team->scratch, team->rank, n_elems, e);
-        memcpy(dst, team->scratch, bytes);
+    size_t bytes = n_elems * s->def->operand_bytes;
+    int n = s->team->rank + s->inclusive;
+    pgas_status_t status =
+        pgasi_between_allgather(s->team, s->team->comm, src, s->team->scratch, bytes);
+    if (status == PGAS_OK && n > 0) {
+        combine_blocks(s->team->scratch, n, n_elems, s->def);
+        memcpy(dst, s->team->scratch, bytes);
     }
     return status;
 }
 
-/* blocks[r] of n becomes the combination of blocks 0 .. r-1; blocks[0] becomes undefined. `sum` and
- * `block` are scratch memory. */
-static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e,
-                        unsigned char *sum, unsigned char *block)
+/* blocks[r] of n becomes the combination of blocks 0 .. r (inclusive) or 0 .. r-1; blocks[0]
+ * becomes undefined then. `sum` and `block` are scratch memory. */
+static void scan_blocks(const scan_t *s, unsigned char *blocks, size_t n_elems, unsigned char *sum,
+                        unsigned char *block)
 {
-    size_t bytes = n_elems * e->bytes;
+    size_t bytes = n_elems * s->def->operand_bytes;
     memcpy(sum, blocks, bytes);
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < s->team->size; i++) {
         unsigned char *at = blocks + (size_t)i * bytes;
-        memcpy(block, at, bytes);
-        memcpy(at, sum, bytes);
-        e->combine(sum, block, n_elems);
+        if (!s->inclusive) {
+            memcpy(block, at, bytes);
+            memcpy(at, sum, bytes);
+        }
+        pgasi_op_combine_run(s->def, sum, s->inclusive ? at : block, n_elems);
+        if (s->inclusive)
+            memcpy(at, sum, bytes);
     }
 }
 
 /* Large data: an all-to-all gives each rank one share of all data. The rank scans its share, and a
  * second all-to-all returns the results. */
-static pgas_status_t exscan_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                  const elem_t *e)
+static pgas_status_t scan_chunk(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
+    pgas_team_t *team = s->team;
     unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes,
                   *room = blocks + team->scratch_bytes;
-    size_t n = (size_t)team->size, share = PGASI_DIV_UP(n_elems, n), bytes = n_elems * e->bytes;
-    memcpy(padded, src, bytes);
-    memset(padded + bytes, 0, share * n * e->bytes - bytes);
-    pgas_status_t status =
-        pgasi_between_alltoall(team, team->comm, padded, blocks, share * e->bytes);
+    among_t all = among_all(team, s->def);
+    size_t share, bytes = s->def->operand_bytes;
+    pgas_status_t status = spread_shares(&all, src, n_elems, padded, blocks, &share);
     if (status != PGAS_OK)
         return status;
-    scan_blocks(blocks, team->size, share, e, room, room + share * e->bytes);
-    status = pgasi_between_alltoall(team, team->comm, blocks, padded, share * e->bytes);
-    if (status == PGAS_OK)
-        memcpy(dst, padded, bytes);
+    scan_blocks(s, blocks, share, room, room + share * bytes);
+    status = pgasi_between_alltoall(team, team->comm, blocks, padded, share * bytes);
+    if (status == PGAS_OK && (s->inclusive || team->rank > 0))
+        memcpy(dst, padded, n_elems * bytes);
     return status;
 }
 
-static pgas_status_t exscan_large(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                  const elem_t *e)
+static pgas_status_t scan_far(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    size_t piece = PGASI_TEAM_CHUNK / e->bytes;
-    pgas_status_t status = PGAS_OK;
-    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
-        size_t at = done * e->bytes;
-        status = exscan_chunk(team, (const char *)src + at, (char *)dst + at,
-                              PGASI_MIN(piece, n_elems - done), e);
+    pgas_status_t status = reserve(s->team, s->def);
+    if (status == PGAS_OK && n_elems * s->def->operand_bytes * (size_t)s->team->size <= SMALL)
+        return scan_small(s, src, dst, n_elems);
+    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += chunk_elems(s->def)) {
+        size_t at = done * s->def->operand_bytes;
+        status = scan_chunk(s, (const char *)src + at, (char *)dst + at,
+                            PGASI_MIN(chunk_elems(s->def), n_elems - done));
     }
     return status;
 }
 
-static pgas_status_t coll_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                                 const elem_t *e, pgas_op_t op)
+static pgas_status_t coll_scan(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    pgas_status_t status;
-    if (team->n_nodes == 1)
-        status = pgasi_board_exscan(&team->board, src, dst, n_elems, e->bytes, e->combine);
-    else if (n_elems * e->bytes * (size_t)team->size <= SMALL)
-        status = exscan_small(team, src, dst, n_elems, e);
-    else
-        status = exscan_large(team, src, dst, n_elems, e);
-    if (status == PGAS_OK && team->rank == 0)
-        pgasi_fill_neutral(dst, n_elems, e->type, op);
-    return status;
+    return s->team->n_nodes == 1
+               ? pgasi_board_scan(&s->team->board, src, dst, n_elems, s->def, s->inclusive)
+               : scan_far(s, src, dst, n_elems);
 }
 
 /* ---- blocks of bytes ---- */
@@ -321,14 +396,23 @@ static bool has_rank(const pgas_team_t *team, int rank)
     return rank >= 0 && rank < team->size;
 }
 
-/* The common part of reductions. */
+/* The common part of reductions and scans. Without a type the size of the elements is unknown
+ * before the operator has been found. */
 static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t type, pgas_op_t op,
-                                 elem_t *e)
+                                 const pgas_op_def_t **def_p)
 {
-    *e = (elem_t){ type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
-    if (e->bytes == 0 || (n_elems > 0 && !src) || n_elems > SIZE_MAX / e->bytes)
+    size_t bytes = pgasi_type_bytes(type);
+    bool has_type = type != PGAS_TYPE_NONE || pgasi_op_is_built_in(op);
+    if ((has_type && bytes == 0) || (n_elems > 0 && !src) ||
+        n_elems > PTRDIFF_MAX / (bytes + !bytes))
         return PGAS_ERR_INVALID;
-    return e->combine ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
+    const pgas_op_def_t *def = op % PGAS_ADD == 0 ? pgasi_op_find(PGAS_OP(op, type)) : NULL;
+    if (!def || def->operand_bytes > PGASI_OP_ALIGN_MAX)
+        return PGAS_ERR_UNSUPPORTED;
+    if ((has_type && def->operand_bytes != bytes) || n_elems > PTRDIFF_MAX / def->operand_bytes)
+        return PGAS_ERR_INVALID;
+    *def_p = def;
+    return PGAS_OK;
 }
 
 pgas_status_t pgas_barrier(pgas_team_t *team)
@@ -347,44 +431,65 @@ pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int 
     return pgasi_coll_broadcast(team, buffer, bytes, root);
 }
 
-pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
-                          pgas_type_t type, pgas_op_t op, int root)
+pgas_status_t pgas_reduce(pgas_team_t *team, void *buffer, size_t n_elems, pgas_type_t type,
+                          pgas_op_t op, int root)
 {
-    elem_t e;
+    const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &e);
+        status = check_elems(buffer, n_elems, type, op, &def);
     if (status != PGAS_OK)
         return status;
-    if (!has_rank(team, root) || (n_elems > 0 && team->rank == root && !dst))
-        return PGAS_ERR_INVALID;
-    return coll_reduce(team, src, dst, n_elems, &e, root);
+    return has_rank(team, root) ? coll_reduce(team, buffer, n_elems, def, root) : PGAS_ERR_INVALID;
 }
 
 pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                              pgas_type_t type, pgas_op_t op)
 {
-    elem_t e;
+    const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &e);
+        status = check_elems(src, n_elems, type, op, &def);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (PGAS_UNLIKELY(n_elems > 0 && !dst))
         return PGAS_ERR_INVALID;
-    return pgasi_coll_allreduce(team, src, dst, n_elems, type, op);
+    return coll_allreduce(team, src, dst, n_elems, def);
+}
+
+pgas_status_t pgas_scan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                        pgas_type_t type, pgas_op_t op)
+{
+    const pgas_op_def_t *def;
+    pgas_status_t status = enter_whole(&team);
+    if (status == PGAS_OK)
+        status = check_elems(src, n_elems, type, op, &def);
+    if (status != PGAS_OK)
+        return status;
+    scan_t s = { team, def, true };
+    return n_elems > 0 && !dst ? PGAS_ERR_INVALID : coll_scan(&s, src, dst, n_elems);
 }
 
 pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                           pgas_type_t type, pgas_op_t op)
 {
-    elem_t e;
+    const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &e);
+        status = check_elems(src, n_elems, type, op, &def);
     if (status != PGAS_OK)
         return status;
-    return n_elems > 0 && !dst ? PGAS_ERR_INVALID : coll_exscan(team, src, dst, n_elems, &e, op);
+    if (n_elems > 0 && !dst)
+        return PGAS_ERR_INVALID;
+    scan_t s = { team, def, false };
+    status = coll_scan(&s, src, dst, n_elems);
+    if (status == PGAS_OK && team->rank == 0 && n_elems > 0) {
+        if (op == PGAS_ADD)
+            memset(dst, 0, n_elems * def->operand_bytes); /* 0.0, not the identity -0.0 */
+        else
+            pgasi_op_fill_identity(def, dst, n_elems);
+    }
+    return status;
 }
 
 pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes, int root)

@@ -84,7 +84,7 @@ static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int 
 
 /* Combines the messages of members first, first + stride .. below end into dst, in this order. */
 static inline bool combine_messages(pgasi_board_t *board, int first, int end, int stride, void *dst,
-                                    size_t n_elems, size_t bytes, pgasi_combine_fn_t combine)
+                                    size_t n_elems, size_t bytes, const pgas_op_def_t *def)
 {
     for (int i = first; i < end; i += stride) {
         const void *in = pgasi_board_wait(board, i, bytes);
@@ -93,7 +93,7 @@ static inline bool combine_messages(pgasi_board_t *board, int first, int end, in
         if (i == first)
             copy(dst, in, bytes);
         else
-            combine(dst, in, n_elems);
+            pgasi_op_combine_run(def, dst, in, n_elems);
     }
     return true;
 }
@@ -179,17 +179,17 @@ pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t b
 /* ---- combining ---- */
 
 static bool reduce_piece(pgasi_board_t *board, const char *src, char *dst, size_t n_elems,
-                         size_t bytes, pgasi_combine_fn_t combine, int root)
+                         size_t bytes, const pgas_op_def_t *def, int root)
 {
     if (!put(board, src, bytes, root))
         return false;
-    return board->me != root ||
-           combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, combine);
+    return board->me != root || combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, def);
 }
 
 pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                                 size_t elem_bytes, pgasi_combine_fn_t combine, int root)
+                                 const pgas_op_def_t *def, int root)
 {
+    size_t elem_bytes = def->operand_bytes;
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
     const char *from = src;
     char *to = dst;
@@ -198,24 +198,24 @@ pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *ds
         return alone(src, dst, n_elems * elem_bytes);
     for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), at = done * elem_bytes;
-        good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes,
-                            combine, root);
+        good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes, def,
+                            root);
     }
     return status_of(good);
 }
 
 static inline bool allreduce_flat(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                                  size_t bytes, pgasi_combine_fn_t combine)
+                                  size_t bytes, const pgas_op_def_t *def)
 {
     if (!put(board, src, bytes, board->me) ||
-        !combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, combine))
+        !combine_messages(board, 0, board->n, 1, dst, n_elems, bytes, def))
         return false;
     board->known = board->step;
     return true;
 }
 
 static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                             size_t bytes, pgasi_combine_fn_t combine)
+                             size_t bytes, const pgas_op_def_t *def)
 {
     int leader = group_of(board->me);
     bool leads = board->me == leader;
@@ -224,14 +224,13 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
     uint64_t all_entered = board->step;
     if (leads) {
         int end = PGASI_MIN(leader + GROUP, board->n);
-        if (!combine_messages(board, leader, end, 1, dst, n_elems, bytes, combine) ||
+        if (!combine_messages(board, leader, end, 1, dst, n_elems, bytes, def) ||
             !put(board, dst, bytes, 0))
             return false;
     } else {
         pass(board, 0);
     }
-    if (board->me == 0 &&
-        !combine_messages(board, 0, board->n, GROUP, dst, n_elems, bytes, combine))
+    if (board->me == 0 && !combine_messages(board, 0, board->n, GROUP, dst, n_elems, bytes, def))
         return false;
     if (!broadcast_piece(board, dst, bytes, 0))
         return false;
@@ -241,8 +240,9 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
 
 /* Member i combines elements [share i, share i + 1) and distributes them. */
 static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, size_t n_elems,
-                              size_t elem_bytes, pgasi_combine_fn_t combine)
+                              const pgas_op_def_t *def)
 {
+    size_t elem_bytes = def->operand_bytes;
     int n = board->n, me = board->me;
     size_t share = PGASI_DIV_UP(n_elems, (size_t)n), bytes = n_elems * elem_bytes;
     size_t begin = PGASI_MIN(share * (size_t)me, n_elems), end = PGASI_MIN(begin + share, n_elems);
@@ -255,7 +255,8 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
         if (i == 0)
             memcpy(dst + begin * elem_bytes, in + begin * elem_bytes, (end - begin) * elem_bytes);
         else
-            combine(dst + begin * elem_bytes, in + begin * elem_bytes, end - begin);
+            pgasi_op_combine_run(def, dst + begin * elem_bytes, in + begin * elem_bytes,
+                                 end - begin);
     }
     board->known = board->step;
     /* in the area, so that all members do the same */
@@ -278,11 +279,14 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
 }
 
 pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst,
-                                    size_t n_elems, size_t elem_bytes, pgasi_combine_fn_t combine)
+                                    size_t n_elems, const pgas_op_def_t *def)
 {
+    size_t elem_bytes = def->operand_bytes;
+    if (PGAS_UNLIKELY(board->n == 1))
+        return alone(src, dst, n_elems * elem_bytes);
     if (PGAS_LIKELY(n_elems * elem_bytes <= PGASI_BOARD_INLINE && board->n <= FLAT_MAX &&
                     n_elems > 0))
-        return status_of(allreduce_flat(board, src, dst, n_elems, n_elems * elem_bytes, combine));
+        return status_of(allreduce_flat(board, src, dst, n_elems, n_elems * elem_bytes, def));
     bool scatter = board->n > 2 && n_elems * elem_bytes >= SCATTER_MIN, good = true;
     size_t piece = (scatter ? PGASI_BOARD_AREA : PIECE) / elem_bytes;
     const char *from = src;
@@ -290,24 +294,28 @@ pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void 
     for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
         if (scatter)
-            good = allreduce_scatter(board, from + at, to + at, n, elem_bytes, combine);
+            good = allreduce_scatter(board, from + at, to + at, n, def);
         else if (board->n > FLAT_MAX)
-            good = allreduce_groups(board, from + at, to + at, n, bytes, combine);
+            good = allreduce_groups(board, from + at, to + at, n, bytes, def);
         else
-            good = allreduce_flat(board, from + at, to + at, n, bytes, combine);
+            good = allreduce_flat(board, from + at, to + at, n, bytes, def);
     }
     return status_of(good);
 }
 
-pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                                 size_t elem_bytes, pgasi_combine_fn_t combine)
+pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                               const pgas_op_def_t *def, bool inclusive)
 {
+    size_t elem_bytes = def->operand_bytes;
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
+    if (board->n == 1)
+        return inclusive ? alone(src, dst, n_elems * elem_bytes) : PGAS_OK;
     bool good = true;
-    for (size_t done = 0; board->n > 1 && good && done < n_elems; done += piece) {
+    for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
-        good = put(board, (const char *)src + at, bytes, board->me) &&
-               combine_messages(board, 0, board->me, 1, (char *)dst + at, n, bytes, combine);
+        good =
+            put(board, (const char *)src + at, bytes, board->me) &&
+            combine_messages(board, 0, board->me + inclusive, 1, (char *)dst + at, n, bytes, def);
     }
     return status_of(good);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "pgas/init.h"
 #include "pgas/coll.h"
+#include "base/op.h"
 #include "boot/board.h"
 #include "boot/boot.h"
 
@@ -137,10 +138,12 @@ struct pgas_team {
     MPI_Comm comm; /* all members, by team rank */
     /* lowest team rank of each node, by node index; MPI_COMM_NULL on other ranks */
     MPI_Comm leaders;
+    /* the ranks of each node are consecutive, by team rank */
+    bool in_order;
     pgasi_shm_t board_shm;
     /* between nodes: three buffers of scratch_bytes; NULL when n_nodes is 1 */
     unsigned char *scratch;
-    size_t scratch_bytes; /* at least CHUNK + one element for each rank */
+    size_t scratch_bytes; /* at least CHUNK + 8 bytes for each rank */
     int n_dead_seen;
     /* a member died, and a collective was given up because of it: no further one starts */
     bool broken;
@@ -160,9 +163,6 @@ bool pgasi_team_is_broken(pgas_team_t *team);
 
 /* ---- coll_node.c: among the members on one node ---- */
 
-/* dst[i] = dst[i] op src[i] */
-typedef void (*pgasi_combine_fn_t)(void *dst, const void *src, size_t n_elems);
-
 /* All members make the same calls. root and ranks are indices of members. Where a buffer is NULL,
  * nothing is copied. */
 pgas_status_t pgasi_board_barrier(pgasi_board_t *board);
@@ -172,12 +172,12 @@ pgas_status_t pgasi_board_arrive(pgasi_board_t *board);
 pgas_status_t pgasi_board_release(pgasi_board_t *board);
 pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t bytes, int root);
 pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                                 size_t elem_bytes, pgasi_combine_fn_t combine, int root);
+                                 const pgas_op_def_t *def, int root);
 pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst,
-                                    size_t n_elems, size_t elem_bytes, pgasi_combine_fn_t combine);
-/** The dst of member 0 is not written: the caller fills in the neutral element. */
-pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
-                                 size_t elem_bytes, pgasi_combine_fn_t combine);
+                                    size_t n_elems, const pgas_op_def_t *def);
+/** In an exclusive scan the dst of member 0 is not written. */
+pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                               const pgas_op_def_t *def, bool inclusive);
 pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
                                  int root);
 pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
@@ -211,12 +211,5 @@ pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes
 pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op);
 pgas_status_t pgasi_coll_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes);
-
-/* ---- coll_ops.c ---- */
-
-/** @return NULL: there is no such pair of type and operator */
-pgasi_combine_fn_t pgasi_combine_of(pgas_type_t type, pgas_op_t op);
-size_t pgasi_type_bytes(pgas_type_t type); /* @return 0: no such type */
-void pgasi_fill_neutral(void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op);
 
 #endif

@@ -260,10 +260,10 @@ static pgas_status_t sync_by_board(void *arg, pgas_status_t mine)
 {
     pgas_team_t *team = arg;
     int32_t worst = (int32_t)mine;
-    pgas_status_t status =
-        team->board.n > 1 ? pgasi_board_allreduce(&team->board, &worst, &worst, 1, sizeof worst,
-                                                  pgasi_combine_of(PGAS_I32, PGAS_MIN))
-                          : PGAS_OK;
+    pgas_status_t status = team->board.n > 1
+                               ? pgasi_board_allreduce(&team->board, &worst, &worst, 1,
+                                                       pgasi_op_find(PGAS_OP(PGAS_MIN, PGAS_I32)))
+                               : PGAS_OK;
     return status != PGAS_OK ? status : (pgas_status_t)worst;
 }
 

@@ -117,6 +117,9 @@ static pgas_status_t know_nodes(pgas_team_t *team)
         team->node_index_of[i] = index[node];
         team->local_of[i] = count[node]++;
     }
+    team->in_order = true;
+    for (int i = 1; i < team->size; i++)
+        team->in_order = team->in_order && team->node_index_of[i] >= team->node_index_of[i - 1];
     team->node_index = team->node_index_of[team->rank];
     team->board.n = count[pgasi_boot.node];
     team->board.me = team->local_of[team->rank];

@@ -73,7 +73,7 @@ bool pgasi_op_is_known(uint32_t op)
     return op_of(op);
 }
 
-pgas_status_t pgas_op_register(const char *name, pgas_op_fn_t fn, pgas_handler_t *op_p)
+pgas_status_t pgas_method_register(const char *name, pgas_op_fn_t fn, pgas_handler_t *op_p)
 {
     if (!fn)
         return PGAS_ERR_INVALID;

@@ -138,8 +138,8 @@ static inline bool model_register(model_t *m)
         return true;
     }
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
-        pgas_array_op_def_t def = { made[i].bytes, 1, &zero, add_operand, made[i].merge };
-        if (made[i].bytes == m->bytes && BAD(pgas_array_op_register(made[i].name, &def, &m->op[0])))
+        pgas_op_def_t def = { made[i].bytes, 1, &zero, add_operand, made[i].merge };
+        if (made[i].bytes == m->bytes && BAD(pgas_op_register(made[i].name, &def, &m->op[0])))
             return false;
     }
     m->op[1] = m->op[2] = m->op[3] = m->op[0];

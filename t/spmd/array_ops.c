@@ -210,7 +210,7 @@ static void register_all(void)
     static const unsigned char zeros[3];
     const struct {
         const char *name;
-        pgas_array_op_def_t def;
+        pgas_op_def_t def;
         pgas_array_op_t *op;
     } all[] = {
         { "stat",
@@ -223,19 +223,19 @@ static void register_all(void)
     pgas_array_op_t numbers[4], theirs[4], again = 0;
     for (size_t k = 0; k < 4; k++) {
         size_t x = me % 2 ? 3 - k : (k + (size_t)me) % 4;
-        BAD(pgas_array_op_register(all[x].name, &all[x].def, all[x].op));
+        BAD(pgas_op_register(all[x].name, &all[x].def, all[x].op));
     }
     for (size_t k = 0; k < 4; k++) {
         numbers[k] = theirs[k] = *all[k].op;
         crew_judge(numbers[k] > PGAS_ARRAY_XOR_I64, "an operator's number");
-        BAD(pgas_array_op_register(all[k].name, &all[k].def, &again));
+        BAD(pgas_op_register(all[k].name, &all[k].def, &again));
         crew_judge(again == numbers[k], "the same again");
     }
     BAD(pgas_broadcast(NULL, theirs, sizeof theirs, 0));
     crew_judge(memcmp(numbers, theirs, sizeof numbers) == 0, "the same numbers on all ranks");
-    pgas_array_op_def_t other = all[1].def;
+    pgas_op_def_t other = all[1].def;
     other.combine = prefer;
-    GAVE(pgas_array_op_register("multiply", &other, &again), PGAS_ERR_EXISTS);
+    GAVE(pgas_op_register("multiply", &other, &again), PGAS_ERR_EXISTS);
     spmd_is_int(crew_faults(), 0, "registered in different order they are the same");
 }
 
@@ -392,10 +392,10 @@ static void large_operands(void)
 {
     enum { TIMES = 10 };
     pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 4, 4, 1, NULL);
-    pgas_array_op_def_t def = { 8, sizeof(row_t), &no_row, add_rows, merge_row };
+    pgas_op_def_t def = { 8, sizeof(row_t), &no_row, add_rows, merge_row };
     pgas_array_op_t op = 0;
     uint64_t n = pgas_array_n_elems(array), value = 0;
-    BAD(pgas_array_op_register("rows", &def, &op));
+    BAD(pgas_op_register("rows", &def, &op));
     for (size_t k = 0; k < 2048; k++)
         row.word[k] = k;
     BAD(pgas_barrier(NULL));

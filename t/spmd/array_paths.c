@@ -249,10 +249,10 @@ static void a_lock_is_counted(void)
 int main(int argc, char **argv)
 {
     uint64_t zero = 0;
-    pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &zero, .combine = add };
-    pgas_array_op_def_t pair_def = { 8, 16, (uint64_t[2]){ 0 }, add_pairs, add_pair };
-    pgas_array_op_register("t.add", &def, &own_add);
-    pgas_array_op_register("t.add_pair", &pair_def, &pair_add);
+    pgas_op_def_t def = { .elem_bytes = 8, .identity = &zero, .combine = add };
+    pgas_op_def_t pair_def = { 8, 16, (uint64_t[2]){ 0 }, add_pairs, add_pair };
+    pgas_op_register("t.add", &def, &own_add);
+    pgas_op_register("t.add_pair", &pair_def, &pair_add);
     job_begin(&argc, &argv, 14);
     own_elements();
     far_elements();

@@ -634,10 +634,10 @@ static void kept_by_access(pgas_array_mode_t mode, int holder, uint64_t i, int l
 
 static void accesses_keep(void)
 {
-    pgas_array_op_def_t def = { .elem_bytes = 8,
+    pgas_op_def_t def = { .elem_bytes = 8,
                                 .identity = &(uint64_t){ 0 },
                                 .combine = add_and_stay };
-    BAD(pgas_array_op_register("t.stay", &def, &stay_op));
+    BAD(pgas_op_register("t.stay", &def, &stay_op));
     int last = n_ranks - 1, neighbour = n_ranks / pgas_n_nodes() - 1;
     const pgas_array_mode_t writes = PGAS_ARRAY_WRITE, operates = PGAS_ARRAY_OPERATE;
     kept_by_access(writes, neighbour, 0, 0, last,

@@ -179,10 +179,10 @@ static void operators(void)
                                                16,
                                                PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR,
                                                              PGAS_ARRAY_TYPE_F64),
-                                               PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0),
+                                               PGAS_OP(PGAS_SWAP, PGAS_U64),
                                                0x7fffffff,
                                                UINT32_MAX };
-    pgas_array_op_def_t def = { 8, 8, zeros, add_two, merge_two };
+    pgas_op_def_t def = { 8, 8, zeros, add_two, merge_two };
     pgas_array_op_t merged = 0, none = 0;
     pgas_array_pin_t pin;
     uint64_t value = 1;
@@ -196,21 +196,21 @@ static void operators(void)
     GAVE(pgas_array_apply(array, 3, PGAS_ARRAY_ADD_U32, &half), PGAS_ERR_MISMATCH);
     GAVE(pgas_array_fetch_op(array, N - 1, PGAS_ARRAY_MAX_U8, &half, &value), PGAS_ERR_MISMATCH);
     GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_F32, &pin), PGAS_ERR_MISMATCH);
-    BAD(pgas_array_op_register("merged", &def, &merged));
+    BAD(pgas_op_register("merged", &def, &merged));
     GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, merged, &pin), PGAS_ERR_MISMATCH);
-    GAVE(pgas_array_op_register(NULL, &def, &none), PGAS_ERR_INVALID);
-    GAVE(pgas_array_op_register("", &def, &none), PGAS_ERR_INVALID);
-    GAVE(pgas_array_op_register("x", NULL, &none), PGAS_ERR_INVALID);
-    GAVE(pgas_array_op_register("x", &def, NULL), PGAS_ERR_INVALID);
+    GAVE(pgas_op_register(NULL, &def, &none), PGAS_ERR_INVALID);
+    GAVE(pgas_op_register("", &def, &none), PGAS_ERR_INVALID);
+    GAVE(pgas_op_register("x", NULL, &none), PGAS_ERR_INVALID);
+    GAVE(pgas_op_register("x", &def, NULL), PGAS_ERR_INVALID);
     def.operand_bytes = 4;
     def.merge = NULL; /* how should four bytes go into eight? */
-    GAVE(pgas_array_op_register("x", &def, &none), PGAS_ERR_INVALID);
-    def = (pgas_array_op_def_t){ 8, 8, zeros, NULL, merge_two };
-    GAVE(pgas_array_op_register("x", &def, &none), PGAS_ERR_INVALID);
-    def = (pgas_array_op_def_t){ 8, 8, NULL, add_two, NULL };
-    GAVE(pgas_array_op_register("x", &def, &none), PGAS_ERR_INVALID);
-    def = (pgas_array_op_def_t){ 0, 8, zeros, add_two, merge_two };
-    GAVE(pgas_array_op_register("x", &def, &none), PGAS_ERR_INVALID);
+    GAVE(pgas_op_register("x", &def, &none), PGAS_ERR_INVALID);
+    def = (pgas_op_def_t){ 8, 8, zeros, NULL, merge_two };
+    GAVE(pgas_op_register("x", &def, &none), PGAS_ERR_INVALID);
+    def = (pgas_op_def_t){ 8, 8, NULL, add_two, NULL };
+    GAVE(pgas_op_register("x", &def, &none), PGAS_ERR_INVALID);
+    def = (pgas_op_def_t){ 0, 8, zeros, add_two, merge_two };
+    GAVE(pgas_op_register("x", &def, &none), PGAS_ERR_INVALID);
     crew_judge(none == 0, "no number");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_get_u64(array, N - 3, &value));
@@ -222,12 +222,12 @@ static void operators(void)
 static void unknown_at_home(void)
 {
     static const uint64_t zero;
-    pgas_array_op_def_t def = { 8, 8, &zero, add_two, NULL };
+    pgas_op_def_t def = { 8, 8, &zero, add_two, NULL };
     pgas_array_op_t op = 0;
     uint64_t value = 5, old = 0;
     bool far = pgas_node_of(0) != pgas_node_of(n_ranks - 1);
     if (me == n_ranks - 1) {
-        BAD(pgas_array_op_register("known by one", &def, &op));
+        BAD(pgas_op_register("known by one", &def, &op));
         for (int k = 0; k < 4 && far; k++) { /* however the access goes */
             GAVE(pgas_array_apply(array, 1, op, &value), PGAS_ERR_NOT_FOUND);
             GAVE(pgas_array_fetch_op(array, 2, op, &value, &old), PGAS_ERR_NOT_FOUND);
@@ -237,8 +237,8 @@ static void unknown_at_home(void)
             !GAVE(pgas_array_pin(array, 1, PGAS_ARRAY_OPERATE, op, &pin), PGAS_ERR_NOT_FOUND))
             BAD(pgas_array_unpin(&pin));
         static const char row[1 << 15]; /* no call carries it */
-        def = (pgas_array_op_def_t){ 8, sizeof row, row, add_two, merge_two };
-        BAD(pgas_array_op_register("large and known by one", &def, &op));
+        def = (pgas_op_def_t){ 8, sizeof row, row, add_two, merge_two };
+        BAD(pgas_op_register("large and known by one", &def, &op));
         if (far)
             GAVE(pgas_array_apply(array, 1, op, row), PGAS_ERR_NOT_FOUND);
         BAD(pgas_array_apply_u64(array, 4, PGAS_ARRAY_ADD_U64, 5)); /* the chunk still works */
@@ -477,21 +477,21 @@ static void contexts(void)
 static void too_many_operators(void)
 {
     static const uint64_t zero;
-    pgas_array_op_def_t def = { 8, 8, &zero, add_two, NULL };
+    pgas_op_def_t def = { 8, 8, &zero, add_two, NULL };
     pgas_array_op_t op;
     pgas_status_t status = PGAS_OK;
     char name[20];
     int n = 0;
     while (status == PGAS_OK && n <= 256) {
         snprintf(name, sizeof name, "op %d", n);
-        status = pgas_array_op_register(name, &def, &op);
+        status = pgas_op_register(name, &def, &op);
         n += status == PGAS_OK;
     }
     crew_judge(status == PGAS_ERR_LIMIT && n > 200, "many operators, but not too many");
-    BAD(pgas_array_op_register("op 7", &def, &op)); /* known */
+    BAD(pgas_op_register("op 7", &def, &op)); /* known */
     spmd_is_int(crew_faults(), 0, "more than 256 operators");
     crew_mute();
-    GAVE(pgas_array_op_register("op 8", &def, &op), PGAS_ERR_LIMIT);
+    GAVE(pgas_op_register("op 8", &def, &op), PGAS_ERR_LIMIT);
     spmd_is_int(crew_faults(), 1, "a status that is wrong is noticed");
 }
 

@@ -224,6 +224,11 @@ static case_t draw(const side_t *side, int number)
     return c;
 }
 
+static size_t choose_elems(const case_t *c, size_t elem_bytes)
+{
+    return c->n_elems * bytes_of(c->type) / elem_bytes;
+}
+
 static bool one_broadcast(const case_t *c)
 {
     fill(want, c->bytes / 8 + 1, PGAS_U64, 0, c->key, c->root);
@@ -253,16 +258,25 @@ static bool one_allreduce(const case_t *c)
 
 static bool one_reduce(const case_t *c)
 {
-    unsigned char *out = target(c);
-    void *given = c->key % 2 ? dst : NULL;
-    if (c->me == c->root)
-        given = out;
-    if (pgas_reduce(c->team, src, given, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op,
-                    c->root) != PGAS_OK)
+    size_t bytes = c->n_elems * bytes_of(c->type);
+    fill(dst, c->n_elems, c->type, c->op, c->key, c->me);
+    memset(dst + bytes, PATTERN, GUARD_BYTES);
+    if (pgas_reduce(c->team, dst, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op, c->root) !=
+        PGAS_OK)
         return false;
-    if (c->me != c->root)
-        return untouched(dst, c->n_elems * bytes_of(c->type) + GUARD_BYTES);
-    model(0, c->n, c->n_elems, c->type, c->op, c->key);
+    if (c->me == c->root)
+        model(0, c->n, c->n_elems, c->type, c->op, c->key);
+    else
+        fill(want, c->n_elems, c->type, c->op, c->key, c->me);
+    return is_want(dst, bytes);
+}
+
+static bool one_scan(const case_t *c)
+{
+    unsigned char *out = target(c);
+    if (pgas_scan(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) != PGAS_OK)
+        return false;
+    model(0, c->me + 1, c->n_elems, c->type, c->op, c->key);
     return is_want(out, c->n_elems * bytes_of(c->type));
 }
 
@@ -277,6 +291,92 @@ static bool one_exscan(const case_t *c)
     model(0, c->me, c->n_elems, c->type, c->op, c->key);
     return is_want(out, c->n_elems * bytes_of(c->type));
 }
+
+/* ---- operators of the program ---- */
+
+/* x -> a x + b, one after another: the order of ranks matters. The second operator has the greatest
+ * contributions that reductions take. */
+typedef struct {
+    uint64_t a, b;
+} affine_t;
+typedef struct {
+    affine_t affine;
+    uint64_t more[510];
+} large_t;
+static pgas_op_t op_affine, op_large;
+
+static void combine_affine(void *to, const void *from)
+{
+    affine_t *f = to;
+    const affine_t *g = from;
+    *f = (affine_t){ f->a * g->a, f->b * g->a + g->b };
+}
+
+static void combine_large(void *to, const void *from)
+{
+    large_t *f = to;
+    const large_t *g = from;
+    combine_affine(&f->affine, &g->affine);
+    for (size_t i = 0; i < sizeof f->more / sizeof f->more[0]; i++)
+        f->more[i] ^= g->more[i];
+}
+
+static void register_operators(void)
+{
+    static const large_t neutral = { { 1, 0 }, { 0 } };
+    pgas_op_def_t affine = { sizeof(affine_t), 0, &neutral, combine_affine, NULL },
+                  large = { sizeof(large_t), 0, &neutral, combine_large, NULL };
+    spmd_ok(pgas_op_register("t.affine", &affine, &op_affine) == PGAS_OK &&
+                pgas_op_register("t.large", &large, &op_large) == PGAS_OK,
+            "operators are registered");
+}
+
+/* The combination of members begin .. end-1 into want, or the neutral elements. */
+static void model_own(const case_t *c, size_t n, pgas_op_t op, int begin, int end)
+{
+    size_t words = op == op_affine ? 2 : 512;
+    for (size_t i = 0; i < n * words; i++)
+        ((uint64_t *)(void *)want)[i] = i % words == 0;
+    for (int who = begin; who < end; who++) {
+        fill(spare, n * words, PGAS_U64, 0, c->key, who);
+        for (size_t i = 0; i < n; i++)
+            if (op == op_affine)
+                combine_affine(want + i * words * 8, spare + i * words * 8);
+            else
+                combine_large(want + i * words * 8, spare + i * words * 8);
+    }
+}
+
+static bool one_own(const case_t *c)
+{
+    bool is_large = c->key % 3 == 0;
+    pgas_op_t op = is_large ? op_large : op_affine;
+    size_t elem = is_large ? sizeof(large_t) : sizeof(affine_t), n = choose_elems(c, elem);
+    void *out = c->in_place ? src : dst;
+    int kind = (int)(c->key / 3 % 4), begin = 0, end = c->n;
+    pgas_status_t status;
+    fill(src, n * elem / 8, PGAS_U64, 0, c->key, c->me);
+    clear(n * elem);
+    if (kind == 0) {
+        status = pgas_allreduce(c->team, src, out, n, PGAS_TYPE_NONE, op);
+    } else if (kind == 1) {
+        out = src;
+        status = pgas_reduce(c->team, src, n, PGAS_TYPE_NONE, op, c->root);
+        begin = c->me == c->root ? 0 : c->me;
+        end = c->me == c->root ? c->n : c->me + 1;
+    } else {
+        bool inclusive = kind == 2;
+        end = c->me + inclusive;
+        status = inclusive ? pgas_scan(c->team, src, out, n, PGAS_TYPE_NONE, op)
+                           : pgas_exscan(c->team, src, out, n, PGAS_TYPE_NONE, op);
+    }
+    if (status != PGAS_OK)
+        return false;
+    model_own(c, n, op, begin, end);
+    return is_want(out, n * elem);
+}
+
+/* ---- blocks ---- */
 
 /* Block r of a buffer holds the bytes of member r for member `to`. */
 static void fill_block(unsigned char *at, const case_t *c, int who, int to)
@@ -334,7 +434,8 @@ static const struct {
     const char *name;
     one_fn_t run;
 } kinds[] = { { "broadcast", one_broadcast }, { "allreduce", one_allreduce },
-              { "reduce", one_reduce },       { "exscan", one_exscan },
+              { "reduce", one_reduce },       { "scan", one_scan },
+              { "exscan", one_exscan },       { "operators of the program", one_own },
               { "gather", one_gather },       { "allgather", one_allgather },
               { "alltoall", one_alltoall },   { "barrier", one_barrier } };
 #define N_KINDS ((int)(sizeof kinds / sizeof kinds[0]))
@@ -404,6 +505,7 @@ static void every_type_and_operation(const side_t *side)
             c.n_elems = c.n_elems % 2000;
             run(side, "allreduce", one_allreduce, &c, &good);
             run(side, "reduce", one_reduce, &c, &good);
+            run(side, "scan", one_scan, &c, &good);
             run(side, "exscan", one_exscan, &c, &good);
         }
     }
@@ -495,9 +597,14 @@ static void refusals(void)
     int32_t x = 1, y = 7;
     int n = pgas_team_size(NULL);
     spmd_ok(pgas_allreduce(NULL, &x, &y, 1, PGAS_F32, PGAS_AND) == PGAS_ERR_UNSUPPORTED &&
-                pgas_reduce(NULL, &x, &y, 1, PGAS_F64, PGAS_XOR, 0) == PGAS_ERR_UNSUPPORTED &&
+                pgas_reduce(NULL, &x, 1, PGAS_F64, PGAS_XOR, 0) == PGAS_ERR_UNSUPPORTED &&
                 pgas_exscan(NULL, &x, &y, 1, PGAS_F32, PGAS_OR) == PGAS_ERR_UNSUPPORTED,
             "bitwise operations on floats are refused");
+    spmd_ok(pgas_allreduce(NULL, &x, &y, 1, PGAS_U32, op_affine) == PGAS_ERR_INVALID &&
+                pgas_allreduce(NULL, &x, &y, 1, PGAS_TYPE_NONE, PGAS_ADD) == PGAS_ERR_INVALID &&
+                pgas_scan(NULL, &x, &y, 1, PGAS_TYPE_NONE, op_affine ^ 0x10) ==
+                    PGAS_ERR_UNSUPPORTED,
+            "operators of the program: another size, no type, no such number");
     spmd_ok(pgas_allreduce(NULL, &x, &y, 1, (pgas_type_t)99, PGAS_ADD) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, &x, &y, 1, PGAS_I32, 99) == PGAS_ERR_UNSUPPORTED &&
                 pgas_allreduce(NULL, &x, &y, 1, PGAS_I32, PGAS_SWAP) == PGAS_ERR_UNSUPPORTED,
@@ -505,7 +612,7 @@ static void refusals(void)
     spmd_ok(pgas_broadcast(NULL, &x, 4, n) == PGAS_ERR_INVALID &&
                 pgas_broadcast(NULL, &x, 4, -1) == PGAS_ERR_INVALID &&
                 pgas_gather(NULL, &x, &y, 4, n) == PGAS_ERR_INVALID &&
-                pgas_reduce(NULL, &x, &y, 1, PGAS_I32, PGAS_ADD, n) == PGAS_ERR_INVALID,
+                pgas_reduce(NULL, &x, 1, PGAS_I32, PGAS_ADD, n) == PGAS_ERR_INVALID,
             "roots outside the team are refused");
     spmd_ok(pgas_broadcast(NULL, NULL, 4, 0) == PGAS_ERR_INVALID &&
                 pgas_allgather(NULL, NULL, &y, 4) == PGAS_ERR_INVALID &&
@@ -581,7 +688,7 @@ static void nobody_leaves_early(const side_t *side)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2 + 4 + 2);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 7 + 1 + 2 + 4 + 2);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
@@ -590,6 +697,7 @@ int main(int argc, char **argv)
     spare = malloc(room);
     if (pgasi_boot_start(NULL, NULL) != PGAS_OK)
         return 99;
+    register_operators();
     int rank = pgasi_boot.rank;
     side_t sides[5] = { { NULL, "all ranks", 1, false },
                         { pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false },

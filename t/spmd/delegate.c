@@ -320,18 +320,18 @@ static void chains(void)
 
 int main(int argc, char **argv)
 {
-    int n_bad = pgas_op_register("t.add", op_add, &add) != PGAS_OK ||
-                pgas_op_register("t.echo", op_echo, &echo) != PGAS_OK;
-    n_bad += pgas_op_register("t.hold", op_hold, &hold) != PGAS_OK;
-    n_bad += pgas_op_register("t.inner", op_inner, &inner) != PGAS_OK;
-    n_bad += pgas_op_register("t.add", op_add, &add) != PGAS_OK;
-    n_bad += pgas_op_register("t.add", op_echo, &add) != PGAS_ERR_EXISTS;
-    n_bad += pgas_op_register("t.null", NULL, &add) != PGAS_ERR_INVALID;
+    int n_bad = pgas_method_register("t.add", op_add, &add) != PGAS_OK ||
+                pgas_method_register("t.echo", op_echo, &echo) != PGAS_OK;
+    n_bad += pgas_method_register("t.hold", op_hold, &hold) != PGAS_OK;
+    n_bad += pgas_method_register("t.inner", op_inner, &inner) != PGAS_OK;
+    n_bad += pgas_method_register("t.add", op_add, &add) != PGAS_OK;
+    n_bad += pgas_method_register("t.add", op_echo, &add) != PGAS_ERR_EXISTS;
+    n_bad += pgas_method_register("t.null", NULL, &add) != PGAS_ERR_INVALID;
     pgas_handler_register("t.handler", on_handler, NULL, NULL, &from_handler);
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
     pgas_handler_register("t.waits", on_waits, NULL, &may_block, &waits);
-    n_bad += pgas_op_register("t.outer", op_outer, &outer) != PGAS_OK;
+    n_bad += pgas_method_register("t.outer", op_outer, &outer) != PGAS_OK;
     job_begin(&argc, &argv, 12);
     n_bad += pgas_object_create(&mine, &mine.name) != PGAS_OK;
     n_bad += pgas_allgather(NULL, &mine.name, names, sizeof mine.name) != PGAS_OK;

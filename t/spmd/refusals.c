@@ -142,7 +142,8 @@ static int collectives_refuse(void)
     int n_bad = 0;
     REFUSES(pgas_barrier(NULL));
     REFUSES(pgas_broadcast(NULL, &x, 8, 0));
-    REFUSES(pgas_reduce(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD, 0));
+    REFUSES(pgas_scan(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD));
+    REFUSES(pgas_reduce(NULL, &x, 1, PGAS_U64, PGAS_ADD, 0));
     REFUSES(pgas_allreduce(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD));
     REFUSES(pgas_exscan(NULL, &x, &y, 1, PGAS_U64, PGAS_ADD));
     REFUSES(pgas_gather(NULL, &x, &y, 8, 0));

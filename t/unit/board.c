@@ -34,13 +34,14 @@ typedef struct {
 
 /* ---- the model ---- */
 
-static void compose(void *dst_bytes, const void *src_bytes, size_t n_elems)
+static void compose(void *to, const void *from)
 {
-    affine_t *dst = dst_bytes;
-    const affine_t *src = src_bytes;
-    for (size_t i = 0; i < n_elems; i++)
-        dst[i] = (affine_t){ dst[i].a * src[i].a, dst[i].b * src[i].a + src[i].b };
+    affine_t *dst = to;
+    const affine_t *src = from;
+    *dst = (affine_t){ dst->a * src->a, dst->b * src->a + src->b };
 }
+
+static const pgas_op_def_t *compose_def;
 
 static uint64_t word_of(uint64_t step, int who, size_t i)
 {
@@ -63,7 +64,7 @@ static void model(unsigned char *want, size_t n, uint64_t step, int members)
             uint64_t word = word_of(step, who, i);
             affine_t one;
             memcpy(&one, &word, sizeof one);
-            compose(&sum, &one, 1);
+            compose(&sum, &one);
         }
         memcpy(want + i * sizeof sum, &sum, sizeof sum);
     }
@@ -112,19 +113,21 @@ static bool combining(pgasi_board_t *board, const member_t *m, const step_t *s)
 {
     fill(m->src, s->n, s->number, m->me);
     if (s->kind == 3) {
-        bool good = pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8,
-                                       compose, s->root) == PGAS_OK;
+        bool good = pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n,
+                                       compose_def, s->root) == PGAS_OK;
         model(m->want, s->n, s->number, m->n);
         return good && (m->me != s->root || same(m, s->n));
     }
     if (s->kind == 4) {
-        bool good = pgasi_board_allreduce(board, m->src, m->dst, s->n, 8, compose) == PGAS_OK;
+        bool good = pgasi_board_allreduce(board, m->src, m->dst, s->n, compose_def) == PGAS_OK;
         model(m->want, s->n, s->number, m->n);
         return good && same(m, s->n);
     }
-    bool good = pgasi_board_exscan(board, m->src, m->dst, s->n, 8, compose) == PGAS_OK;
-    model(m->want, s->n, s->number, m->me);
-    return good && (m->me == 0 || same(m, s->n));
+    bool inclusive = s->number % 2;
+    int end = m->me + inclusive;
+    bool good = pgasi_board_scan(board, m->src, m->dst, s->n, compose_def, inclusive) == PGAS_OK;
+    model(m->want, s->n, s->number, end);
+    return good && (end == 0 || same(m, s->n));
 }
 
 static bool moving(pgasi_board_t *board, const member_t *m, const step_t *s)
@@ -209,8 +212,8 @@ static void members(int n)
 static void checker_can_fail(void)
 {
     affine_t x = { 2, 1 }, y = { 3, 5 }, xy = x, yx = y;
-    compose(&xy, &y, 1);
-    compose(&yx, &x, 1);
+    compose(&xy, &y);
+    compose(&yx, &x);
     ok(xy.b != yx.b, "the operation distinguishes orders");
 }
 
@@ -220,6 +223,10 @@ int main(void)
     char why[PGASI_PARAM_WHY_BYTES];
     plan(9);
     seed = tap_seed(0);
+    pgas_op_t op;
+    static const affine_t neutral = { 1, 0 };
+    pgas_op_register("t.compose", &(pgas_op_def_t){ 8, 8, &neutral, compose, NULL }, &op);
+    compose_def = pgasi_op_find(op);
     pgasi_param_defaults(&pgasi_param, pgasi_param_origins, why, sizeof why);
     pgasi_boot.oversubscribed = true;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(wakeups); i++)

@@ -149,7 +149,7 @@ int main(void)
 {
     plan(6);
     pgas_handler_register("t.nop", on_nop, NULL, NULL, &nop);
-    pgas_op_register("t.add", op_add, &add);
+    pgas_method_register("t.add", op_add, &add);
     bool good = lone_init(RANKS, "HEAP_SIZE=1M SERVICE_THREADS=0 CALL_MAX=1K") == PGAS_OK &&
                 pgas_lock_create(&lock) == PGAS_OK &&
                 pgas_object_create(&counter, &object) == PGAS_OK &&

@@ -118,7 +118,7 @@ int main(void)
     may_block.blocks = true;
     plan(5);
     bool good = pgas_handler_register("t.once", on_once, NULL, NULL, &once) == PGAS_OK &&
-                pgas_op_register("t.add", op_add, &add) == PGAS_OK;
+                pgas_method_register("t.add", op_add, &add) == PGAS_OK;
     good =
         good && pgas_handler_register("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
     ok(good, "handlers are known");

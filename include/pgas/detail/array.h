@@ -21,7 +21,7 @@ PGAS_BEGIN_DECLS
 
 /* Names of the built-in operators. */
 #define PGAS_ARRAY_OPS_OF(K)                                                               \
-    PGAS_ARRAY_##K##_U8 = 1 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16,              \
+    PGAS_ARRAY_##K##_U8 = 17 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16,             \
     PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, \
     PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64
 enum {
@@ -187,9 +187,9 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
     }
 
 /* An owner combines in place: into elements, or into contributions. */
-#define PGAS_ARRAY_CASE(K, T, value)                         \
-    case 1 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: \
-        next = (value);                                      \
+#define PGAS_ARRAY_CASE(K, T, value)                          \
+    case 17 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: \
+        next = (value);                                       \
         break;
 #define PGAS_ARRAY_CASES_INTEGER(T, type, word)                       \
     PGAS_ARRAY_CASE(ADD, T, (type)(word)((word)last + (word)operand)) \

@@ -7,7 +7,7 @@
  *
  * Sums of signed integers wrap around. The identity of a floating-point sum is -0.0, because
  * adding 0.0 would turn -0.0 into 0.0. */
-#include "array/op.h"
+#include "base/op.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -22,15 +22,16 @@
 #pragma GCC optimize("vect-cost-model=dynamic")
 #endif
 
-#define REGISTERED (UINT32_C(1) << 31)
-#define OPS_MAX    256
-#define SLOTS      (2 * OPS_MAX)
-#define BYTES_MAX  65536
+/* of numbers */
+#define TYPE_MASK UINT32_C(15)
+#define OPS_MAX   256
+#define SLOTS     (2 * OPS_MAX)
+#define BYTES_MAX 65536
 /* the source of each copy stays in the nearest cache while an identity is filled in */
 #define BLOCK_BYTES 4096
 
 typedef struct {
-    PGASI_ALIGNED(16) pgas_array_op_def_t def;
+    PGASI_ALIGNED(16) pgas_op_def_t def;
     void (*run)(void *to, const void *from,
                 uint64_t n); /* NULL: combine is called for each element */
     uint32_t number;
@@ -61,6 +62,7 @@ typedef struct {
     }
 #define DEFINE_ORDERED(tag, T, wrap, zero, least, greatest)        \
     DEFINE(add, tag, T, zero, (T)((wrap)last + (wrap)operand))     \
+    DEFINE(prod, tag, T, 1, (T)((wrap)last * (wrap)operand))       \
     DEFINE(min, tag, T, greatest, operand < last ? operand : last) \
     DEFINE(max, tag, T, least, operand > last ? operand : last)
 #define DEFINE_INTEGER(tag, T, wrap, least, greatest) \
@@ -69,11 +71,11 @@ typedef struct {
     DEFINE(or, tag, T, 0, (T)(last | operand))        \
     DEFINE(xor, tag, T, 0, (T)(last ^ operand))
 DEFINE_INTEGER(U8, uint8_t, uint8_t, 0, UINT8_MAX)
-DEFINE_INTEGER(U16, uint16_t, uint16_t, 0, UINT16_MAX)
+DEFINE_INTEGER(U16, uint16_t, uint32_t, 0, UINT16_MAX)
 DEFINE_INTEGER(U32, uint32_t, uint32_t, 0, UINT32_MAX)
 DEFINE_INTEGER(U64, uint64_t, uint64_t, 0, UINT64_MAX)
 DEFINE_INTEGER(I8, int8_t, uint8_t, INT8_MIN, INT8_MAX)
-DEFINE_INTEGER(I16, int16_t, uint16_t, INT16_MIN, INT16_MAX)
+DEFINE_INTEGER(I16, int16_t, uint32_t, INT16_MIN, INT16_MAX)
 DEFINE_INTEGER(I32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
 DEFINE_INTEGER(I64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 DEFINE_ORDERED(F32, float, float, -0.0f, -INFINITY, INFINITY)
@@ -81,17 +83,18 @@ DEFINE_ORDERED(F64, double, double, -0.0, -INFINITY, INFINITY)
 
 /* clang-format off */
 #define BUILT_IN(K, kind, tag, T)                                                          \
-    [PGAS_ARRAY_##K##_##tag] = {                                                           \
+    [PGAS_OP(PGAS_##K, PGAS_##tag)] = {                                                           \
         .def = { sizeof(T), sizeof(T), &neutral_##kind##_##tag, kind##_##tag, NULL },      \
         .run = run_##kind##_##tag,                                                         \
-        .number = PGAS_ARRAY_##K##_##tag                                                   \
+        .number = PGAS_OP(PGAS_##K, PGAS_##tag)                                                   \
     },
 #define BUILT_IN_ORDERED(tag, T) \
-    BUILT_IN(ADD, add, tag, T) BUILT_IN(MIN, min, tag, T) BUILT_IN(MAX, max, tag, T)
+    BUILT_IN(ADD, add, tag, T) BUILT_IN(PROD, prod, tag, T) \
+    BUILT_IN(MIN, min, tag, T) BUILT_IN(MAX, max, tag, T)
 #define BUILT_IN_INTEGER(tag, T) \
     BUILT_IN_ORDERED(tag, T) \
     BUILT_IN(AND, and, tag, T) BUILT_IN(OR, or, tag, T) BUILT_IN(XOR, xor, tag, T)
-static const op_t built_in[PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0)] = {
+static const op_t built_in[PGAS_SWAP] = {
     BUILT_IN_INTEGER(U8, uint8_t)
     BUILT_IN_INTEGER(U16, uint16_t)
     BUILT_IN_INTEGER(U32, uint32_t)
@@ -116,29 +119,42 @@ static struct {
 /* The slot of the operator, or the empty slot where it belongs. */
 static op_t **slot_of(uint32_t number)
 {
-    for (uint32_t i = number % SLOTS;; i = (i + 1) % SLOTS) {
+    for (uint32_t i = number / (TYPE_MASK + 1) % SLOTS;; i = (i + 1) % SLOTS) {
         const op_t *op = __atomic_load_n(&registered.at[i], __ATOMIC_ACQUIRE);
         if (!op || op->number == number)
             return &registered.at[i];
     }
 }
 
-const pgas_array_op_def_t *pgasi_array_op_find(pgas_array_op_t op)
+const pgas_op_def_t *pgasi_op_find(pgas_op_t op)
 {
     if (op < PGASI_ARRAY_LENGTH(built_in))
         return built_in[op].def.combine ? &built_in[op].def : NULL;
-    const op_t *known = op & REGISTERED ? __atomic_load_n(slot_of(op), __ATOMIC_ACQUIRE) : NULL;
+    const op_t *known = !pgasi_op_is_built_in(op)
+                            ? __atomic_load_n(slot_of(op & ~TYPE_MASK), __ATOMIC_ACQUIRE)
+                            : NULL;
     return known ? &known->def : NULL;
 }
 
-static bool is_sane(const pgas_array_op_def_t *def)
+bool pgasi_op_commutes(const pgas_op_def_t *def)
+{
+    return ((const op_t *)(const void *)def)->run;
+}
+
+size_t pgasi_type_bytes(pgas_type_t type)
+{
+    static const unsigned char bytes[] = { 0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8 };
+    return (unsigned)type < sizeof bytes ? bytes[type] : 0;
+}
+
+static bool is_sane(const pgas_op_def_t *def)
 {
     size_t operand_bytes = def->operand_bytes ? def->operand_bytes : def->elem_bytes;
     return def->elem_bytes - 1 < BYTES_MAX && operand_bytes <= BYTES_MAX && def->combine &&
            def->identity && (def->merge || operand_bytes == def->elem_bytes);
 }
 
-static bool is_same(const op_t *op, const char *name, const pgas_array_op_def_t *def)
+static bool is_same(const op_t *op, const char *name, const pgas_op_def_t *def)
 {
     size_t operand_bytes = def->operand_bytes ? def->operand_bytes : def->elem_bytes;
     return strcmp(op->name, name) == 0 && op->def.elem_bytes == def->elem_bytes &&
@@ -147,7 +163,7 @@ static bool is_same(const op_t *op, const char *name, const pgas_array_op_def_t 
            memcmp(op->def.identity, def->identity, operand_bytes) == 0;
 }
 
-static op_t *make(const char *name, const pgas_array_op_def_t *def, uint32_t number)
+static op_t *make(const char *name, const pgas_op_def_t *def, uint32_t number)
 {
     size_t operand_bytes = def->operand_bytes ? def->operand_bytes : def->elem_bytes,
            name_bytes = strlen(name) + 1;
@@ -164,7 +180,7 @@ static op_t *make(const char *name, const pgas_array_op_def_t *def, uint32_t num
     return op;
 }
 
-static pgas_status_t add(const char *name, const pgas_array_op_def_t *def, uint32_t number)
+static pgas_status_t add(const char *name, const pgas_op_def_t *def, uint32_t number)
 {
     op_t **slot = slot_of(number);
     if (*slot)
@@ -179,12 +195,11 @@ static pgas_status_t add(const char *name, const pgas_array_op_def_t *def, uint3
     return PGAS_OK;
 }
 
-pgas_status_t pgas_array_op_register(const char *name, const pgas_array_op_def_t *def,
-                                     pgas_array_op_t *op_p)
+pgas_status_t pgas_op_register(const char *name, const pgas_op_def_t *def, pgas_op_t *op_p)
 {
     if (!name || !*name || !def || !op_p || !is_sane(def))
         return PGAS_ERR_INVALID;
-    uint32_t number = (uint32_t)pgasi_hash_text(name) | REGISTERED;
+    uint32_t number = ((uint32_t)pgasi_hash_text(name) | PGASI_OP_REGISTERED) & ~TYPE_MASK;
     pthread_mutex_lock(&registered.lock);
     pgas_status_t status = add(name, def, number);
     pthread_mutex_unlock(&registered.lock);
@@ -202,26 +217,48 @@ static void call_each(void (*fn)(void *to, const void *from), void *to, size_t t
         fn((char *)to + k * to_bytes, (const char *)from + k * from_bytes);
 }
 
-void pgasi_array_op_combine_run(const pgas_array_op_def_t *def, void *to, const void *from,
-                                uint64_t n)
+/* The greatest power of two up to 16 that divides the size. */
+static size_t alignment_of(size_t bytes)
+{
+    size_t power = bytes & (~bytes + 1);
+    return PGASI_MIN(power, 16);
+}
+
+/* Combines through aligned copies. */
+static void call_aligned(const pgas_op_def_t *def, char *to, const char *from, uint64_t n)
+{
+    PGASI_ALIGNED(16) char a[PGASI_OP_ALIGN_MAX], b[PGASI_OP_ALIGN_MAX];
+    size_t bytes = def->operand_bytes;
+    for (uint64_t k = 0; k < n; k++) {
+        memcpy(a, to + k * bytes, bytes);
+        memcpy(b, from + k * bytes, bytes);
+        def->combine(a, b);
+        memcpy(to + k * bytes, a, bytes);
+    }
+}
+
+void pgasi_op_combine_run(const pgas_op_def_t *def, void *to, const void *from, uint64_t n)
 {
     const op_t *op = (const op_t *)(const void *)def;
     if (op->run)
         op->run(to, from, n);
+    else if (((uintptr_t)to | (uintptr_t)from) % alignment_of(def->operand_bytes) &&
+             def->operand_bytes <= PGASI_OP_ALIGN_MAX)
+        call_aligned(def, to, from, n);
     else
         call_each(def->combine, to, def->operand_bytes, from, def->operand_bytes, n);
 }
 
-void pgasi_array_op_merge_run(const pgas_array_op_def_t *def, void *elems,
-                              const void *contributions, uint64_t n)
+void pgasi_op_merge_run(const pgas_op_def_t *def, void *elems, const void *contributions,
+                        uint64_t n)
 {
     if (def->merge)
         call_each(def->merge, elems, def->elem_bytes, contributions, def->operand_bytes, n);
     else
-        pgasi_array_op_combine_run(def, elems, contributions, n);
+        pgasi_op_combine_run(def, elems, contributions, n);
 }
 
-void pgasi_array_op_fill_identity(const pgas_array_op_def_t *def, void *to, uint64_t n)
+void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n)
 {
     uint64_t bytes = n * def->operand_bytes, done = PGASI_MIN(bytes, def->operand_bytes);
     memcpy(to, def->identity, done);
