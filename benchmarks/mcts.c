@@ -76,9 +76,9 @@ static double percent(uint64_t part, uint64_t whole)
 /* Rounds that only warm up are shorter. */
 static void keep_figures(const bench_run_t *run, pgas_mcts_t *mcts, double ns)
 {
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
+    pgas_mcts_info_t stats = { .size = sizeof stats };
     uint64_t slot;
-    bench_check(pgas_mcts_stats(mcts, &stats), "pgas_mcts_stats");
+    bench_check(pgas_mcts_info(mcts, &stats), "pgas_mcts_info");
     if (run->iters < kept.iters)
         return;
     if (run->iters > kept.iters)
@@ -173,7 +173,7 @@ static pgas_mcts_t *search_of(int arg, int n_threads)
 static double search(const bench_run_t *run, int n_threads, bool keeps)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_t *mcts;
     uint64_t begin;
     double ns;

@@ -69,7 +69,7 @@ static node_t *make_children(worker_t *worker, const pgas_hex_t *hex, uint32_t *
         return NULL;
     worker->used += array_bytes(n);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t pick = i + pgas_mcts_below(&worker->rng, n - i);
+        uint32_t pick = i + pgas_mcts_random_below(&worker->rng, n - i);
         children[i] = (node_t){ .move = (uint16_t)moves[pick] };
         moves[pick] = moves[i];
     }
@@ -126,6 +126,15 @@ static node_t *select_child(node_t *node, node_t *children, float per_playout)
 
 /* ---- rollouts ---- */
 
+/* Plays n games. @return the number of games that player 0 wins */
+static uint32_t play(const pgas_mcts_spec_t *spec, const pgas_hex_t *hex, pgas_mcts_rng_t *rng,
+                     int n)
+{
+    float sums[2] = { 0, 0 };
+    spec->playout(hex, rng, n, sums, spec->arg);
+    return (uint32_t)sums[0];
+}
+
 static void roll_out(worker_t *worker)
 {
     ref_tree_t *tree = worker->tree;
@@ -142,7 +151,7 @@ static void roll_out(worker_t *worker)
     if (hex.winner >= 0)
         wins[0] = hex.winner == 0 ? (uint32_t)tree->playouts : 0;
     else
-        wins[0] = (uint32_t)pgas_hex_playouts(&hex, &worker->rng, tree->playouts);
+        wins[0] = play(tree->spec, &hex, &worker->rng, tree->playouts);
     wins[1] = (uint32_t)tree->playouts - wins[0];
     for (int i = 0; i < depth; i++, player = 1 - player)
         ADD(path[i]->wins, wins[player]);
@@ -184,7 +193,7 @@ uint64_t ref_hex_games(const pgas_hex_t *hex, uint64_t n, int playouts, uint64_t
     uint64_t wins = 0;
     pgas_mcts_rng_seed(&rng, seed);
     for (uint64_t i = 0; i < n; i++)
-        wins += (uint64_t)pgas_hex_playouts(hex, &rng, playouts);
+        wins += play(pgas_hex_spec(hex->size), hex, &rng, playouts);
     return wins;
 }
 

@@ -98,10 +98,10 @@ static char stone_at(const board_t *b, int column, int row)
     return b->stones[1] & cell(column, row) ? 'o' : '.';
 }
 
-static void print(const board_t *b, const pgas_mcts_info_t *info)
+static void print(const board_t *b, const pgas_mcts_result_t *result)
 {
     printf("%c: column %" PRIu32 " after %" PRIu64 " visits, worth %.2f%s\n", "ox"[turn(b, NULL)],
-           info -> best + 1, info -> visits, info -> value, info -> proven ? ", proven" : "");
+           result -> best + 1, result -> visits, result -> value, result -> proven ? ", proven" : "");
     for (int row = ROWS - 1; row >= 0; row--) {
         for (int column = 0; column < COLUMNS; column++)
             printf(" %c", stone_at(b, column, row));
@@ -150,12 +150,12 @@ static pgas_status_t play(pgas_mcts_t *search, uint64_t n_rollouts, float values
     pgas_status_t status = PGAS_OK;
     budget.rollouts = n_rollouts;
     while (status == PGAS_OK && !outcome(pgas_mcts_state(search), values, NULL)) {
-        pgas_mcts_info_t info;
-        status = pgas_mcts_search(search, &budget, &info);
+        pgas_mcts_result_t result = { .size = sizeof result };
+        status = pgas_mcts_search(search, &budget, &result);
         if (status == PGAS_OK)
-            status = pgas_mcts_advance(search, info.best);
+            status = pgas_mcts_advance(search, result.best);
         if (status == PGAS_OK && pgas_rank() == 0)
-            print(pgas_mcts_state(search), &info);
+            print(pgas_mcts_state(search), &result);
     }
     return status;
 }

@@ -28,25 +28,25 @@ static bool play_text(game_t *game, const char *moves, char why[MESSAGE_MAX])
 }
 
 /* Interim result of a search: "black: b2 0.531, 4096 rollouts". */
-static const char *outcome(const pgas_mcts_info_t *info, const game_t *game, char text[64])
+static const char *outcome(const pgas_mcts_result_t *result, const game_t *game, char text[64])
 {
     char move[16] = "";
-    if (info->best != PGAS_MCTS_NO_MOVE)
-        move_text(game->at.size, info->best, move);
-    snprintf(text, 64, "%s: %s %.3f, %llu rollouts", color_name[game->at.turn], move, info->value,
-             (unsigned long long)info->rollouts);
+    if (result->best != PGAS_MCTS_NO_MOVE)
+        move_text(game->at.size, result->best, move);
+    snprintf(text, 64, "%s: %s %.3f, %llu rollouts", color_name[game->at.turn], move, result->value,
+             (unsigned long long)result->rollouts);
     return text;
 }
 
-static void show_search(const pgas_mcts_info_t *info, void *arg)
+static void show_search(const pgas_mcts_result_t *result, void *arg)
 {
     const session_t *session = arg;
     double total = session->settings.of[ROLLOUTS]; /* 0: it ends by time, or by default */
     char text[64];
     if (total <= 0 && session->settings.of[TIME] <= 0)
         total = DEFAULT_ROLLOUTS;
-    pgas_progress_show("search", info->rollouts, (uint64_t)total,
-                       outcome(info, &session->game, text));
+    pgas_progress_show("search", result->rollouts, (uint64_t)total,
+                       outcome(result, &session->game, text));
 }
 
 int analyse(session_t *session, const char *path, const char *moves)
@@ -67,9 +67,9 @@ int analyse(session_t *session, const char *path, const char *moves)
         return failed("the search failed", pgas_status_text(status));
     const report_t *report = &session->engine.report;
     char text[16];
-    move_text(report->size, report->info.best, text);
-    printf("\nbest move %s, value %.4f%s\n\nprincipal variation ", text, report->info.value,
-           report->info.proven ? ", proven" : "");
+    move_text(report->size, report->result.best, text);
+    printf("\nbest move %s, value %.4f%s\n\nprincipal variation ", text, report->result.value,
+           report->result.proven ? ", proven" : "");
     report_line(report, stdout);
     printf("\n");
     report_values(report, VALUES_SHOWN, stdout);
@@ -78,11 +78,11 @@ int analyse(session_t *session, const char *path, const char *moves)
     return 0;
 }
 
-static void show_game(const pgas_mcts_info_t *info, void *arg)
+static void show_game(const pgas_mcts_result_t *result, void *arg)
 {
     const game_t *game = arg;
     char text[64];
-    pgas_progress_show("moves", (uint64_t)game->n_moves, 0, outcome(info, game, text));
+    pgas_progress_show("moves", (uint64_t)game->n_moves, 0, outcome(result, game, text));
 }
 
 int selfplay(session_t *session, const char *path)
@@ -93,7 +93,8 @@ int selfplay(session_t *session, const char *path)
     session->engine.progress_arg = game;
     while (game->at.winner < 0 && status == PGAS_OK) {
         status = engine_think(&session->engine, game, &session->settings, 0);
-        if (status == PGAS_OK && !game_play(game, game->at.turn, session->engine.report.info.best))
+        if (status == PGAS_OK &&
+            !game_play(game, game->at.turn, session->engine.report.result.best))
             status = PGAS_ERR_MISMATCH;
     }
     pgas_progress_show(NULL, 0, 0, NULL);

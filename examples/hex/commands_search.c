@@ -19,7 +19,7 @@ static bool search(session_t *s, const char *color, FILE *out)
     if (status != PGAS_OK)
         return refuse(out, "the search failed", pgas_status_text(status));
     char text[16];
-    move_text(s->game.at.size, s->engine.report.info.best, text);
+    move_text(s->game.at.size, s->engine.report.result.best, text);
     return fprintf(out, "%s", text) > 0;
 }
 
@@ -33,7 +33,7 @@ static bool genmove(session_t *s, int n, char **args, FILE *out)
     clock_gettime(CLOCK_MONOTONIC, &end);
     clock_spend(&s->clock, turn,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
-    return (void)n, game_play(&s->game, turn, s->engine.report.info.best);
+    return (void)n, game_play(&s->game, turn, s->engine.report.result.best);
 }
 
 static bool reg_genmove(session_t *s, int n, char **args, FILE *out)

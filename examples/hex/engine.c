@@ -13,7 +13,7 @@ typedef struct {
 } order_t;
 
 static pgas_status_t carry_out(pgas_mcts_t **search, const order_t *order, const pgas_hex_t *state,
-                               pgas_mcts_info_t *info)
+                               pgas_mcts_result_t *result)
 {
     pgas_status_t status = PGAS_OK;
     switch (order->what) {
@@ -22,7 +22,7 @@ static pgas_status_t carry_out(pgas_mcts_t **search, const order_t *order, const
     case STATE:
         return pgas_mcts_set_state(*search, state);
     case SEARCH:
-        return pgas_mcts_search(*search, &order->budget, info);
+        return pgas_mcts_search(*search, &order->budget, result);
     case CREATE:
     case END:
         if (*search)
@@ -41,7 +41,7 @@ static pgas_status_t give(engine_t *engine, order_t *order, const pgas_hex_t *st
     order->budget.progress = engine->progress; /* which is rank 0's alone */
     order->budget.progress_arg = engine->progress_arg;
     if (status == PGAS_OK)
-        status = carry_out(&engine->search, order, state, &engine->report.info);
+        status = carry_out(&engine->search, order, state, &engine->report.result);
     engine->broken |= status == PGAS_ERR_PEER;
     return status;
 }
@@ -67,6 +67,7 @@ pgas_status_t engine_advance(engine_t *engine, pgas_mcts_move_t move)
 pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget)
 {
     order_t order = { .what = SEARCH, .budget = *budget };
+    engine->report.result.size = sizeof engine->report.result;
     return give(engine, &order, NULL);
 }
 

@@ -81,11 +81,11 @@ bool sgf_save(const game_t *game, const char *path); /* false: errno says why */
 typedef struct {
     bool there; /* something was searched */
     int size;
+    pgas_mcts_result_t result;
     pgas_mcts_info_t info;
-    pgas_mcts_stats_t stats;
     size_t n_children, n_line;
     pgas_mcts_child_t children[MOVES_MAX];
-    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_VARIATION_MAX];
 } report_t;
 typedef struct {
     pgas_mcts_t *search; /* NULL: none yet */
@@ -93,7 +93,7 @@ typedef struct {
     game_t root;         /* the position at its tree's root; n_moves -1: none */
     settings_t made;     /* the settings it was made with */
     report_t report;     /* of the last search, on rank 0 */
-    void (*progress)(const pgas_mcts_info_t *info, void *arg);
+    void (*progress)(const pgas_mcts_result_t *result, void *arg);
     void *progress_arg;
 } engine_t;
 /* Searches the position of a game that is not over; seconds 0: as the settings say. Then

@@ -37,7 +37,7 @@ static void push(const char *text)
     n_lines++;
     arrived = true;
     if (watched)
-        pgas_mcts_stop(watched);
+        pgas_mcts_stop(watched, true);
 }
 
 /* All lines of a chunk at once. Control characters are taken out, tabs are blanks: so the protocol
@@ -109,6 +109,6 @@ void input_watch(pgas_mcts_t *search)
     pthread_mutex_lock(&lock);
     watched = search;
     if (search && arrived)
-        pgas_mcts_stop(search);
+        pgas_mcts_stop(search, true);
     pthread_mutex_unlock(&lock);
 }

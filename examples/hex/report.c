@@ -30,12 +30,12 @@ static const char *const end_name[] = { "rollouts", "time", "memory", "stop", "p
 
 void report_stats(const report_t *report, FILE *out)
 {
-    const pgas_mcts_stats_t *s = &report->stats;
+    const pgas_mcts_info_t *s = &report->info;
     const struct {
         const char *name;
         uint64_t value;
     } counts[] = {
-        { "visits", report->info.visits },
+        { "visits", report->result.visits },
         { "rollouts", s->rollouts },
         { "lost", s->lost },
         { "playouts", s->playouts },
@@ -63,8 +63,8 @@ void report_stats(const report_t *report, FILE *out)
     fprintf(out,
             "rollouts-per-second-thread %.0f\nplayouts-per-second-thread %.0f\nimbalance %.2f\n",
             s->rollouts_per_second_thread, s->playouts_per_second_thread, s->imbalance);
-    fprintf(out, "value %.4f%s\nended-by %s\n", report->info.value,
-            report->info.proven ? " proven" : "", end_name[report->info.end]);
+    fprintf(out, "value %.4f%s\nended-by %s\n", report->result.value,
+            report->result.proven ? " proven" : "", end_name[report->result.end]);
 }
 
 static void letters(int size, int indent, FILE *out)

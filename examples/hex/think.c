@@ -52,12 +52,12 @@ static pgas_status_t search(engine_t *engine, pgas_mcts_budget_t *budget)
     input_watch(engine->search);
     pgas_status_t status = engine_search(engine, budget);
     input_watch(NULL);
-    pgas_mcts_unstop(engine->search);
-    if (status != PGAS_OK || engine->report.info.best != PGAS_MCTS_NO_MOVE)
+    pgas_mcts_stop(engine->search, false);
+    if (status != PGAS_OK || engine->report.result.best != PGAS_MCTS_NO_MOVE)
         return status;
     pgas_mcts_budget_t few = { .size = sizeof few, .rollouts = FEW };
     status = engine_search(engine, &few); /* it was stopped before it had begun */
-    engine->report.info.end = PGAS_MCTS_BY_STOP;
+    engine->report.result.end = PGAS_MCTS_BY_STOP;
     return status;
 }
 
@@ -65,14 +65,15 @@ static pgas_status_t gather(engine_t *engine, int size)
 {
     report_t *report = &engine->report;
     report->size = size;
-    report->stats = (pgas_mcts_stats_t)PGAS_MCTS_STATS_INIT;
-    pgas_status_t status = pgas_mcts_stats(engine->search, &report->stats);
+    report->info.size = sizeof report->info;
+    pgas_status_t status = pgas_mcts_info(engine->search, &report->info);
     if (status == PGAS_OK)
         status =
             pgas_mcts_children(engine->search, report->children, MOVES_MAX, &report->n_children);
     if (status == PGAS_OK)
-        status = pgas_mcts_line(engine->search, report->line, PGAS_MCTS_LINE_MAX, &report->n_line);
-    if (status == PGAS_OK && report->info.best == PGAS_MCTS_NO_MOVE)
+        status = pgas_mcts_variation(engine->search, report->line, PGAS_MCTS_VARIATION_MAX,
+                                     &report->n_line);
+    if (status == PGAS_OK && report->result.best == PGAS_MCTS_NO_MOVE)
         status = PGAS_ERR_NO_MEMORY; /* not even for the children of the root */
     report->there = status == PGAS_OK;
     return status;

@@ -5,15 +5,11 @@
  *      pgas_mcts_set_state(mcts, &hex);
  *
  *  Player 0 (black, x) begins and connects the top with the bottom. Player 1 (white, o) connects
- *  left with right. One of them always wins. The cell (row, column) has the number row * size +
- *  column; row 0 is the top. The neighbours of (r,c) are (r-1,c) (r-1,c+1) (r,c-1) (r,c+1)
- *  (r+1,c-1) (r+1,c). As text, a cell is a letter for the column and a number for the row, from 1:
- *  a1 is the upper left corner. */
+ *  left with right. The cell (row, column) has the number row * size + column; row 0 is the top.
+ *  The neighbours of (r,c) are (r-1,c) (r-1,c+1) (r,c-1) (r,c+1) (r+1,c-1) (r+1,c). */
 #ifndef PGAS_HEX_H
 #define PGAS_HEX_H
-
 #include "pgas/mcts.h"
-
 PGAS_BEGIN_DECLS
 
 #define PGAS_HEX_SIZE_MIN 2
@@ -27,27 +23,15 @@ typedef struct {
     uint32_t stones[2][PGAS_HEX_SIZE_MAX]; /* [player][row]; bit c is column c */
     uint16_t n_moves;                      /* made so far; a swap counts as one */
     int8_t winner;                         /* 0 or 1; -1: none yet */
-    uint8_t size;
-    uint8_t turn;     /* the player to move, 0 or 1 */
-    uint8_t may_swap; /* the swap rule applies */
+    uint8_t size, turn, may_swap;          /* turn: the player to move, 0 or 1 */
 } pgas_hex_t;
 
-/** Sets the empty board.
- *  @return PGAS_OK.
- *          PGAS_ERR_RANGE: there is no such size; *hex is unchanged. */
+/** Sets the empty board. @return PGAS_OK; PGAS_ERR_RANGE: there is no such size. */
 PGAS_API pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap);
-/** Makes a move for the player whose turn it is.
- *  @return PGAS_OK.
- *          PGAS_ERR_RANGE: the cell does not exist or is not empty, the swap is not allowed, or the
- *          game is over; *hex is unchanged. */
+/** Makes a move for the player whose turn it is. @return PGAS_OK; PGAS_ERR_RANGE: the move is not
+ *  legal, or the game is over; *hex is unchanged. */
 PGAS_API pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move);
-/** Returns the player that has connected its sides, or -1. It reads the stones, not hex->winner. */
-PGAS_API int pgas_hex_winner(const pgas_hex_t *hex);
-/** Plays n games to their ends by random moves. Returns the number of games that player 0 wins. */
-PGAS_API int pgas_hex_playouts(const pgas_hex_t *hex, pgas_mcts_rng_t *rng, int n);
-
-/** Returns the description for boards of this size, whose states are pgas_hex_t. It is constant and
- *  valid for ever. NULL: there is no such size. */
+/** Returns the description for boards of this size; its states are pgas_hex_t. NULL: no such size. */
 PGAS_API const pgas_mcts_spec_t *pgas_hex_spec(int size);
 
 PGAS_END_DECLS

@@ -190,8 +190,9 @@ static pgas_mcts_t *allocate(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_
     m->n_threads = opts->n_threads;
     m->creator = pthread_self();
     m->root_share = PGASI_MCTS_SHARE_WHOLE;
-    m->info.best = PGAS_MCTS_NO_MOVE;
-    m->stats.size = sizeof m->stats;
+    m->result.best = PGAS_MCTS_NO_MOVE;
+    m->result.size = sizeof m->result;
+    m->info.size = sizeof m->info;
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->root_lock, NULL);
     pthread_mutex_init(&m->shared_pool.lock, NULL);

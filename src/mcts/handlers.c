@@ -145,7 +145,7 @@ pgas_status_t pgasi_mcts_register(void)
                         [HANDLER_REPORT] = { "pgas.mcts.report", handle_report, handle_reports },
                         [HANDLER_MARK] = { "pgas.mcts.mark", pgasi_mcts_handle_mark, NULL },
                         [HANDLER_AUDIT] = { "pgas.mcts.audit", pgasi_mcts_handle_audit, NULL },
-                        [HANDLER_INFO] = { "pgas.mcts.info", pgasi_mcts_handle_info, NULL },
+                        [HANDLER_RESULT] = { "pgas.mcts.info", pgasi_mcts_handle_result, NULL },
                         [HANDLER_PV] = { "pgas.mcts.pv", pgasi_mcts_handle_pv, NULL },
                         [HANDLER_STOP] = { "pgas.mcts.stop", handle_stop, NULL } };
     pgas_status_t status = PGAS_OK;

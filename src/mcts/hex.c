@@ -1,4 +1,4 @@
-/* Hex as a sequential problem. This file uses nothing of the library but its public header.
+/* Hex as a sequential problem. It uses nothing else of the library.
  *
  * Nearly all time goes to playouts. Turns alternate, so a playout fills the empty cells at random,
  * half of them for each player. A full board has exactly one winner, which is also the winner of
@@ -9,7 +9,7 @@
  *
  * A flood from the top, row by row, finds the winner. Within a row the carry of a sum spreads it to
  * one side, and shifts spread it to the other. */
-#include "pgas/hex.h"
+#include "mcts/hex.h"
 #include <string.h>
 
 /* ---- the winner ---- */
@@ -85,7 +85,7 @@ static bool has_connected(const pgas_hex_t *hex, int player)
     return joins_top_and_bottom(reflected, hex->size);
 }
 
-int pgas_hex_winner(const pgas_hex_t *hex)
+int pgasi_hex_winner(const pgas_hex_t *hex)
 {
     if (has_connected(hex, 0))
         return 0;
@@ -173,14 +173,15 @@ static inline void fill(const blank_t *blank, int size, pgas_mcts_rng_t *rng, ui
     }
     uint32_t from = surplus > 0; /* the colour that has too many cells */
     for (int left = surplus > 0 ? surplus : -surplus; left > 0;) {
-        int cell = blank->cells[pgas_mcts_below(rng, blank->n_empty)], r = cell / 32, c = cell % 32;
+        int cell = blank->cells[pgas_mcts_random_below(rng, blank->n_empty)], r = cell / 32,
+            c = cell % 32;
         uint32_t changes = (black[r] >> c & 1) == from;
         black[r] ^= changes << c;
         left -= (int)changes;
     }
 }
 
-int pgas_hex_playouts(const pgas_hex_t *hex, pgas_mcts_rng_t *rng, int n)
+int pgasi_hex_playouts(const pgas_hex_t *hex, pgas_mcts_rng_t *rng, int n)
 {
     blank_t blank;
     uint32_t black[PGAS_HEX_SIZE_MAX];
@@ -238,7 +239,7 @@ static bool outcome(const void *state, float *values, void *arg)
 
 static void playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums, void *arg)
 {
-    int won = pgas_hex_playouts(state, rng, n);
+    int won = pgasi_hex_playouts(state, rng, n);
     (void)arg;
     sums[0] += (float)won;
     sums[1] += (float)(n - won);

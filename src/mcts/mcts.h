@@ -4,7 +4,7 @@
  *
  *  Each file uses only files that precede it in this list:
  *      pool; spec, registry; node, select, backprop; queue, send; walk; worker;
- *      gc, stats, results; info, root; handlers; create, search.
+ *      gc, info, results; result, root; handlers; create, search.
  *  This folder uses the public headers of the library and src/base only. */
 #ifndef PGASI_MCTS_MCTS_H
 #define PGASI_MCTS_MCTS_H
@@ -56,9 +56,9 @@ struct pgas_mcts {
     pthread_mutex_t lock;        /* of these counts and the command */
     pthread_cond_t changed;
     pthread_mutex_t root_lock; /* held while the root changes */
-    uint64_t ask_after_ns;     /* pgas_mcts_look waits until then; see info.c */
+    uint64_t ask_after_ns;     /* pgas_mcts_result waits until then; see result.c */
     uint64_t asked_phase;
-    uint32_t n_asked;    /* calls of pgas_mcts_look by this rank in this phase */
+    uint32_t n_asked;    /* calls of pgas_mcts_result by this rank in this phase */
     uint32_t n_searches; /* begun */
     pthread_t creator;
     uint64_t begin_ns;     /* 0: no search runs */
@@ -70,11 +70,11 @@ struct pgas_mcts {
     bool even_if_proven;
     uint64_t bytes, bytes_high; /* of the nodes of this rank, when they were last summed up */
     /* results, the same on all ranks */
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t result;
     pgas_mcts_child_t *children;
     size_t n_children, n_pv;
-    pgas_mcts_move_t pv[PGAS_MCTS_LINE_MAX];
-    pgas_mcts_stats_t stats;
+    pgas_mcts_move_t pv[PGAS_MCTS_VARIATION_MAX];
+    pgas_mcts_info_t info;
     uint64_t n_phases, n_lost;     /* of this search */
     bool broken;                   /* a rank died */
     _Alignas(64) int64_t to_start; /* rollouts, in this phase */
@@ -153,18 +153,18 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m);
 /* There is no room for the root and its moves: logs how many bytes they need. */
 pgas_status_t pgasi_mcts_refuse(pgas_mcts_t *m);
 
-/* ---- results.c, stats.c, info.c ---- */
+/* ---- results.c, info.c, result.c ---- */
 
 /* Collective: the results of the search that ended. */
 pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m);
-pgas_status_t pgasi_mcts_collect_stats(pgas_mcts_t *m);
+pgas_status_t pgasi_mcts_collect_info(pgas_mcts_t *m);
 /* The child of this move. Returns NULL if no rollout has gone there. */
 child_t *pgasi_mcts_child_of_move(const node_t *node, pgas_mcts_move_t move);
 /* Returns NULL if no rollout has gone to any child. */
 child_t *pgasi_mcts_best_child(const node_t *node, uint32_t *i_p);
 double pgasi_mcts_value(uint64_t value, uint64_t done, bool proven, uint32_t proven_value);
 /* The present state of this rank's root. */
-void pgasi_mcts_info_here(const pgas_mcts_t *m, pgas_mcts_info_t *info);
+void pgasi_mcts_result_here(const pgas_mcts_t *m, pgas_mcts_result_t *result);
 
 /* ---- handlers.c ---- */
 

@@ -16,7 +16,7 @@ typedef enum {
     HANDLER_REPORT, /* the report of rollouts */
     HANDLER_MARK,   /* a node can be reached from the root */
     HANDLER_AUDIT,  /* a parent counts so many visits of a node */
-    HANDLER_INFO,   /* requests the state of the root */
+    HANDLER_RESULT, /* requests the state of the root */
     HANDLER_PV,     /* requests the best child, or that of a move */
     HANDLER_STOP,   /* start no more rollouts */
     HANDLERS
@@ -78,8 +78,8 @@ typedef struct {
 
 typedef struct {
     uint64_t busy; /* the root changes: repeat the request */
-    pgas_mcts_info_t info;
-} info_answer_t;
+    pgas_mcts_result_t result;
+} result_answer_t;
 
 typedef struct {
     node_id_t child;
@@ -116,7 +116,7 @@ void pgasi_mcts_flush(worker_t *w);
 
 void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source, void *context);
 void pgasi_mcts_handle_audit(const void *args, size_t bytes, pgas_thread_t source, void *context);
-void pgasi_mcts_handle_info(const void *args, size_t bytes, pgas_thread_t source, void *context);
+void pgasi_mcts_handle_result(const void *args, size_t bytes, pgas_thread_t source, void *context);
 void pgasi_mcts_handle_pv(const void *args, size_t bytes, pgas_thread_t source, void *context);
 
 #endif

@@ -150,7 +150,7 @@ static void shuffle(worker_t *w, edges_t *e)
     uint64_t bits = 0;
     uint32_t left = e->n_moves;
     for (; left > 1024; left--)
-        swap_moves(e, left - 1, pgas_mcts_below(&w->tree_rng, left));
+        swap_moves(e, left - 1, pgas_mcts_random_below(&w->tree_rng, left));
     for (; left > 1; left--, bits >>= 16) {
         if (left % 4 == 0 || left == e->n_moves)
             bits = pgas_mcts_random(&w->tree_rng);

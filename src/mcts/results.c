@@ -177,7 +177,7 @@ static void put_best_proven_first(pgas_mcts_t *m)
 
 /* ---- the value of the root ---- */
 
-static pgas_status_t collect_info(pgas_mcts_t *m)
+static pgas_status_t collect_result(pgas_mcts_t *m)
 {
     node_t *root = m->has_root ? id_pointer(m->root) : NULL;
     uint64_t visits = root ? root->visits : 0, all;
@@ -188,16 +188,16 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
     if (status == PGAS_OK)
         status = pgas_allreduce(NULL, &proven, &known, 1, PGAS_U32, PGAS_MAX);
     if (status == PGAS_OK)
-        status = pgas_broadcast(NULL, &m->info.seconds, sizeof m->info.seconds, 0);
+        status = pgas_broadcast(NULL, &m->result.seconds, sizeof m->result.seconds, 0);
     if (status != PGAS_OK)
         return status;
     const pgas_mcts_child_t *best = m->n_children && m->children[0].visits ? &m->children[0] : NULL;
-    m->info.visits = all;
-    m->info.best = best ? best->move : PGAS_MCTS_NO_MOVE;
-    m->info.value = best ? best->value : .5;
-    m->info.proven = known > 0;
+    m->result.visits = all;
+    m->result.best = best ? best->move : PGAS_MCTS_NO_MOVE;
+    m->result.value = best ? best->value : .5;
+    m->result.proven = known > 0;
     if (known > 0)
-        m->info.value = (double)(known - 1) / PGASI_MCTS_ONE;
+        m->result.value = (double)(known - 1) / PGASI_MCTS_ONE;
     return PGAS_OK;
 }
 
@@ -227,12 +227,12 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
 {
     pgas_status_t status = PGAS_OK;
     pv_answer_t answer = { m->root, 0 };
-    node_message_t message = { m->id, m->info.best, 0, 0 };
+    node_message_t message = { m->id, m->result.best, 0, 0 };
     uint32_t n = 0;
     *n_p = 0;
-    if (m->info.best == PGAS_MCTS_NO_MOVE)
+    if (m->result.best == PGAS_MCTS_NO_MOVE)
         return PGAS_OK;
-    while (n < PGAS_MCTS_LINE_MAX && answer.child && status == PGAS_OK) {
+    while (n < PGAS_MCTS_VARIATION_MAX && answer.child && status == PGAS_OK) {
         message.node = answer.child;
         status = pgas_call_return(id_rank(message.node), pgasi_mcts_registry.handler[HANDLER_PV],
                                   &message, sizeof message, &answer, sizeof answer, NULL);
@@ -242,7 +242,7 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
         message.move = PGAS_MCTS_NO_MOVE;
     }
     if (n == 0) /* mode ROOT: only roots of other ranks have tried the best move */
-        moves[n++] = m->info.best;
+        moves[n++] = m->result.best;
     *n_p = n;
     return status;
 }
@@ -250,12 +250,12 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
 static pgas_status_t collect_pv(pgas_mcts_t *m)
 {
     pgas_status_t status = PGAS_OK;
-    pgas_mcts_move_t pv[PGAS_MCTS_LINE_MAX + 1] = { 0 }; /* the last word is their number */
+    pgas_mcts_move_t pv[PGAS_MCTS_VARIATION_MAX + 1] = { 0 }; /* the last word is their number */
     if (m->me == 0)
-        status = follow_best_moves(m, pv, &pv[PGAS_MCTS_LINE_MAX]);
+        status = follow_best_moves(m, pv, &pv[PGAS_MCTS_VARIATION_MAX]);
     if (status == PGAS_OK)
         status = pgas_broadcast(NULL, pv, sizeof pv, 0);
-    m->n_pv = status == PGAS_OK ? pv[PGAS_MCTS_LINE_MAX] : 0;
+    m->n_pv = status == PGAS_OK ? pv[PGAS_MCTS_VARIATION_MAX] : 0;
     memcpy(m->pv, pv, sizeof m->pv);
     return status;
 }
@@ -265,10 +265,10 @@ pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m)
     pgas_status_t status = collect_children(m);
     put_best_proven_first(m);
     if (status == PGAS_OK)
-        status = collect_info(m);
+        status = collect_result(m);
     if (status == PGAS_OK)
         status = collect_pv(m);
-    return status == PGAS_OK ? pgasi_mcts_collect_stats(m) : status;
+    return status == PGAS_OK ? pgasi_mcts_collect_info(m) : status;
 }
 
 /* ---- queries ---- */
@@ -284,8 +284,8 @@ pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *childr
     return PGAS_OK;
 }
 
-pgas_status_t pgas_mcts_line(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max,
-                             size_t *n_p)
+pgas_status_t pgas_mcts_variation(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max,
+                                  size_t *n_p)
 {
     if (!pgasi_mcts_is_live(m) || !n_p || (n_max && !moves))
         return PGAS_ERR_INVALID;

@@ -63,7 +63,7 @@ static pgas_status_t set_state(pgas_mcts_t *m, const void *state)
     pgas_status_t status = pgas_broadcast(NULL, m->root_state, m->spec.state_bytes, 0);
     if (status == PGAS_OK)
         status = begin_tree(m);
-    return status == PGAS_OK ? pgasi_mcts_collect_stats(m) : status;
+    return status == PGAS_OK ? pgasi_mcts_collect_info(m) : status;
 }
 
 pgas_status_t pgas_mcts_set_state(pgas_mcts_t *m, const void *state)
@@ -153,7 +153,7 @@ pgas_status_t pgas_mcts_advance(pgas_mcts_t *m, pgas_mcts_move_t move)
     pthread_mutex_lock(&m->root_lock);
     status = advance(m, move);
     if (status == PGAS_OK)
-        status = pgasi_mcts_collect_stats(m);
+        status = pgasi_mcts_collect_info(m);
     pthread_mutex_unlock(&m->root_lock);
     return pgasi_mcts_note_death(m, status);
 }

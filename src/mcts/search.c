@@ -3,6 +3,7 @@
  * A phase starts a number of rollouts and ends by quiescence. Then the ranks agree on whether the
  * search is over. Between phases no rollout is under way. */
 #include "base/clock.h"
+#include "base/info_fill.h"
 #include "mcts/mcts.h"
 #include "pgas/coll.h"
 
@@ -102,14 +103,14 @@ static pgas_status_t end_phase(pgas_mcts_t *m, phase_t *sum)
 static bool is_over(pgas_mcts_t *m, const pgas_mcts_budget_t *b, const phase_t *sum)
 {
     if (b->rollouts && sum->started >= b->rollouts) {
-        m->info.end = PGAS_MCTS_BY_ROLLOUTS;
+        m->result.end = PGAS_MCTS_BY_ROLLOUTS;
         return true;
     }
     for (int why = 0; why <= PGAS_MCTS_BY_END; why++) {
         uint64_t needed =
             why == PGAS_MCTS_BY_TIME && m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1;
         if (sum->why[why] >= needed) {
-            m->info.end = (pgas_mcts_end_t)why;
+            m->result.end = (pgas_mcts_end_t)why;
             return true;
         }
     }
@@ -125,13 +126,13 @@ static pgas_status_t run_phases(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
         status = pgas_quiesce_work(&m->work);
         if (status == PGAS_OK)
             status = end_phase(m, &sum);
-        m->info.rollouts = sum.completed;
-        m->info.lost = sum.started - sum.completed;
-        m->info.seconds = (double)(pgasi_now_ns() - m->begin_ns) * 1e-9;
+        m->result.rollouts = sum.completed;
+        m->result.lost = sum.started - sum.completed;
+        m->result.seconds = (double)(pgasi_now_ns() - m->begin_ns) * 1e-9;
         if (status == PGAS_OK && m->me == 0 && b->progress) {
-            pgas_mcts_info_t now = m->info;
+            pgas_mcts_result_t now = m->result;
             if (m->has_root)
-                pgasi_mcts_info_here(m, &now);
+                pgasi_mcts_result_here(m, &now);
             b->progress(&now, b->progress_arg);
         }
     } while (status == PGAS_OK && !is_over(m, b, &sum));
@@ -153,7 +154,7 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     pgasi_mcts_share_room(m);
     m->memory_limit = PGASI_MIN(b->memory_bytes, m->opts.memory_bytes);
     m->even_if_proven = b->even_if_proven;
-    m->info.rollouts = m->info.lost = 0;
+    m->result.rollouts = m->result.lost = 0;
     m->begin_ns = pgasi_now_ns();
     m->deadline_ns = deadline_of(m->begin_ns, b->time_us);
 }
@@ -186,7 +187,7 @@ static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     pgas_status_t status = PGAS_OK;
     begin_search(m, b);
     if (pgasi_mcts_outcome(m, m->root_state, values)) {
-        m->info.end = PGAS_MCTS_BY_END;
+        m->result.end = PGAS_MCTS_BY_END;
     } else {
         bool has_room = has_moves(m) || pgasi_mcts_refuse(m) == PGAS_OK;
         pgasi_mcts_command(m, COMMAND_RUN);
@@ -195,14 +196,14 @@ static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
             status = run_phases(m, b);
         pgasi_mcts_command(m, COMMAND_PARK);
     }
-    m->info.seconds = (double)(pgasi_now_ns() - m->begin_ns) * 1e-9;
+    m->result.seconds = (double)(pgasi_now_ns() - m->begin_ns) * 1e-9;
     m->begin_ns = 0;
     __atomic_store_n(&m->stop, 0, __ATOMIC_RELAXED);
     return status == PGAS_OK ? pgasi_mcts_collect(m) : status;
 }
 
 pgas_status_t pgas_mcts_search(pgas_mcts_t *m, const pgas_mcts_budget_t *budget,
-                               pgas_mcts_info_t *info_p)
+                               pgas_mcts_result_t *result_p)
 {
     pgas_status_t status = pgasi_mcts_check(m);
     if (status != PGAS_OK)
@@ -216,19 +217,13 @@ pgas_status_t pgas_mcts_search(pgas_mcts_t *m, const pgas_mcts_budget_t *budget,
     if (status == PGAS_OK)
         status = search(m, &b);
     m->broken |= status == PGAS_ERR_PEER;
-    if (status == PGAS_OK && info_p)
-        *info_p = m->info;
+    if (status == PGAS_OK && result_p)
+        status = pgasi_info_fill(result_p, &m->result, sizeof m->result);
     return status;
 }
 
-void pgas_mcts_stop(pgas_mcts_t *m)
+void pgas_mcts_stop(pgas_mcts_t *m, bool stop)
 {
     if (m)
-        __atomic_store_n(&m->stop, 1, __ATOMIC_RELAXED);
-}
-
-void pgas_mcts_unstop(pgas_mcts_t *m)
-{
-    if (m)
-        __atomic_store_n(&m->stop, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&m->stop, stop, __ATOMIC_RELAXED);
 }

@@ -157,7 +157,7 @@ static int64_t choose(worker_t *w, const node_t *node, edges_t *e)
         return -1;
     if (best_score(e, n, factor, &best) > -HUGE_VALF)
         return best;
-    return pgas_mcts_below(&w->tree_rng, n); /* no child has a score yet */
+    return pgas_mcts_random_below(&w->tree_rng, n); /* no child has a score yet */
 }
 
 int64_t pgasi_mcts_select(worker_t *w, node_t *node)

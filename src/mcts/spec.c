@@ -120,7 +120,7 @@ static void play(worker_t *w, const void *state, float *sums)
             break;
         }
         uint32_t i = chance ? pgasi_mcts_draw(&w->playout_rng, w->priors, n)
-                            : pgas_mcts_below(&w->playout_rng, n);
+                            : pgas_mcts_random_below(&w->playout_rng, n);
         spec->apply(w->state, w->moves[i], spec->arg);
     }
     for (int p = 0; p < spec->n_players; p++)

@@ -295,15 +295,15 @@ static int place_child(worker_t *w, uint64_t hash, uint32_t depth, uint32_t *own
         *owner_p = (uint32_t)(hash >> 32) % n_threads;
         return m->opts.mode == PGAS_MCTS_ROOT ? m->me : (int)((uint32_t)(hash >> 16) % n_ranks);
     }
-    *owner_p = pgas_mcts_below(&w->tree_rng, n_threads);
+    *owner_p = pgas_mcts_random_below(&w->tree_rng, n_threads);
     if (m->opts.mode != PGAS_MCTS_TREE)
         return m->me;
     if (m->opts.place == PGAS_MCTS_NEAR && depth > 1 &&
-        pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
+        pgas_mcts_random_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
         return m->me;
     uint32_t root = (uint32_t)id_rank(m->root), share = m->root_share;
-    uint32_t draw =
-        pgas_mcts_below(&w->tree_rng, (n_ranks - 1) * PGASI_MCTS_SHARE_WHOLE + PGASI_MAX(share, 1));
+    uint32_t draw = pgas_mcts_random_below(&w->tree_rng, (n_ranks - 1) * PGASI_MCTS_SHARE_WHOLE +
+                                                             PGASI_MAX(share, 1));
     if (draw < share || n_ranks == 1)
         return (int)root;
     uint32_t other = (draw - share) / PGASI_MCTS_SHARE_WHOLE % (n_ranks - 1);

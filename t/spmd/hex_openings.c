@@ -14,8 +14,8 @@
  * 6x6 with 50 seeds for each policy, 200,000 rollouts, of which 95 in a hundred must win. Searches
  * that ignore what is under way send many rollouts the same way; of them, which are there for
  * comparison, three in four must win (on 4 ranks with 2 threads about one in fifty does not). */
+#include "mcts/hex.h"
 #include "t/spmd/job.h"
-#include "pgas/hex.h"
 
 #define SMALL_ROLLOUTS 30000
 #define LARGE_ROLLOUTS 200000
@@ -95,7 +95,7 @@ static bool mover_wins(const pgas_hex_t *hex, int8_t *memo)
         pgas_hex_t next = *hex;
         if (pgas_hex_play(&next, i) != PGAS_OK)
             continue;
-        int winner = pgas_hex_winner(&next);
+        int winner = pgasi_hex_winner(&next);
         if (winner >= 0 ? winner == hex->turn : !mover_wins(&next, memo))
             memo[index] = 1;
     }
@@ -132,7 +132,7 @@ static int untrue_proofs(const pgas_mcts_t *mcts, int size)
     return n_untrue;
 }
 
-static void judge(tally_t *tally, const pgas_mcts_t *mcts, const pgas_mcts_info_t *info, int size,
+static void judge(tally_t *tally, const pgas_mcts_t *mcts, const pgas_mcts_result_t *info, int size,
                   uint64_t rollouts)
 {
     bool enough = info->end == PGAS_MCTS_BY_PROOF
@@ -149,7 +149,7 @@ static void search(tally_t *tally, setting_t s, int size, uint64_t seed, uint64_
 {
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_t *mcts = NULL;
     pgas_hex_t hex;
     opts.seed = seed;
@@ -158,7 +158,6 @@ static void search(tally_t *tally, setting_t s, int size, uint64_t seed, uint64_
     opts.style = s.style;
     opts.n_threads = s.n_threads;
     budget.rollouts = rollouts;
-    memset(&info, 0, sizeof info);
     pgas_hex_init(&hex, size, false);
     tally->n++;
     if (pgas_mcts_create(pgas_hex_spec(size), &opts, &mcts) != PGAS_OK) {

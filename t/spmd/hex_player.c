@@ -50,7 +50,7 @@ static bool begin(uint64_t seed)
 static bool obey(command_t c, int *move_p)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     *move_p = -1;
     if (c.what == NEW)
         return begin(c.number);

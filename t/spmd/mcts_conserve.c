@@ -19,6 +19,7 @@
  *   env:    PGAS_AGG_SIZE=256
  *   source: pgas/mcts.h; `make soak` runs more (CONSERVE_ROUNDS: searches with settings drawn anew)
  *           */
+#include "mcts/audit.h"
 #include "mcts/mcts.h"
 #include "pgas/hex.h"
 #include "t/random.h"
@@ -103,13 +104,13 @@ static const char *describe(const pgas_mcts_opts_t *o, int game)
 }
 
 /* Compares the search's report with the budget and with its former state. */
-static int check_info(const pgas_mcts_info_t *info, const pgas_mcts_budget_t *b,
+static int check_info(const pgas_mcts_result_t *info, const pgas_mcts_budget_t *b,
                       const pgas_mcts_t *mcts, uint64_t visits)
 {
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
+    pgas_mcts_info_t stats = { .size = sizeof stats };
     n_ends[info->end]++;
     n_lost += info->lost != 0;
-    int n_bad = pgas_mcts_stats(mcts, &stats) != PGAS_OK || stats.rollouts != info->rollouts ||
+    int n_bad = pgas_mcts_info(mcts, &stats) != PGAS_OK || stats.rollouts != info->rollouts ||
                 stats.lost != info->lost;
     n_bad += info->end == PGAS_MCTS_BY_ROLLOUTS && info->rollouts != b->rollouts;
     n_bad += info->rollouts > b->rollouts || (b->even_if_proven && info->end == PGAS_MCTS_BY_PROOF);
@@ -122,7 +123,7 @@ static int check_info(const pgas_mcts_info_t *info, const pgas_mcts_budget_t *b,
 static bool audit(pgas_mcts_t *mcts)
 {
     uint64_t wrong = 1, open = 1;
-    BAD(pgas_mcts_audit(mcts, &wrong, &open));
+    BAD(pgasi_mcts_audit(mcts, &wrong, &open));
     n_wrong += wrong != 0;
     n_open += open != 0;
     return wrong == 0 && open == 0;
@@ -153,13 +154,13 @@ static void play(pgas_mcts_t *mcts, const pgas_mcts_opts_t *o, int game)
     uint64_t visits = 0;
     for (uint64_t i = 0, n = 1 + below(4); i < n; i++) {
         pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-        pgas_mcts_info_t info;
+        pgas_mcts_result_t info = { .size = sizeof info };
         pgas_mcts_child_t move;
         draw_budget(&budget, &games[game], mcts);
         n_searches++;
         if (BAD(pgas_mcts_search(mcts, &budget, &info)))
             return;
-        pgas_mcts_unstop(mcts);
+        pgas_mcts_stop(mcts, false);
         int n_bad = check_info(&info, &budget, mcts, visits);
         visits = info.visits;
         if (!audit(mcts) || n_bad > 0)
@@ -257,7 +258,7 @@ static void the_audit_can_fail(void)
         static const uint64_t more[] = { 0, 1, UINT64_MAX };
         if (node)
             node->visits += more[i];
-        BAD(pgas_mcts_audit(mcts, &wrong[i], &open[i]));
+        BAD(pgasi_mcts_audit(mcts, &wrong[i], &open[i]));
     }
     spmd_ok(wrong[0] == 0 && open[0] == 0 && wrong[1] == 1 && open[1] == 1,
             "a visit too many is noticed");

@@ -121,8 +121,8 @@ static bool works_within(size_t bytes, size_t least)
     pgas_mcts_spec_t spec = noughts_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info = { .best = PGAS_MCTS_NO_MOVE };
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
+    pgas_mcts_result_t info = { .size = sizeof info, .best = PGAS_MCTS_NO_MOVE };
+    pgas_mcts_info_t stats = { .size = sizeof stats };
     pgas_mcts_t *mcts = NULL;
     char words[80];
     opts.memory_bytes = bytes;
@@ -136,7 +136,7 @@ static bool works_within(size_t bytes, size_t least)
     snprintf(words, sizeof words, "memory_bytes is %zu: the root and its moves alone take %zu",
              bytes, least);
     bool refused = said(words);
-    pgas_mcts_stats(mcts, &stats);
+    pgas_mcts_info(mcts, &stats);
     good = good && stats.bytes_high <= bytes &&
            (status == PGAS_OK ? !refused && info.best != PGAS_MCTS_NO_MOVE && info.rollouts == 200
                               : refused && status == PGAS_ERR_NO_MEMORY);
@@ -166,16 +166,16 @@ static int stop_by; /* 1: the callback, 2: a thread, 3: a signal handler */
 static void on_signal(int number)
 {
     (void)number;
-    pgas_mcts_stop(running);
+    pgas_mcts_stop(running, true);
 }
 
-static void on_progress(const pgas_mcts_info_t *info, void *arg)
+static void on_progress(const pgas_mcts_result_t *info, void *arg)
 {
     n_told++;
     n_backwards += info->rollouts < last_told || arg != &n_told;
     last_told = info->rollouts;
     if (stop_by == 1)
-        pgas_mcts_stop(running);
+        pgas_mcts_stop(running, true);
     else if (stop_by == 2)
         __atomic_store_n(&may_stop, true, __ATOMIC_RELEASE);
     else if (stop_by == 3)
@@ -186,7 +186,7 @@ static void *stopper(void *arg)
 {
     while (!__atomic_load_n(&may_stop, __ATOMIC_ACQUIRE))
         sched_yield();
-    pgas_mcts_stop(arg);
+    pgas_mcts_stop(arg, true);
     return NULL;
 }
 
@@ -244,15 +244,15 @@ static void stop_before(void)
     pgas_mcts_budget_t budget = no_budget();
     budget.until_stop = true;
     if (me == n_ranks - 1)
-        pgas_mcts_stop(mcts);
+        pgas_mcts_stop(mcts, true);
     bool good = search(mcts, &spec, &budget);
     spmd_ok(good && r.info.end == PGAS_MCTS_BY_STOP && r.info.rollouts == 0,
             "a stop before, on the last rank, ends the next search");
     good = search_for(mcts, &spec, 50);
     spmd_ok(good && r.info.end == PGAS_MCTS_BY_ROLLOUTS && r.info.rollouts == 50, "and only that");
     if (me == n_ranks - 1) {
-        pgas_mcts_stop(mcts);
-        pgas_mcts_unstop(mcts);
+        pgas_mcts_stop(mcts, true);
+        pgas_mcts_stop(mcts, false);
     }
     good = search_for(mcts, &spec, 50);
     spmd_ok(good && r.info.end == PGAS_MCTS_BY_ROLLOUTS && r.info.rollouts == 50,
@@ -272,16 +272,16 @@ typedef struct {
 static void *looker(void *arg)
 {
     looker_t *l = arg;
-    pgas_mcts_info_t info;
-    l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_ERR_CONTEXT; /* not attached yet */
+    pgas_mcts_result_t info = { .size = sizeof info };
+    l->n_bad += pgas_mcts_result(l->mcts, &info) != PGAS_ERR_CONTEXT; /* not attached yet */
     l->n_bad += pgas_thread_attach() != PGAS_OK;
     while (l->seen < 500 && l->n_bad == 0) {
-        l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_OK || info.visits < l->seen ||
+        l->n_bad += pgas_mcts_result(l->mcts, &info) != PGAS_OK || info.visits < l->seen ||
                     !(info.value >= 0 && info.value <= 1);
         l->seen = info.visits;
         l->n_looks++;
     }
-    pgas_mcts_stop(l->mcts);
+    pgas_mcts_stop(l->mcts, true);
     l->n_bad += pgas_thread_detach() != PGAS_OK;
     __atomic_store_n(&l->over, 1, __ATOMIC_RELEASE);
     return NULL;
@@ -311,8 +311,8 @@ static void looks(void)
         spmd_ok(good && l.n_bad == 0 && r.info.end == PGAS_MCTS_BY_STOP && r.info.visits >= 500,
                 "another thread of the %s rank looks at a search that runs, and ends it",
                 from ? "last" : "first");
-        pgas_mcts_info_t info;
-        spmd_ok(pgas_mcts_look(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
+        pgas_mcts_result_t info = { .size = sizeof info };
+        spmd_ok(pgas_mcts_result(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
                     info.best == r.info.best && fabs(info.value - r.info.value) < 1e-6,
                 "at rest all ranks see the results of the search");
         spmd_barrier();
@@ -324,17 +324,17 @@ static void looks(void)
 
 static uint64_t visits_of_root(pgas_mcts_t *mcts)
 {
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_barrier(NULL);
-    bool good = pgas_mcts_look(mcts, &info) == PGAS_OK;
+    bool good = pgas_mcts_result(mcts, &info) == PGAS_OK;
     pgas_barrier(NULL);
     return good ? info.visits : UINT64_MAX;
 }
 
-static pgas_mcts_stats_t stats_of(const pgas_mcts_t *mcts)
+static pgas_mcts_info_t stats_of(const pgas_mcts_t *mcts)
 {
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
-    pgas_mcts_stats(mcts, &stats);
+    pgas_mcts_info_t stats = { .size = sizeof stats };
+    pgas_mcts_info(mcts, &stats);
     return stats;
 }
 
@@ -356,7 +356,7 @@ static void advance(void)
         noughts_apply(&state, move, NULL);
         good = good && memcmp(pgas_mcts_state(mcts), &state, sizeof state) == 0;
         kept = kept && visits_of_root(mcts) == visits;
-        pgas_mcts_stats_t stats = stats_of(mcts);
+        pgas_mcts_info_t stats = stats_of(mcts);
         less = less && stats.nodes < nodes && stats.bytes < bytes && stats.nodes > 0;
         good = search_for(mcts, &spec, 1000) && good;
         goes_on = goes_on && r.info.visits == visits + 1000;
@@ -462,11 +462,11 @@ static void new_state(void)
     good = good && memcmp(pgas_mcts_state(mcts), &digits_start, sizeof digits_start) == 0;
     spmd_ok(all(good), "rank 0's state rules; before there is none");
     good = search_for(mcts, &spec, 800);
-    pgas_mcts_stats_t before = r.stats;
+    pgas_mcts_info_t before = r.stats;
     good = pgas_mcts_set_state(mcts, me == 0 ? &other : &digits_start) == PGAS_OK && good;
     good = good && memcmp(pgas_mcts_state(mcts), &other, sizeof other) == 0 &&
            visits_of_root(mcts) == 0;
-    pgas_mcts_stats_t after = stats_of(mcts);
+    pgas_mcts_info_t after = stats_of(mcts);
     good = good && after.nodes <= 1 && after.bytes * 50 < before.bytes;
     good = search_for(mcts, &spec, 400) && good;
     spmd_ok(good && r.info.visits == 400 && r.line[0] == digits_best[1],

@@ -90,7 +90,7 @@ static void long_ways(void)
     pgas_mcts_spec_t spec = maze_spec(200, 400);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info = { 0 };
+    pgas_mcts_result_t info = { .size = sizeof info };
     maze_t start = { 1 };
     opts.place = PGAS_MCTS_HASH;
     opts.max_depth = pgas_n_ranks() == 1 ? 65000 : 1000;
@@ -104,7 +104,7 @@ static void long_ways(void)
 }
 
 /* What only all ranks can do together is refused there, where the others are somewhere else. */
-static void call_back(const pgas_mcts_info_t *info, void *arg)
+static void call_back(const pgas_mcts_result_t *info, void *arg)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     uint64_t wrong, open;
@@ -112,7 +112,7 @@ static void call_back(const pgas_mcts_info_t *info, void *arg)
     (void)info;
     budget.rollouts = 1;
     *n_p += pgas_mcts_search(shared, &budget, NULL) == PGAS_ERR_CONTEXT;
-    *n_p += pgas_mcts_audit(shared, &wrong, &open) == PGAS_ERR_CONTEXT;
+    *n_p += pgasi_mcts_audit(shared, &wrong, &open) == PGAS_ERR_CONTEXT;
     *n_p += pgas_mcts_advance(shared, 0) == PGAS_ERR_CONTEXT &&
             pgas_mcts_destroy(shared) == PGAS_ERR_CONTEXT;
 }
@@ -138,7 +138,7 @@ static void beyond(void)
     pgas_mcts_spec_t spec = maze_spec(1000000, 10);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info = { 0 };
+    pgas_mcts_result_t info = { .size = sizeof info };
     maze_t start = { 1 };
     opts.memory_bytes = 64 << 10;
     opts.phase = 64;
@@ -163,17 +163,17 @@ static bool done;
 static void *look_all_the_time(void *arg)
 {
     bool *good_p = arg;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     *good_p = pgas_thread_attach() == PGAS_OK;
     while (*good_p && !__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
-        *good_p = pgas_mcts_look(shared, &info) == PGAS_OK && info.visits > 0 &&
+        *good_p = pgas_mcts_result(shared, &info) == PGAS_OK && info.visits > 0 &&
                   info.best != PGAS_MCTS_NO_MOVE;
     }
     pgas_thread_detach();
     return NULL;
 }
 
-/* A phase ends when no call is under way, and each pgas_mcts_look is a call. */
+/* A phase ends when no call is under way, and each pgas_mcts_result is a call. */
 static void looks(void)
 {
     pgas_mcts_spec_t spec = maze_spec(1000000, 3);
@@ -212,7 +212,7 @@ static void few_rollouts(void)
         pgas_mcts_spec_t spec = maze_spec(1000, 40);
         pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
         pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-        pgas_mcts_info_t info = { 0 };
+        pgas_mcts_result_t info = { .size = sizeof info };
         pgas_mcts_move_t move = PGAS_MCTS_NO_MOVE;
         maze_t start = { seed };
         size_t n = 0;
@@ -221,7 +221,7 @@ static void few_rollouts(void)
         budget.rollouts = 2 * (uint64_t)pgas_n_ranks() + 1;
         pgas_mcts_t *mcts = make(&spec, &opts, &start);
         n_bad += pgas_mcts_search(mcts, &budget, &info) != PGAS_OK ||
-                 pgas_mcts_line(mcts, &move, 1, &n) != PGAS_OK;
+                 pgas_mcts_variation(mcts, &move, 1, &n) != PGAS_OK;
         n_bad += info.best == PGAS_MCTS_NO_MOVE || n == 0 || move != info.best;
         pgas_mcts_destroy(mcts);
     }
@@ -266,7 +266,7 @@ static int die_turn(const void *state, void *arg)
     return ((const maze_t *)state)->at ? 0 : PGAS_MCTS_CHANCE;
 }
 
-static bool roll(float a, float b, float c, pgas_mcts_child_t *child, pgas_mcts_info_t *info)
+static bool roll(float a, float b, float c, pgas_mcts_child_t *child, pgas_mcts_result_t *info)
 {
     pgas_mcts_spec_t spec = PGAS_MCTS_SPEC_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
@@ -291,7 +291,7 @@ static bool roll(float a, float b, float c, pgas_mcts_child_t *child, pgas_mcts_
 
 static void dice(void)
 {
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_child_t child[3];
     bool good =
         roll(.5f, .25f, .25f, child, &info) && info.proven && fabs(info.value - .6875) < 1e-4;

@@ -165,7 +165,7 @@ static void ranks_disagree(void)
 #define BUDGET(change)                                                                           \
     do {                                                                                         \
         pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;                                       \
-        pgas_mcts_info_t info = { .visits = 77 };                                                \
+        pgas_mcts_result_t info = { .size = sizeof info, .visits = 77 };                         \
         change;                                                                                  \
         n_bad +=                                                                                 \
             bad(pgas_mcts_search(mcts, &budget, &info) == PGAS_ERR_INVALID && info.visits == 77, \
@@ -203,7 +203,7 @@ static void without_state(void)
     pgas_mcts_spec_t spec = digits_spec();
     pgas_mcts_t *mcts = NULL;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_child_t child;
     pgas_mcts_move_t move;
     size_t n;
@@ -216,9 +216,9 @@ static void without_state(void)
     n_bad += bad(pgas_mcts_advance(mcts, 0) == PGAS_ERR_INVALID, "advance");
     n_bad += bad(pgas_mcts_set_state(mcts, NULL) == PGAS_ERR_INVALID, "set_state of nothing");
     n_bad += bad(pgas_mcts_children(mcts, &child, 1, NULL) == PGAS_ERR_INVALID, "children");
-    n_bad += bad(pgas_mcts_line(mcts, &move, 1, NULL) == PGAS_ERR_INVALID, "line");
-    n_bad += bad(pgas_mcts_stats(mcts, NULL) == PGAS_ERR_INVALID, "stats");
-    n_bad += bad(pgas_mcts_look(mcts, NULL) == PGAS_ERR_INVALID, "look");
+    n_bad += bad(pgas_mcts_variation(mcts, &move, 1, NULL) == PGAS_ERR_INVALID, "line");
+    n_bad += bad(pgas_mcts_info(mcts, NULL) == PGAS_ERR_INVALID, "stats");
+    n_bad += bad(pgas_mcts_result(mcts, NULL) == PGAS_ERR_INVALID, "look");
     said_end();
     spmd_ok(n_bad == 0, "without a state, or a place for the answer");
     n_bad = bad(pgas_mcts_set_state(mcts, &digits_start) == PGAS_OK, "set_state");
@@ -228,20 +228,20 @@ static void without_state(void)
     n_bad += bad(pgas_mcts_children(mcts, &child, 1, &n) == PGAS_OK && n == DIGITS_BASE &&
                      child.move == info.best,
                  "the first child");
-    n_bad += bad(pgas_mcts_line(mcts, NULL, 0, &n) == PGAS_OK && n > 0, "how long a line");
+    n_bad += bad(pgas_mcts_variation(mcts, NULL, 0, &n) == PGAS_OK && n > 0, "how long a line");
+    n_bad += bad(pgas_mcts_variation(mcts, &move, 1, &n) == PGAS_OK && move == info.best,
+                 "the first move");
     n_bad +=
-        bad(pgas_mcts_line(mcts, &move, 1, &n) == PGAS_OK && move == info.best, "the first move");
-    n_bad +=
-        bad(pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK && wrong == 0 && open == 0, "audit");
+        bad(pgasi_mcts_audit(mcts, &wrong, &open) == PGAS_OK && wrong == 0 && open == 0, "audit");
     spmd_ok(n_bad == 0, "answers that are cut short");
     pgas_mcts_destroy(mcts);
 }
 
 static void no_search(void)
 {
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
+    pgas_mcts_info_t stats = { .size = sizeof stats };
     pgas_mcts_move_t move;
     uint64_t wrong, open;
     size_t n;
@@ -252,13 +252,13 @@ static void no_search(void)
     n_bad += bad(pgas_mcts_set_state(NULL, &digits_start) == PGAS_ERR_INVALID, "set_state");
     n_bad += bad(pgas_mcts_search(NULL, &budget, &info) == PGAS_ERR_INVALID, "search");
     n_bad += bad(pgas_mcts_advance(NULL, 0) == PGAS_ERR_INVALID, "advance");
-    n_bad += bad(pgas_mcts_look(NULL, &info) == PGAS_ERR_INVALID, "look");
+    n_bad += bad(pgas_mcts_result(NULL, &info) == PGAS_ERR_INVALID, "look");
     n_bad += bad(pgas_mcts_children(NULL, NULL, 0, &n) == PGAS_ERR_INVALID, "children");
-    n_bad += bad(pgas_mcts_line(NULL, &move, 1, &n) == PGAS_ERR_INVALID, "line");
-    n_bad += bad(pgas_mcts_stats(NULL, &stats) == PGAS_ERR_INVALID, "stats");
-    n_bad += bad(pgas_mcts_audit(NULL, &wrong, &open) == PGAS_ERR_INVALID, "audit");
-    pgas_mcts_stop(NULL);
-    pgas_mcts_unstop(NULL);
+    n_bad += bad(pgas_mcts_variation(NULL, &move, 1, &n) == PGAS_ERR_INVALID, "line");
+    n_bad += bad(pgas_mcts_info(NULL, &stats) == PGAS_ERR_INVALID, "stats");
+    n_bad += bad(pgasi_mcts_audit(NULL, &wrong, &open) == PGAS_ERR_INVALID, "audit");
+    pgas_mcts_stop(NULL, true);
+    pgas_mcts_stop(NULL, false);
     said_end();
     spmd_ok(n_bad == 0, "no search is refused, destroying nothing is not");
 }
@@ -272,14 +272,14 @@ static void *stranger(void *arg)
     int *n_bad_p = arg;
     pgas_mcts_t *mcts = NULL;
     pgas_mcts_spec_t spec = digits_spec();
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     budget.rollouts = 5;
     *n_bad_p += bad(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_ERR_CONTEXT && !mcts,
                     "create by a thread that is not attached");
     *n_bad_p += bad(pgas_mcts_search(shared, &budget, &info) == PGAS_ERR_CONTEXT,
                     "search by a thread that is not attached");
-    *n_bad_p += bad(pgas_mcts_look(shared, &info) == PGAS_ERR_CONTEXT,
+    *n_bad_p += bad(pgas_mcts_result(shared, &info) == PGAS_ERR_CONTEXT,
                     "look by a thread that is not attached");
     return NULL;
 }

@@ -48,7 +48,7 @@ static inline void made_look(const void *state, void *arg)
         __atomic_fetch_add(&game->n_bad, 1, __ATOMIC_RELAXED);
     uint64_t n = __atomic_add_fetch(&game->n_seen, 1, __ATOMIC_RELAXED);
     if (n == __atomic_load_n(&game->stop_at, __ATOMIC_RELAXED))
-        pgas_mcts_stop(game->to_stop);
+        pgas_mcts_stop(game->to_stop, true);
 }
 
 static inline int made_turn(const void *state, void *arg)

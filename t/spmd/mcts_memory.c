@@ -54,10 +54,10 @@ static int thread_count(void)
     return n;
 }
 
-static pgas_mcts_stats_t stats_of(const pgas_mcts_t *mcts)
+static pgas_mcts_info_t stats_of(const pgas_mcts_t *mcts)
 {
-    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
-    BAD(pgas_mcts_stats(mcts, &stats));
+    pgas_mcts_info_t stats = { .size = sizeof stats };
+    BAD(pgas_mcts_info(mcts, &stats));
     return stats;
 }
 
@@ -68,11 +68,10 @@ static void begin_game(pgas_mcts_t *mcts)
     BAD(pgas_mcts_set_state(mcts, &hex));
 }
 
-static pgas_mcts_info_t search(pgas_mcts_t *mcts)
+static pgas_mcts_result_t search(pgas_mcts_t *mcts)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
-    memset(&info, 0, sizeof info);
+    pgas_mcts_result_t info = { .size = sizeof info };
     budget.rollouts = ROLLOUTS;
     budget.even_if_proven = true; /* to the last move */
     BAD(pgas_mcts_search(mcts, &budget, &info));
@@ -100,8 +99,8 @@ static void memory_stays(uint64_t seed)
     pgas_mcts_t *mcts = begin_search(seed);
     begin_game(mcts);
     for (int i = 0; i < N_MOVES; i++) {
-        pgas_mcts_info_t info = search(mcts);
-        pgas_mcts_stats_t stats = stats_of(mcts);
+        pgas_mcts_result_t info = search(mcts);
+        pgas_mcts_info_t stats = stats_of(mcts);
         made += stats.bytes > before ? stats.bytes - before : 0;
         peak = stats.bytes > peak ? stats.bytes : peak;
         if (i < WARM_UP) {
@@ -146,13 +145,13 @@ static void dropped_trees(uint64_t seed)
     begin_game(mcts);
     budget.rollouts = 3000;
     BAD(pgas_mcts_search(mcts, &budget, NULL));
-    pgas_mcts_stats_t full = stats_of(mcts);
+    pgas_mcts_info_t full = stats_of(mcts);
     BAD(pgas_mcts_children(mcts, child, SIZE * SIZE, &n));
     bool tried = n == 0 || child[n - 1].visits > 0;
     spmd_ok(!tried && full.nodes > 1000, "%d nodes, and a move that was not tried",
             (int)full.nodes);
     BAD(pgas_mcts_advance(mcts, n > 0 ? child[n - 1].move : 0));
-    pgas_mcts_stats_t left = stats_of(mcts);
+    pgas_mcts_info_t left = stats_of(mcts);
     spmd_ok(left.nodes <= 1 && left.bytes * 100 < full.bytes, "after it %d nodes, %d bytes of %d",
             (int)left.nodes, (int)left.bytes, (int)full.bytes);
     BAD(pgas_mcts_search(mcts, &budget, NULL));

@@ -164,7 +164,7 @@ static void large_states(void)
     pgas_mcts_spec_t spec = digits_spec();
     pgas_mcts_opts_t opts = no_proofs();
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     uint64_t wrong, open;
     spec.state_bytes = sizeof state;
     spec.outcome = large_outcome;
@@ -176,7 +176,7 @@ static void large_states(void)
     budget.rollouts = 600;
     pgas_mcts_t *mcts = search_at(&spec, &opts, state);
     bool good = pgas_mcts_search(mcts, &budget, &info) == PGAS_OK &&
-                pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK;
+                pgasi_mcts_audit(mcts, &wrong, &open) == PGAS_OK;
     spmd_ok(good && info.rollouts == 600 && wrong == 0 && open == 0 && info.value > 0.45,
             "states of 64 KiB: %g", info.value);
     pgas_mcts_destroy(mcts);
@@ -190,7 +190,7 @@ static void counts(void)
     pgas_mcts_opts_t opts = no_proofs();
     opts.n_threads = 2;
     bool good = run(&spec, &opts, &noughts_start, 5000);
-    pgas_mcts_stats_t *s = &r.stats;
+    pgas_mcts_info_t *s = &r.stats;
     spmd_ok(good && s->nodes <= 5001 && s->nodes > 1000 && s->nodes_expanded > 9 &&
                 s->children >= s->nodes - 1 && s->depth_max <= 9 && s->depth_mean > 1 &&
                 s->bytes > 16 * s->nodes && s->bytes_high <= s->bytes &&

@@ -8,14 +8,15 @@
 #ifndef T_SPMD_MCTS_RUN_H
 #define T_SPMD_MCTS_RUN_H
 
+#include "mcts/audit.h"
 #include "t/spmd/job.h"
 #include "t/spmd/mcts_games.h"
 
 typedef struct {
-    pgas_mcts_info_t info;
-    pgas_mcts_stats_t stats;
+    pgas_mcts_result_t info;
+    pgas_mcts_info_t stats;
     pgas_mcts_child_t children[GAMES_MOVES_MAX];
-    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_VARIATION_MAX];
     size_t n_children, n_line;
     uint64_t wrong, open;
 } result_t;
@@ -107,7 +108,7 @@ static inline const char *line_fault(const result_t *at, const pgas_mcts_spec_t 
 
 static inline const char *stats_fault(const result_t *at)
 {
-    const pgas_mcts_stats_t *s = &at->stats;
+    const pgas_mcts_info_t *s = &at->stats;
     if (s->rollouts != at->info.rollouts || s->lost != at->info.lost || s->lost != 0)
         return "rollouts are lost, or counted differently";
     if (s->nodes < 1 || s->bytes < s->nodes || s->nodes_expanded > s->nodes)
@@ -218,14 +219,15 @@ static inline bool search(pgas_mcts_t *mcts, const pgas_mcts_spec_t *spec,
                           const pgas_mcts_budget_t *budget)
 {
     memset(&r, 0, sizeof r);
+    r.info.size = sizeof r.info;
     r.stats.size = sizeof r.stats;
     pgas_status_t status = pgas_mcts_search(mcts, budget, &r.info);
     if (status != PGAS_OK)
         return said_bad(pgas_status_text(status));
-    if (pgas_mcts_stats(mcts, &r.stats) != PGAS_OK ||
+    if (pgas_mcts_info(mcts, &r.stats) != PGAS_OK ||
         pgas_mcts_children(mcts, r.children, GAMES_MOVES_MAX, &r.n_children) != PGAS_OK ||
-        pgas_mcts_line(mcts, r.line, PGAS_MCTS_LINE_MAX, &r.n_line) != PGAS_OK ||
-        pgas_mcts_audit(mcts, &r.wrong, &r.open) != PGAS_OK)
+        pgas_mcts_variation(mcts, r.line, PGAS_MCTS_VARIATION_MAX, &r.n_line) != PGAS_OK ||
+        pgasi_mcts_audit(mcts, &r.wrong, &r.open) != PGAS_OK)
         return said_bad("asking failed");
     const char *fault = result_fault(&r, spec, pgas_mcts_state(mcts));
     return fault ? said_bad(fault) : true;

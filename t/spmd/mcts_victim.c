@@ -12,6 +12,7 @@
 #include "pgas/hex.h"
 #include "pgas/pgas.h"
 
+#define SIZE   7
 #define DEADLY 5000 /* playouts of a rank until it dies */
 
 static bool dies;
@@ -19,12 +20,9 @@ static int n_played;
 
 static void deadly_playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums, void *arg)
 {
-    int n_won = pgas_hex_playouts(state, rng, n);
-    (void)arg;
+    pgas_hex_spec(SIZE)->playout(state, rng, n, sums, arg);
     if (dies && __atomic_add_fetch(&n_played, 1, __ATOMIC_RELAXED) == DEADLY)
         raise(SIGKILL);
-    sums[0] += (float)n_won;
-    sums[1] += (float)(n - n_won);
 }
 
 static int expect(pgas_status_t status, pgas_status_t want, const char *what)
@@ -37,13 +35,13 @@ static int expect(pgas_status_t status, pgas_status_t want, const char *what)
 
 static pgas_mcts_t *begin(int n_threads)
 {
-    pgas_mcts_spec_t spec = *pgas_hex_spec(7);
+    pgas_mcts_spec_t spec = *pgas_hex_spec(SIZE);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_t *mcts = NULL;
     pgas_hex_t hex;
     spec.playout = deadly_playout;
     opts.n_threads = n_threads;
-    if (pgas_hex_init(&hex, 7, false) != PGAS_OK ||
+    if (pgas_hex_init(&hex, SIZE, false) != PGAS_OK ||
         pgas_mcts_create(&spec, &opts, &mcts) != PGAS_OK ||
         pgas_mcts_set_state(mcts, &hex) != PGAS_OK)
         exit(4);
@@ -53,7 +51,7 @@ static pgas_mcts_t *begin(int n_threads)
 /* No further search of the tree can begin. The search can be destroyed, and the library ends. */
 static int after(pgas_mcts_t *mcts, pgas_mcts_budget_t *budget)
 {
-    pgas_mcts_info_t info;
+    pgas_mcts_result_t info = { .size = sizeof info };
     int n_bad = expect(pgas_mcts_search(mcts, budget, &info), PGAS_ERR_PEER, "the next search");
     n_bad += expect(pgas_mcts_advance(mcts, 0), PGAS_ERR_PEER, "a move");
     pgas_status_t status = pgas_mcts_destroy(mcts);

@@ -27,7 +27,7 @@ static model_t random_model(int size, int percent_empty)
 static bool agrees(const model_t *model, model_steps_t steps)
 {
     pgas_hex_t hex = model_to_hex(model, 0);
-    int winner = pgas_hex_winner(&hex);
+    int winner = pgasi_hex_winner(&hex);
     return model_joins(model, 0, steps) == (winner == 0) &&
            model_joins(model, 1, steps) == (winner == 1);
 }
@@ -80,7 +80,7 @@ static void a_long_way_is_found(void)
         gap = model;
         gap.cell[size - 1][size - 1] = gap.cell[size - 1][0] = NOBODY;
         pgas_hex_t with_gap = model_to_hex(&gap, 0);
-        n_wrong += pgas_hex_winner(&hex) != 0 || pgas_hex_winner(&with_gap) != model_winner(&gap);
+        n_wrong += pgasi_hex_winner(&hex) != 0 || pgasi_hex_winner(&with_gap) != model_winner(&gap);
     }
     is_int(n_wrong, 0, "a chain that winds through the whole board, sizes 2 to 19");
 }
@@ -111,7 +111,7 @@ static void sizes_that_are_none_are_refused(void)
         memset(&hex, 0x5a, sizeof hex);
         n_good += pgas_hex_init(&hex, size, false) == PGAS_OK && hex.size == size &&
                   hex.turn == 0 && hex.n_moves == 0 && hex.winner == NOBODY &&
-                  pgas_hex_winner(&hex) == NOBODY;
+                  pgasi_hex_winner(&hex) == NOBODY;
     }
     is_int(n_good, 18, "2 to 19 make empty boards");
 }
@@ -138,7 +138,7 @@ static int wrong_in_a_game(int size, bool spoil)
         model_t got = model_of(&hex);
         n_wrong += memcmp(&got, &model, sizeof got) != 0 || hex.turn != (n + 1) % 2 ||
                    hex.n_moves != n + 1;
-        n_wrong += hex.winner != winner || pgas_hex_winner(&hex) != winner;
+        n_wrong += hex.winner != winner || pgasi_hex_winner(&hex) != winner;
     }
     for (int i = 0; i < size * size; i++)
         n_wrong += !refuses(&hex, (unsigned)i);

@@ -4,7 +4,7 @@
 #define T_UNIT_HEX_MODEL_H
 
 #include <string.h>
-#include "pgas/hex.h"
+#include "mcts/hex.h"
 
 enum { NOBODY = -1 };
 

@@ -25,7 +25,7 @@ static double distance_of_rate(int size, int turn, int n, double told)
     (void)pgas_hex_init(&hex, size, false);
     hex.turn = (uint8_t)turn;
     for (int i = 0; i < n; i += 1000)
-        won += pgas_hex_playouts(&hex, &playout_rng, 1000);
+        won += pgasi_hex_playouts(&hex, &playout_rng, 1000);
     diag("%dx%d, player %d begins: player 0 won %.4f of %d", size, size, turn, (double)won / n, n);
     return fabs((double)won / n - told) / sqrt(told * (1 - told) / n);
 }
@@ -96,7 +96,7 @@ static void compare_with_all_ways(const model_t *model, int n_empty, int turn, i
     pgas_hex_t hex = model_to_hex(model, turn);
     double exact = exact_rate(model, turn_told == 0 ? (n_empty + 1) / 2 : n_empty / 2),
            coins = exact_rate(model, -1);
-    double seen = pgas_hex_playouts(&hex, &playout_rng, N) / (double)N;
+    double seen = pgasi_hex_playouts(&hex, &playout_rng, N) / (double)N;
     if (exact <= 0 || exact >= 1) {
         tally->n_certain++;
         tally->n_wrong += seen < exact || seen > exact;
@@ -167,7 +167,7 @@ static int slow_playout(model_t model, int turn)
 static double distance_from_slow(const pgas_hex_t *hex, int turn_told)
 {
     enum { N = 50000, N_SLOW = 2000 };
-    int won = pgas_hex_playouts(hex, &playout_rng, N), won_slow = 0;
+    int won = pgasi_hex_playouts(hex, &playout_rng, N), won_slow = 0;
     for (int i = 0; i < N_SLOW; i++)
         won_slow += slow_playout(model_of(hex), turn_told) == 0;
     double rate = (double)(won + won_slow) / (N + N_SLOW);
@@ -217,10 +217,10 @@ static void what_is_decided_stays(void)
     for (int size = 2; size <= 19; size++) {
         pgas_hex_t hex = after_moves(size, size * size, false);
         n_wrong += hex.winner < 0 ||
-                   pgas_hex_playouts(&hex, &playout_rng, 100) != (hex.winner == 0 ? 100 : 0);
+                   pgasi_hex_playouts(&hex, &playout_rng, 100) != (hex.winner == 0 ? 100 : 0);
         model_t full = nearly_full(size, 0);
         hex = model_to_hex(&full, 0);
-        n_wrong += pgas_hex_playouts(&hex, &playout_rng, 3) != (model_winner(&full) == 0 ? 3 : 0);
+        n_wrong += pgasi_hex_playouts(&hex, &playout_rng, 3) != (model_winner(&full) == 0 ? 3 : 0);
     }
     is_int(n_wrong, 0, "games that are won stay won, full boards are counted, sizes 2 to 19");
 }
@@ -236,14 +236,14 @@ static void same_numbers_same_games(void)
     pgas_mcts_rng_seed(&b, 5);
     pgas_mcts_rng_seed(&c, 6);
     for (int i = 0; i < 100; i++) {
-        int won = pgas_hex_playouts(&hex, &a, 100);
-        n_same += won == pgas_hex_playouts(&hex, &b, 100);
-        n_same_other += won == pgas_hex_playouts(&hex, &c, 100);
+        int won = pgasi_hex_playouts(&hex, &a, 100);
+        n_same += won == pgasi_hex_playouts(&hex, &b, 100);
+        n_same_other += won == pgasi_hex_playouts(&hex, &c, 100);
     }
     ok(n_same == 100 && memcmp(&a, &b, sizeof a) == 0, "the same random numbers: the same games");
     ok(n_same_other < 50, "others: other games (%d of 100 the same)", n_same_other);
     ok(memcmp(&hex, &before, sizeof hex) == 0, "the position is untouched");
-    is_int(pgas_hex_playouts(&hex, &a, 0), 0, "no game, no win");
+    is_int(pgasi_hex_playouts(&hex, &a, 0), 0, "no game, no win");
 }
 
 static void description_plays_the_same(void)
@@ -255,7 +255,7 @@ static void description_plays_the_same(void)
     pgas_mcts_rng_seed(&a, 7);
     pgas_mcts_rng_seed(&b, 7);
     spec->playout(&hex, &a, 500, sums, spec->arg);
-    int won = pgas_hex_playouts(&hex, &b, 500);
+    int won = pgasi_hex_playouts(&hex, &b, 500);
     ok((int)sums[0] == won + 3 && (int)sums[1] == 500 - won + 4,
        "the description adds each player's wins");
     ok(won > 0 && won < 500, "of which both have some");
