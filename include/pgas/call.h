@@ -45,7 +45,7 @@
  *  | another rank attached; flush                         |                  |                  |
  *  | pgas_sync_*, except pgas_sync_wait                   | yes              | yes              |
  *  | pgas_call_broadcast_buffer, pgas_lock_*;             | PGAS_ERR_CONTEXT | yes              |
- *  | pgas_alloc_on and pgas_delegate on another rank      |                  |                  |
+ *  | pgas_alloc_on and pgas_object_call on another rank   |                  |                  |
  *  | pgas_sync_wait                                       | PGAS_ERR_CONTEXT | yes              |
  *  | pgas_progress                                        | returns 0        | yes              |
  *  | pgas_thread_attach, pgas_thread_detach               | PGAS_ERR_CONTEXT | yes, they nest   |

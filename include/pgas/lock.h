@@ -1,19 +1,19 @@
 /** Locks between threads of different ranks.
  *
- *      pgas_lock_t lock;                                     rank 0 creates it
+ *      pgas_lock_t lock = 0;
  *      if (pgas_rank() == 0)
- *          pgas_lock_create(&lock);
+ *          pgas_lock_create(&lock);                          rank 0 is its owner
  *      pgas_broadcast(NULL, &lock, sizeof lock, 0);          its name is a number
  *      pgas_lock_acquire(lock, -1, NULL);
  *      update_shared_data();
  *      pgas_flush_all();                                     the next holder sees the changes
  *      pgas_lock_release(lock);
  *
- *  The rank that created a lock is its owner: the lock is in the memory of that rank. Threads that
- *  want it wait in a queue there, first come, first served. A release grants it to the next thread.
+ *  A lock is in the memory of its owner. Threads that want it wait in a queue there, first come,
+ *  first served. With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is
+ *  granted to the next thread, which is informed (broken_p). If the owner dies, the lock is lost.
  *
- *  With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is granted to the
- *  next thread, which is informed (broken_p). If the owner dies, the lock is lost.
+ *  All functions return PGAS_ERR_CONTEXT in a thread that is not attached, and PGAS_ERR_NOT_INIT.
  *
  *  Source: queue locks (Mellor-Crummey and Scott 1991). Here the owner keeps the queue, so that the
  *  death of a waiting rank cannot break it. */
@@ -29,60 +29,47 @@ PGAS_BEGIN_DECLS
 /** The name of a lock, valid on all ranks; 0 is none. */
 typedef uint64_t pgas_lock_t;
 
-/** Creates a lock whose owner is the calling rank.
- *  Shape:  any attached thread, also in handlers.
- *  Owns:   pgas_lock_destroy frees it, otherwise the last pgas_finalize.
+/** Creates a lock whose owner is the calling rank, also in handlers.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID    lock_p is NULL
- *          PGAS_ERR_LIMIT      the calling rank owns 2^20 locks
- *          PGAS_ERR_CONTEXT    the thread is not attached
- *          PGAS_ERR_NO_MEMORY
- *          PGAS_ERR_NOT_INIT */
+ *          PGAS_ERR_INVALID  lock_p is NULL
+ *          PGAS_ERR_LIMIT    the calling rank owns 2^20 locks
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
-/** Destroys a lock. Its name is never given to another lock.
- *  Shape:  any thread of the lock's owner.
+/** Destroys a lock of the calling rank. Its name is never given to another lock. 0 is ignored.
  *  @return PGAS_OK
  *          PGAS_ERR_BUSY       a thread has it; nothing has happened
  *          PGAS_ERR_RANGE      another rank owns it
- *          PGAS_ERR_NOT_FOUND  no such lock
- *          PGAS_ERR_CONTEXT    the thread is not attached
- *          PGAS_ERR_NOT_INIT */
+ *          PGAS_ERR_NOT_FOUND  no such lock */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
 /** Waits, with progress, until the calling thread has the lock.
  *  Shape:  any attached thread, and blocking handlers, which release it before they return.
- *  Units:  timeout_us in microseconds; negative: for ever.
+ *  Units:  timeout_us negative: for ever; 0: it does not wait for another holder.
  *  Done:   operations that earlier holders completed remotely (pgas_flush) under the lock are
- *          visible.
- *          *broken_p (may be NULL) is true if the last holder died with the lock; the data that it
- *          protects may then be half changed. When the time is over the request is cancelled; if
- *          the lock arrives before the cancellation, the call returns PGAS_OK.
- *  Cost:   one round trip if the lock is free, otherwise one message after its release. The owner
- *          keeps a queue entry for each waiting thread.
+ *          visible. *broken_p (may be NULL) is true if the last holder died with the lock; the data
+ *          that it protects may then be half changed.
+ *  Cost:   one round trip if the lock is free, otherwise one message after its release.
  *  @return PGAS_OK, and only then the thread has the lock
- *          PGAS_ERR_TIMEOUT    the time is over
+ *          PGAS_ERR_BUSY       timeout_us is 0, and another thread has the lock
+ *          PGAS_ERR_TIMEOUT    the time is over; the request is cancelled
  *          PGAS_ERR_DEADLOCK   the thread already has the lock
  *          PGAS_ERR_NOT_FOUND  no such lock
  *          PGAS_ERR_PEER       the owner died
  *          PGAS_ERR_INVALID    not the name of a lock
- *          PGAS_ERR_CONTEXT    the thread is not attached, or in a plain handler
+ *          PGAS_ERR_CONTEXT    also in a plain handler
  *          PGAS_ERR_NO_MEMORY  at the owner */
 PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p);
-
-/** As pgas_lock_acquire, but does not wait for another holder. It waits for the owner's answer.
- *  @return as pgas_lock_acquire; PGAS_ERR_BUSY if another thread has the lock. */
-PGAS_API pgas_status_t pgas_lock_try(pgas_lock_t lock, bool *broken_p);
 
 /** Releases the lock to the next thread.
  *  Shape:  the thread that has it. Before the release it must flush (pgas_flush_all) the puts and
  *          atomics that the next holder shall see.
- *  Cost:   one message, which is not waited for. Only the owner knows which thread has the lock. If
- *          it is another thread, the owner ignores the release and logs that once.
+ *  Cost:   one message, which is not waited for. If another thread has the lock, the owner ignores
+ *          the release and logs that once.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  not the name of a lock
  *          PGAS_ERR_PEER     the owner died
- *          PGAS_ERR_CONTEXT  as pgas_lock_acquire */
+ *          PGAS_ERR_CONTEXT  also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 
 PGAS_END_DECLS

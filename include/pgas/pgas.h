@@ -44,9 +44,9 @@
 #include "pgas/agg.h"
 #include "pgas/buffer.h"
 #include "pgas/broadcast.h"
-/* objects: locks, delegation, coherent arrays */
+/* objects: locks, objects with methods, coherent arrays */
 #include "pgas/lock.h"
-#include "pgas/delegate.h"
+#include "pgas/object.h"
 #include "pgas/array.h"
 
 #endif

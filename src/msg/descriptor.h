@@ -61,7 +61,7 @@ enum {
     PGASI_DESC_BCAST_THREAD, /* a broadcast, for one thread of its rank */
     PGASI_DESC_ALLOC,        /* asks the owner to allocate or free a block */
     PGASI_DESC_LOCK,         /* asks for a lock, releases it, grants it */
-    PGASI_DESC_DELEGATE,     /* operations on an object */
+    PGASI_DESC_OBJECT,       /* operations on an object */
     PGASI_DESC_CHANNEL,      /* about a channel between nodes: pgasi_ctl_t */
     PGASI_DESC_ARRAY,        /* of the coherent array: array/wire.h */
     PGASI_DESC_ARRAY_LOCK,   /* as PGASI_DESC_LOCK, for a lock of an element */

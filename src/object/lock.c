@@ -223,17 +223,19 @@ static pgas_status_t wait_for_answer(wait_t *mine, uint64_t limit)
     return status;
 }
 
-static pgas_status_t acquire(pgas_lock_t lock, uint8_t op, int64_t timeout_us, bool *broken_p)
+pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p)
 {
     pgas_status_t status = check(lock);
     if (status != PGAS_OK)
         return status;
-    uint64_t limit = pgasi_wait_limit(timeout_us);
+    /* A try waits for the owner's answer, whenever it comes. */
+    bool try_once = timeout_us == 0;
+    uint64_t limit = try_once ? UINT64_MAX : pgasi_wait_limit(timeout_us);
     wait_t *mine = &state.waits[pgasi_self.slot];
     mine->number++;
     mine->owner = pgasi_named_rank(lock);
     __atomic_store_n(&mine->state, PGAS_INPROGRESS, __ATOMIC_RELEASE);
-    status = send(lock, mine->number, op);
+    status = send(lock, mine->number, try_once ? TRY : ACQUIRE);
     if (status == PGAS_OK)
         status = wait_for_answer(mine, limit);
     if (status == PGAS_ERR_TIMEOUT &&
@@ -274,7 +276,9 @@ pgas_status_t pgas_lock_destroy(pgas_lock_t lock)
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
-    if (lock && pgasi_named_rank(lock) != pgasi_boot.rank)
+    if (lock == 0)
+        return PGAS_OK;
+    if (pgasi_named_rank(lock) != pgasi_boot.rank)
         return PGAS_ERR_RANGE;
     pthread_mutex_lock(&state.locks.lock);
     lock_t *l = pgasi_named_find(&state.locks, lock);
@@ -288,16 +292,6 @@ pgas_status_t pgas_lock_destroy(pgas_lock_t lock)
     }
     pthread_mutex_unlock(&state.locks.lock);
     return status;
-}
-
-pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p)
-{
-    return acquire(lock, ACQUIRE, timeout_us, broken_p);
-}
-
-pgas_status_t pgas_lock_try(pgas_lock_t lock, bool *broken_p)
-{
-    return acquire(lock, TRY, -1, broken_p);
 }
 
 pgas_status_t pgas_lock_release(pgas_lock_t lock)

@@ -1,6 +1,6 @@
-/* Delegated objects at their owner: operations, and the requests that arrive. See pgas/delegate.h.
+/* Objects at their owner: methods, and the requests that arrive. See pgas/object.h.
  *
- * All operations run under the receive lock, like handlers for any thread of the rank. Each object
+ * All methods run under the receive lock, like handlers for any thread of the rank. Each object
  * also has a lock of its own. */
 #include "object/objects.h"
 
@@ -11,6 +11,7 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
+#include "call/handler.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
@@ -24,18 +25,20 @@ typedef struct {
     int n_users; /* threads that have found it; under the lock of the table */
 } object_t;
 
-/* An operation: the context of a registered handler. */
-typedef struct op {
-    struct op *next;
-    pgas_op_fn_t fn;
-} op_t;
+/* A method: the context of a registered handler. */
+typedef struct method {
+    struct method *next;
+    pgas_method_fn_t fn;
+    bool typed; /* requests must have the sizes below */
+    size_t arg_bytes, result_bytes;
+} method_t;
 
 static struct {
     pgasi_named_t objects;
-    op_t *ops; /* never shrinks */
+    method_t *methods; /* never shrinks */
 } owner = { .objects = PGASI_NAMED_INIT };
 
-/* The objects whose operations the thread runs, the innermost first. */
+/* The objects whose methods the thread runs, the innermost first. */
 typedef struct inside {
     const struct inside *outer;
     const object_t *object;
@@ -50,10 +53,10 @@ static bool is_inside(const object_t *o)
     return at;
 }
 
-/* ---- operations ---- */
+/* ---- methods ---- */
 
-/* A program may call an operation as if it were a handler. Then there is no object to run it on. */
-static void on_op(const void *args, size_t bytes, pgas_thread_t source, void *context)
+/* A program may call a method as if it were a handler. Then there is no object to run it on. */
+static void on_method(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
     (void)bytes;
@@ -61,38 +64,48 @@ static void on_op(const void *args, size_t bytes, pgas_thread_t source, void *co
     (void)context;
 }
 
-static pgas_op_fn_t op_of(uint32_t number)
+static const method_t *method_of(uint32_t number)
 {
-    if (number - 1u >= pgasi_n_handlers || pgasi_handlers[number].fn != on_op)
+    if (number - 1u >= pgasi_n_handlers || pgasi_handlers[number].fn != on_method)
         return NULL;
-    return ((const op_t *)pgasi_handlers[number].context)->fn;
+    return pgasi_handlers[number].context;
 }
 
-bool pgasi_op_is_known(uint32_t op)
+bool pgasi_method_is_known(uint32_t method)
 {
-    return op_of(op);
+    return method_of(method);
 }
 
-pgas_status_t pgas_method_register(const char *name, pgas_op_fn_t fn, pgas_handler_t *op_p)
+/* The entry of a function, new if there is none. NULL: no memory. */
+static method_t *method_with(const method_t *wanted)
+{
+    method_t *m = owner.methods;
+    while (m && m->fn != wanted->fn)
+        m = m->next;
+    if (m || !(m = malloc(sizeof *m)))
+        return m;
+    *m = *wanted;
+    m->next = owner.methods;
+    owner.methods = m;
+    return m;
+}
+
+pgas_status_t pgas_method_register(const char *name, pgas_method_fn_t fn, pgas_method_t *method_p)
 {
     if (!fn)
         return PGAS_ERR_INVALID;
-    op_t *op = owner.ops;
-    while (op && op->fn != fn)
-        op = op->next;
-    bool fresh = !op;
-    if (fresh && !(op = malloc(sizeof *op)))
-        return PGAS_ERR_NO_MEMORY;
-    op->fn = fn;
-    pgas_status_t status = pgas_handler_register(name, on_op, op, NULL, op_p);
-    if (status != PGAS_OK) {
-        if (fresh)
-            free(op);
-    } else if (fresh) {
-        op->next = owner.ops;
-        owner.ops = op;
-    }
-    return status;
+    method_t *m = method_with(&(method_t){ .fn = fn });
+    return m ? pgas_handler_register(name, on_method, m, NULL, method_p) : PGAS_ERR_NO_MEMORY;
+}
+
+void pgas_method_construct(const char *name, pgas_method_fn_t fn, size_t arg_bytes,
+                           size_t result_bytes, pgas_method_t *method_p)
+{
+    method_t *m = method_with(&(method_t){ NULL, fn, true, arg_bytes, result_bytes });
+    pgas_status_t status = PGAS_ERR_NO_MEMORY;
+    if (m)
+        status = pgas_handler_register(name, on_method, m, NULL, method_p);
+    pgasi_handler_constructed(name, status);
 }
 
 /* ---- objects ---- */
@@ -129,7 +142,9 @@ pgas_status_t pgas_object_destroy(pgas_object_t name)
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
-    if (name && pgasi_named_rank(name) != pgasi_boot.rank)
+    if (name == 0)
+        return PGAS_OK;
+    if (pgasi_named_rank(name) != pgasi_boot.rank)
         return PGAS_ERR_RANGE;
     pthread_mutex_lock(&owner.objects.lock);
     object_t *o = pgasi_named_find(&owner.objects, name);
@@ -175,53 +190,55 @@ static void object_leave(object_t *o)
     pthread_mutex_unlock(&owner.objects.lock);
 }
 
-static pgas_status_t run(object_t *o, const pgasi_delegate_request_t *r, const void *args,
+static pgas_status_t run(object_t *o, const pgasi_object_request_t *r, const void *args,
                          void *result, pgas_thread_t source)
 {
-    pgas_op_fn_t fn = op_of(r->op);
-    if (!fn)
+    const method_t *m = method_of(r->method);
+    if (!m)
         return PGAS_ERR_NOT_FOUND;
+    if (m->typed && (r->bytes != m->arg_bytes || r->result_bytes != m->result_bytes))
+        return PGAS_ERR_MISMATCH;
     inside_t mine = { inside, o };
     inside = &mine;
-    fn(o->object, args, r->bytes, result, r->result_bytes, source);
+    m->fn(o->object, args, r->bytes, result, r->result_bytes, source);
     inside = mine.outer;
     return PGAS_OK;
 }
 
 /* Runs the requests of a call. A request that exceeds the call, or the answer, ends it. */
-static void run_all(const pgasi_delegate_call_t *head, const char *at, const char *end,
-                    char *answer, int rank)
+static void run_all(const pgasi_object_call_t *head, const char *at, const char *end, char *answer,
+                    int rank)
 {
     pgas_status_t found;
     object_t *o = object_enter(head->object, &found);
     char *answer_end = answer + head->answer_bytes;
     for (uint32_t i = 0; i < head->n; i++) {
-        pgasi_delegate_request_t r;
+        pgasi_object_request_t r;
         if ((size_t)(end - at) < sizeof r)
             break;
         memcpy(&r, at, sizeof r);
         at += sizeof r;
         size_t left = (size_t)(answer_end - answer);
-        if (r.bytes > (size_t)(end - at) || left < sizeof(pgasi_delegate_result_t) ||
-            r.result_bytes > left - sizeof(pgasi_delegate_result_t))
+        if (r.bytes > (size_t)(end - at) || left < sizeof(pgasi_object_result_t) ||
+            r.result_bytes > left - sizeof(pgasi_object_result_t))
             break;
-        pgasi_delegate_result_t h = { found, 0 };
+        pgasi_object_result_t h = { found, 0 };
         if (o)
             h.status = run(o, &r, at, answer + sizeof h,
                            pgas_thread_make(rank, r.slot & PGAS_SLOT_SERVICE));
         memcpy(answer, &h, sizeof h);
-        answer += PGASI_MIN(sizeof h + pgasi_delegate_padded(r.result_bytes), left);
-        at += PGASI_MIN(pgasi_delegate_padded(r.bytes), (size_t)(end - at));
+        answer += PGASI_MIN(sizeof h + pgasi_object_padded(r.result_bytes), left);
+        at += PGASI_MIN(pgasi_object_padded(r.bytes), (size_t)(end - at));
     }
     if (o)
         object_leave(o);
 }
 
-static void on_delegate(const void *args, size_t bytes, pgas_thread_t source, void *context)
+static void on_requests(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    _Alignas(8) char small[PGASI_DELEGATE_ON_STACK];
+    _Alignas(8) char small[PGASI_OBJECT_ON_STACK];
     (void)context;
-    pgasi_delegate_call_t head;
+    pgasi_object_call_t head;
     if (bytes < sizeof head)
         return;
     memcpy(&head, args, sizeof head);
@@ -240,7 +257,7 @@ static void on_delegate(const void *args, size_t bytes, pgas_thread_t source, vo
 
 /* Takes the receive lock before the object's lock. So a thread that has an object never waits for
  * the receive lock, whose holder may wait for the object. */
-pgas_status_t pgasi_object_run(pgas_object_t object, const pgasi_delegate_request_t *r,
+pgas_status_t pgasi_object_run(pgas_object_t object, const pgasi_object_request_t *r,
                                const void *args, void *result)
 {
     pgas_status_t status;
@@ -264,7 +281,7 @@ pgas_status_t pgasi_object_run(pgas_object_t object, const pgasi_delegate_reques
 
 void pgasi_objects_start(void)
 {
-    pgasi_handler_set_internal(PGASI_DESC_DELEGATE, on_delegate);
+    pgasi_handler_set_internal(PGASI_DESC_OBJECT, on_requests);
 }
 
 void pgasi_objects_stop(void)

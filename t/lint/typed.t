@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# what: Typed handlers compile in C99 to C17 and C++11 to C++20 with the strictest warnings as errors, with each compiler
+# what: Typed handlers and methods compile in C99 to C17 and C++11 to C++20 with the strictest warnings as errors, with each compiler
 #       here. Calls with another type, too few or too many arguments, a handler of another type, and arguments that cannot be
 #       copied as bytes do not compile, also where warnings are not errors.
 # needs: command:c++
-# source: pgas/handler.h
+# source: pgas/handler.h, pgas/object.h
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
@@ -63,6 +63,16 @@ PGAS_HANDLER_DEFINE_BLOCKING_RETURN(replies_later, int32_t, int32_t)
 {
     return *arg;
 }
+PGAS_METHOD(take, money_t, int32_t, int64_t)
+{
+    object->amount -= *arg;
+    return object->amount;
+}
+PGAS_METHOD_DECLARE(give, money_t, int32_t, int64_t);
+PGAS_METHOD_DEFINE(give, money_t, int32_t, int64_t)
+{
+    return object->amount += *arg;
+}
 ${5:-}
 int use(pgas_agg_t *a);
 int use(pgas_agg_t *a)
@@ -75,6 +85,7 @@ int use(pgas_agg_t *a)
     int s = pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(0, &m, &o) + pgas_agg_deposit(a, 0, &m);
     s += pgas_call_return_ask(0, &p, &m) + pgas_call_return_nb_ask(0, &p, &m, NULL) + pgas_call_number(0, &k, NULL);
     s += pgas_call_return_half(0, &k, &d);
+    s += pgas_object_call_take(1, &k, &m.amount) + pgas_object_call_give(1, &k, &m.amount);
     $4
     return s;
 }
@@ -96,6 +107,8 @@ wrong=(
     's += pgas_call_return_deposit(0, &m, &m);'
     's += pgas_call_number(0, &m, NULL);'
     's += pgas_call_withdraw(0, &m, NULL);'
+    's += pgas_object_call_take(1, &m, &m.amount);'
+    's += pgas_object_call_take(1, &k, &k);'
 )
 compilers="$CC c++"
 if command -v clang >/dev/null; then compilers+=" clang"; fi

@@ -115,7 +115,7 @@ static void busy_and_late(void)
         n_bad += pgas_lock_acquire(lock, -1, NULL) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += me == 1 && pgas_lock_acquire(lock, 1000, NULL) != PGAS_ERR_TIMEOUT;
-    n_bad += me > 0 && pgas_lock_try(lock, NULL) != PGAS_ERR_BUSY;
+    n_bad += me > 0 && pgas_lock_acquire(lock, 0, NULL) != PGAS_ERR_BUSY;
     n_bad += me == 0 && pgas_lock_acquire(lock, -1, NULL) != PGAS_ERR_DEADLOCK;
     pgas_barrier(NULL);
     n_bad += me == 0 && (pgasi_locks_waiting() != 0 || pgas_lock_release(lock) != PGAS_OK);
@@ -215,13 +215,15 @@ static void refusals(void)
     n_bad += pgas_lock_acquire((uint64_t)n_ranks << 44 | 1 << 20, -1, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_lock_acquire(other, -1, NULL) != PGAS_ERR_NOT_FOUND ||
              pgas_lock_destroy(other) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_lock_try(mine, NULL) != PGAS_OK || pgas_lock_destroy(mine) != PGAS_ERR_BUSY;
+    n_bad +=
+        pgas_lock_acquire(mine, 0, NULL) != PGAS_OK || pgas_lock_destroy(mine) != PGAS_ERR_BUSY;
     n_bad += pgas_lock_release(mine) != PGAS_OK || pgas_lock_acquire(mine, 0, NULL) < 0;
     n_bad += pgas_lock_release(mine) != PGAS_OK || pgas_lock_release(mine) != PGAS_OK;
     pgas_quiesce();
     n_bad += me > 0 && pgas_lock_destroy(lock) != PGAS_ERR_RANGE;
     n_bad += pgas_lock_destroy(mine) != PGAS_OK || pgas_lock_destroy(mine) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_lock_acquire(mine, -1, NULL) != PGAS_ERR_NOT_FOUND;
+    n_bad +=
+        pgas_lock_acquire(mine, -1, NULL) != PGAS_ERR_NOT_FOUND || pgas_lock_destroy(0) != PGAS_OK;
     n_bad +=
         pgas_lock_create(&other) != PGAS_OK || other == mine || pgas_lock_destroy(other) != PGAS_OK;
     spmd_is_int(n_bad, 0, "wrong calls get a status; a name is never used again");

@@ -1,4 +1,4 @@
-/* what: Messages for broadcasts, locks, delegation and memory of other ranks may come from any rank
+/* what: Messages for broadcasts, locks, objects and memory of other ranks may come from any rank
  *       with any contents. A malformed message has no effect except perhaps a log line, a
  *       well-formed one runs, and proper messages still work afterwards.
  * log: malformed broadcast
@@ -109,7 +109,7 @@ static void random_messages(uint64_t seed)
 {
     static const uint32_t ids[] = { PGASI_DESC_BCAST,     PGASI_DESC_BCAST_BUFFER,
                                     PGASI_DESC_BCAST_ACK, PGASI_DESC_BCAST_THREAD,
-                                    PGASI_DESC_LOCK,      PGASI_DESC_DELEGATE,
+                                    PGASI_DESC_LOCK,      PGASI_DESC_OBJECT,
                                     PGASI_DESC_ALLOC };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
@@ -141,7 +141,7 @@ static void proper_ones(void)
     receive(PGASI_DESC_BCAST, &h, sizeof h, 2);
     is_int((intmax_t)(n_runs - before), 1, "one of no stretch does not");
     uint64_t value = counter;
-    ok(pgas_delegate(object, add, NULL, 0, NULL, 0, NULL) == PGAS_OK && counter == value + 1,
+    ok(pgas_object_call(object, add, NULL, 0, NULL, 0) == PGAS_OK && counter == value + 1,
        "the object still answers");
 }
 

@@ -1,8 +1,8 @@
-/* what: Many threads of a rank broadcast, lock, delegate, combine and get memory at the same time,
- *       also from blocking handlers. Everything runs once, nothing overlaps that must not, and
+/* what: Many threads of a rank broadcast, lock, call objects and get memory at the same time, also
+ *       from blocking handlers. Everything runs once, nothing overlaps that must not, and
  *       there is no race.
  * needs: tsan-ok
- * source: pgas/broadcast.h, pgas/lock.h, pgas/delegate.h, pgas/mem.h. One rank: what travels
+ * source: pgas/broadcast.h, pgas/lock.h, pgas/object.h, pgas/mem.h. One rank: what travels
  * between ranks is in t/spmd
  */
 #include <pthread.h>
@@ -63,7 +63,6 @@ static void op_add(void *at, const void *args, size_t bytes, void *result, size_
 static void one_round(int i, pgas_sync_t *sync)
 {
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_delegate_opts_t d = PGAS_DELEGATE_OPTS_INIT;
     uint64_t one = 1, before;
     pgas_gptr_t ptr;
     o.sync = i % 3 ? sync : NULL;
@@ -72,8 +71,7 @@ static void one_round(int i, pgas_sync_t *sync)
     if (i % 30 == 0)
         bad(pgas_call_broadcast(locked, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_OK);
     with_lock();
-    d.way = i % 2 ? PGAS_DELEGATE_COMBINE : PGAS_DELEGATE_CALL;
-    bad(pgas_delegate(object, add, &one, 8, &before, 8, &d) != PGAS_OK);
+    bad(pgas_object_call(object, add, &one, 8, &before, 8) != PGAS_OK);
     bad(pgas_alloc_on(pgas_rank(), PGAS_ZONE_OWN, 64, &ptr) != PGAS_OK ||
         pgas_free_on(ptr) != PGAS_OK);
 }

@@ -1,18 +1,18 @@
-/* Delegation and combining: see pgas/delegate.h.
+/* Requests for objects, and combining: see pgas/object.h.
  *
- * A call carries one or more requests for one object; its answer carries their results. With
- * combining, threads push their requests onto a list. The first thread that finds the list's flag
- * clear takes the whole list, and sends it, oldest first, in as few calls as PGAS_CALL_MAX allows.
- * The other threads wait. A hash of the object's name selects one of N_LISTS lists, so objects
- * seldom wait for each other. */
-#include "object/delegate.h"
+ * A call carries one or more requests for one object; its answer carries their results. A thread
+ * that finds no other one sending to the object marks the object's list as taken, and sends its own
+ * request. Meanwhile threads with requests for the same object push them onto the list. When the
+ * list is free again, one of these threads takes all of them, and sends them, oldest first, in as
+ * few calls as PGAS_CALL_MAX allows. A hash of the object's name selects one of N_LISTS lists. A
+ * thread that finds the list taken for another object does not wait: it sends its request. */
+#include "object/request.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checks.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
@@ -29,24 +29,23 @@ typedef struct request {
     pgas_object_t object;
     const void *args;
     void *result;
-    pgasi_delegate_request_t head;
+    pgasi_object_request_t head;
     pgas_status_t status;
     bool done;
 } request_t;
 
-pgasi_delegate_stats_t pgasi_delegate_stats;
+pgasi_object_stats_t pgasi_object_stats;
 
 /* ---- one call ---- */
 
 /* The number of requests that fit one call: from the first on, and all for the same object. */
 static uint32_t measure(const request_t *r, size_t *bytes_p, size_t *answer_p)
 {
-    size_t bytes = sizeof(pgasi_delegate_call_t), answer = 0;
+    size_t bytes = sizeof(pgasi_object_call_t), answer = 0;
     uint32_t n = 0;
     for (const request_t *at = r; at && at->object == r->object; at = at->next, n++) {
-        size_t more = sizeof at->head + pgasi_delegate_padded(at->head.bytes);
-        size_t back =
-            sizeof(pgasi_delegate_result_t) + pgasi_delegate_padded(at->head.result_bytes);
+        size_t more = sizeof at->head + pgasi_object_padded(at->head.bytes);
+        size_t back = sizeof(pgasi_object_result_t) + pgasi_object_padded(at->head.result_bytes);
         if (n && (bytes + more > pgasi_param.call_max || answer + back > pgasi_param.call_max))
             break;
         bytes += more;
@@ -59,7 +58,7 @@ static uint32_t measure(const request_t *r, size_t *bytes_p, size_t *answer_p)
 
 static void pack(const request_t *r, uint32_t n, char *to, size_t answer_bytes)
 {
-    pgasi_delegate_call_t head = { r->object, n, (uint32_t)answer_bytes };
+    pgasi_object_call_t head = { r->object, n, (uint32_t)answer_bytes };
     memcpy(to, &head, sizeof head);
     to += sizeof head;
     for (; n > 0; n--, r = r->next) {
@@ -67,7 +66,7 @@ static void pack(const request_t *r, uint32_t n, char *to, size_t answer_bytes)
         to += sizeof r->head;
         if (r->head.bytes)
             memcpy(to, r->args, r->head.bytes);
-        to += pgasi_delegate_padded(r->head.bytes);
+        to += pgasi_object_padded(r->head.bytes);
     }
 }
 
@@ -81,12 +80,12 @@ static request_t *unpack(request_t *r, uint32_t n, pgas_status_t status, const c
 {
     for (; n > 0; n--) {
         request_t *next = r->next;
-        pgasi_delegate_result_t h = { status, 0 };
+        pgasi_object_result_t h = { status, 0 };
         if (status == PGAS_OK) {
             memcpy(&h, answer, sizeof h);
             if (h.status == PGAS_OK && r->head.result_bytes)
                 memcpy(r->result, answer + sizeof h, r->head.result_bytes);
-            answer += sizeof h + pgasi_delegate_padded(r->head.result_bytes);
+            answer += sizeof h + pgasi_object_padded(r->head.result_bytes);
         }
         finish(r, (pgas_status_t)h.status);
         r = next;
@@ -97,7 +96,7 @@ static request_t *unpack(request_t *r, uint32_t n, pgas_status_t status, const c
 /* Makes one call for the first requests of the list. @return the rest of the list */
 static request_t *send_some(request_t *r)
 {
-    _Alignas(8) char small[PGASI_DELEGATE_ON_STACK];
+    _Alignas(8) char small[PGASI_OBJECT_ON_STACK];
     size_t bytes, answer_bytes;
     uint32_t n = measure(r, &bytes, &answer_bytes);
     char *both = bytes + answer_bytes <= sizeof small ? small : malloc(bytes + answer_bytes);
@@ -105,9 +104,9 @@ static request_t *send_some(request_t *r)
         return unpack(r, n, PGAS_ERR_NO_MEMORY, NULL);
     memset(both, 0, bytes);
     pack(r, n, both, answer_bytes);
-    __atomic_add_fetch(&pgasi_delegate_stats.n_calls, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&pgasi_delegate_stats.n_requests, n, __ATOMIC_RELAXED);
-    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_DESC_DELEGATE, both, bytes,
+    __atomic_add_fetch(&pgasi_object_stats.n_calls, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&pgasi_object_stats.n_requests, n, __ATOMIC_RELAXED);
+    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_DESC_OBJECT, both, bytes,
                                      both + bytes, answer_bytes);
     request_t *rest = unpack(r, n, status, both + bytes);
     if (both != small)
@@ -119,7 +118,7 @@ static request_t *send_some(request_t *r)
 
 typedef struct {
     PGASI_ALIGNED(64) request_t *newest;
-    int taken; /* a thread is sending the requests that it has taken */
+    pgas_object_t taken; /* a thread is sending requests for this object; 0: none is */
 } list_t;
 
 static list_t lists[N_LISTS];
@@ -130,7 +129,7 @@ static void push_request(list_t *l, request_t *r)
     while (!__atomic_compare_exchange_n(&l->newest, &r->next, r, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED)) {
     }
-    __atomic_add_fetch(&pgasi_delegate_stats.n_pushed, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&pgasi_object_stats.n_pushed, 1, __ATOMIC_RELEASE);
 }
 
 /* Takes the whole list. Requests for one object are together, oldest first. */
@@ -161,15 +160,28 @@ static request_t *take_all(list_t *l)
     return sorted;
 }
 
-static void combine(request_t *r)
+/* Marks the list as taken for an object. @return 0, or the object for which it is taken */
+static pgas_object_t take(list_t *l, pgas_object_t object)
 {
-    list_t *l = &lists[pgasi_hash_u64(r->object) % N_LISTS];
+    pgas_object_t taken = 0;
+    __atomic_compare_exchange_n(&l->taken, &taken, object, false, __ATOMIC_ACQUIRE,
+                                __ATOMIC_RELAXED);
+    return taken;
+}
+
+static void give_back(list_t *l)
+{
+    __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
+    pgasi_wake(pgasi_boot.node_rank);
+}
+
+/* Queues a request and waits until it is done. This thread sends the queue if the list is free. */
+static void combine(list_t *l, request_t *r)
+{
     pgasi_wait_t w = PGASI_WAIT_INIT;
     push_request(l, r);
     while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
-        int clear = 0;
-        if (!__atomic_compare_exchange_n(&l->taken, &clear, 1, false, __ATOMIC_ACQUIRE,
-                                         __ATOMIC_RELAXED)) {
+        if (take(l, r->object) != 0) {
             pgasi_wait_step(&w);
             continue;
         }
@@ -177,67 +189,61 @@ static void combine(request_t *r)
         w = (pgasi_wait_t)PGASI_WAIT_INIT;
         for (request_t *some = take_all(l); some;)
             some = send_some(some);
-        __atomic_store_n(&l->taken, 0, __ATOMIC_RELEASE);
-        pgasi_wake(pgasi_boot.node_rank);
+        give_back(l);
     }
     pgasi_wait_end(&w);
 }
 
+static void send_request(request_t *r)
+{
+    list_t *l = &lists[pgasi_hash_u64(r->object) % N_LISTS];
+    pgas_object_t taken = take(l, r->object);
+    if (taken == r->object) {
+        combine(l, r);
+        return;
+    }
+    send_some(r);
+    if (taken == 0)
+        give_back(l);
+}
+
 /* ---- public ---- */
 
-static pgas_status_t check(const request_t *r, const pgas_delegate_opts_t *o)
+static pgas_status_t check(const request_t *r)
 {
     size_t most = pgasi_param.call_max - 32;
-    if ((unsigned)o->way > PGAS_DELEGATE_HTM || !r->object ||
-        pgasi_named_rank(r->object) >= pgasi_boot.n_ranks)
+    if (!r->object || pgasi_named_rank(r->object) >= pgasi_boot.n_ranks)
         return PGAS_ERR_INVALID;
-    if (o->way == PGAS_DELEGATE_HTM) {
-        static int logged;
-        if (__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED) == 0)
-            PGASI_WARN("delegate",
-                       "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on "
-                       "most processors, "
-                       "may always abort, and do not reach other nodes; use PGAS_DELEGATE_COMBINE");
-        return PGAS_ERR_UNSUPPORTED;
-    }
     if ((!r->args && r->head.bytes) || (!r->result && r->head.result_bytes))
         return PGAS_ERR_INVALID;
     if (r->head.bytes > most || r->head.result_bytes > most)
         return PGAS_ERR_LIMIT;
-    return pgasi_op_is_known(r->head.op) ? PGAS_OK : PGAS_ERR_NOT_FOUND;
+    return pgasi_method_is_known(r->head.method) ? PGAS_OK : PGAS_ERR_NOT_FOUND;
 }
 
-pgas_status_t pgas_delegate(pgas_object_t object, pgas_handler_t op, const void *args, size_t bytes,
-                            void *result, size_t result_bytes, const pgas_delegate_opts_t *opts)
+pgas_status_t pgas_object_call(pgas_object_t object, pgas_method_t method, const void *args,
+                               size_t bytes, void *result, size_t result_bytes)
 {
-    pgas_delegate_opts_t o = PGAS_DELEGATE_OPTS_INIT;
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
-    if (!PGASI_OPTS_SANE(opts, sizeof o))
-        return PGAS_ERR_INVALID;
-    if (opts)
-        o = *opts;
     size_t most = UINT32_MAX;
     request_t r = { .object = object, .args = args, .result = result };
-    r.head = (pgasi_delegate_request_t){ (uint32_t)PGASI_MIN(bytes, most),
-                                         (uint32_t)PGASI_MIN(result_bytes, most), op,
-                                         (uint16_t)pgasi_self.slot, 0 };
-    status = check(&r, &o);
+    r.head = (pgasi_object_request_t){ (uint32_t)PGASI_MIN(bytes, most),
+                                       (uint32_t)PGASI_MIN(result_bytes, most), method,
+                                       (uint16_t)pgasi_self.slot, 0 };
+    status = check(&r);
     if (status != PGAS_OK)
         return status;
     if (pgasi_self.in_handler)
         return pgasi_named_rank(object) == pgasi_boot.rank
                    ? pgasi_object_run(object, &r.head, args, result)
                    : PGAS_ERR_CONTEXT;
-    if (o.way == PGAS_DELEGATE_COMBINE)
-        combine(&r);
-    else
-        send_some(&r);
+    send_request(&r);
     return r.status;
 }
 
-void pgasi_delegate_start(void)
+void pgasi_requests_start(void)
 {
-    pgasi_delegate_stats = (pgasi_delegate_stats_t){ 0, 0, 0 };
+    pgasi_object_stats = (pgasi_object_stats_t){ 0, 0, 0 };
 }
