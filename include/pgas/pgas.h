@@ -36,7 +36,6 @@
 #include "pgas/mem.h"
 #include "pgas/rma.h"
 #include "pgas/atomic.h"
-#include "pgas/regmem.h"
 /* calls: handlers, counters, calls, aggregation, large arguments, broadcasts */
 #include "pgas/handler.h"
 #include "pgas/sync.h"

@@ -99,11 +99,11 @@ PGASI_PARAM(WATCH_INTERFACE, watch_interface, STRING, "", "", "",
             "most hosts share")
 PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments",
             "most attached segments of a rank")
-PGASI_PARAM(REG_UNIT, reg_unit, SIZE, "256K", "4K..1T", "bytes",
+PGASI_PARAM(POOL_UNIT, pool_unit, SIZE, "256K", "4K..1T", "bytes",
             "smallest step in which an allocator of registered memory grows")
-PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear", "",
+PGASI_PARAM(POOL_GROWTH, pool_growth, CHOICE, "exponential", "exponential|linear", "",
             "growth of allocators of registered memory")
-PGASI_PARAM(REG_MAX, reg_max, SIZE, "16M", "4K..8T", "bytes",
+PGASI_PARAM(POOL_MAX, pool_max, SIZE, "16M", "4K..8T", "bytes",
             "most bytes that an allocator of registered memory takes from the heap")
 PGASI_PARAM(ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
             "cache of a rank for chunks of other nodes, in its heap, for each coherent array")

@@ -2,7 +2,7 @@
  *
  *  A higher folder stores a function here when it starts. A lower folder calls the function through
  *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the
- *  caller skips the call. The callers of segment_ask, rma_by_owner and poll do not check: these are
+ *  caller skips the call. The callers of segment_ask, rma_by_owner, alloc_on, free_on and poll do not check: these are
  *  set before they are needed.
  *
  *  | hook             | called by, when                          | thread       | registered by   |
@@ -26,6 +26,8 @@
  *  | segment_ask      | mem/key.c: a peer's key is missing       | any          | object/owner.c  |
  *  | rma_by_owner     | mem/rma.c: the peer's memory is on this  | any          | object/owner.c  |
  *  |                  | node and not mapped                      |              |                 |
+ *  | alloc_on,        | mem/pool.c: a pool takes or returns      | any          | object/         |
+ *  | free_on          | memory of another rank                   |              | alloc_on.c      |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
  *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/,  |
  *  |                  |                                          |              | mem/mem.c       |
@@ -47,6 +49,7 @@
 #define PGASI_HOOKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "pgas/status.h"
 
@@ -96,6 +99,10 @@ typedef struct {
     pgas_status_t (*segment_ask)(int rank, uint64_t offset, struct pgasi_segment_wire *wire_p);
     /** The owner's service thread carries the operation out. Returns when it is done. */
     pgas_status_t (*rma_by_owner)(const struct pgasi_rma *rma);
+
+    /** As pgas_alloc_on and pgas_free_on. */
+    pgas_status_t (*alloc_on)(int rank, int zone, size_t bytes, uint64_t *ptr_p);
+    pgas_status_t (*free_on)(uint64_t ptr);
 
     /** The layer's state of the calling thread begins anew. */
     void (*thread_attached[PGASI_N_LAYERS])(void);

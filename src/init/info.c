@@ -24,7 +24,7 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "pgas/call.h"
-#include "pgas/regmem.h"
+#include "pgas/mem.h"
 #include "pgas/version.h"
 
 /* ---- pgas_info ---- */
@@ -75,15 +75,15 @@ static void print_progress_rule(FILE *out)
 
 static void print_registered(FILE *out)
 {
-    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
     int n = 0;
-    if (pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n) != PGAS_OK)
+    if (pgas_mem_owners(owners, PGAS_MEM_OWNERS_MAX, &n) != PGAS_OK)
         return;
     fprintf(out, "memory of this rank that peers reach, %s:\n",
             pgasi_tp ? "pinned for the transport" : "none of it pinned");
     fprintf(out, "  %-31s %14s %14s %14s\n", "owner", "bytes now", "at most", "limit");
     for (int i = 0; i < n; i++) {
-        const pgas_reg_owner_t *o = &owners[i];
+        const pgas_mem_owner_t *o = &owners[i];
         fprintf(out, "  %-31s %14" PRIu64 " %14" PRIu64 " ", o->name, o->bytes, o->high_bytes);
         if (o->max_bytes)
             fprintf(out, "%14" PRIu64 "\n", o->max_bytes);

@@ -22,7 +22,7 @@
 
 bool pgasi_block_zone_always;
 static pthread_mutex_t zones_lock = PTHREAD_MUTEX_INITIALIZER;
-static pgas_general_t *zones[ZONES_MAX];
+static pgasi_general_t *zones[ZONES_MAX];
 
 int pgas_n_zones(void)
 {
@@ -35,17 +35,17 @@ void pgasi_blocks_stop(void)
         zones[i] = NULL;
 }
 
-static pgas_status_t find_zone(int number, pgas_general_t **general_p)
+static pgas_status_t find_zone(int number, pgasi_general_t **general_p)
 {
     pgas_status_t status = PGAS_OK;
     pthread_mutex_lock(&zones_lock);
     if (!zones[number]) {
-        pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+        pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
         opts.owner = "zones";
         opts.zone = PGAS_ZONE(number);
         opts.max_bytes = pgasi_segments[0].bytes;
-        opts.unit_bytes = PGASI_MIN(pgasi_param.reg_unit, opts.max_bytes);
-        status = pgas_general_create(&opts, &zones[number]);
+        opts.unit_bytes = PGASI_MIN(pgasi_param.pool_unit, opts.max_bytes);
+        status = pgasi_general_create(&opts, &zones[number]);
     }
     *general_p = zones[number];
     pthread_mutex_unlock(&zones_lock);
@@ -54,11 +54,11 @@ static pgas_status_t find_zone(int number, pgas_general_t **general_p)
 
 static pgas_status_t alloc_in_zone(int number, size_t bytes, pgas_gptr_t *ptr_p)
 {
-    pgas_general_t *general;
+    pgasi_general_t *general;
     pgas_block_t block;
     pgas_status_t status = find_zone(number, &general);
     if (status == PGAS_OK)
-        status = pgas_general_acquire(general, bytes, &block);
+        status = pgasi_general_acquire(general, bytes, &block);
     if (status == PGAS_OK) {
         *ptr_p = block.ptr;
         return status;
@@ -91,7 +91,7 @@ void pgasi_blocks_trim(void)
     pthread_mutex_lock(&zones_lock);
     for (int i = 0; i < ZONES_MAX; i++)
         if (zones[i])
-            pgas_general_trim(zones[i]);
+            pgasi_general_trim(zones[i]);
     pthread_mutex_unlock(&zones_lock);
 }
 
@@ -101,7 +101,7 @@ static bool free_in_zones(pgas_gptr_t ptr)
     pgas_status_t status = PGAS_ERR_INVALID;
     pthread_mutex_lock(&zones_lock);
     for (int i = 0; i < ZONES_MAX && status != PGAS_OK; i++)
-        status = zones[i] ? pgas_general_release(zones[i], &block) : status;
+        status = zones[i] ? pgasi_general_release(zones[i], &block) : status;
     pthread_mutex_unlock(&zones_lock);
     return status == PGAS_OK;
 }

@@ -33,8 +33,8 @@ typedef struct {
     uint64_t number;
 } record_t;
 
-struct pgas_circular {
-    pgas_super_t *super;
+struct pgasi_circular {
+    pgasi_super_t *super;
     region_t *regions;
     region_t *head; /* where the last block was placed */
     record_t *records;
@@ -44,24 +44,25 @@ struct pgas_circular {
     size_t alignment, used_bytes;
 };
 
-static record_t *record(const pgas_circular_t *c, uint64_t ticket)
+static record_t *record(const pgasi_circular_t *c, uint64_t ticket)
 {
     return &c->records[ticket & (c->n_records - 1)];
 }
 
 static void destroy_circular(void *object)
 {
-    pgas_circular_destroy(object);
+    pgasi_circular_destroy(object);
 }
 
-pgas_status_t pgas_circular_create(const pgas_regmem_opts_t *opts, pgas_circular_t **circular_p)
+pgas_status_t pgasi_circular_create(const pgas_pool_opts_t *opts, pgasi_circular_t **circular_p)
 {
     if (!circular_p)
         return PGAS_ERR_INVALID;
-    pgas_circular_t *c = calloc(1, sizeof *c);
+    pgasi_circular_t *c = calloc(1, sizeof *c);
     record_t *records = calloc(RECORDS_FIRST, sizeof *records);
-    pgas_status_t status = c && records ? pgasi_super_create(opts, destroy_circular, c, &c->super)
-                                        : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = c && records
+                               ? pgasi_super_create_for(opts, destroy_circular, c, &c->super)
+                               : PGAS_ERR_NO_MEMORY;
     if (status != PGAS_OK) {
         free(records);
         free(c);
@@ -74,7 +75,7 @@ pgas_status_t pgas_circular_create(const pgas_regmem_opts_t *opts, pgas_circular
     return PGAS_OK;
 }
 
-void pgas_circular_destroy(pgas_circular_t *c)
+void pgasi_circular_destroy(pgasi_circular_t *c)
 {
     if (!c)
         return;
@@ -82,14 +83,14 @@ void pgas_circular_destroy(pgas_circular_t *c)
         next = r->next;
         free(r);
     }
-    pgas_super_destroy(c->super);
+    pgasi_super_destroy(c->super);
     free(c->records);
     free(c);
 }
 
 /* ---- acquiring ---- */
 
-static bool double_records(pgas_circular_t *c)
+static bool double_records(pgasi_circular_t *c)
 {
     record_t *records = calloc(2 * c->n_records, sizeof *records);
     if (!records)
@@ -122,7 +123,7 @@ static bool place(region_t *r, size_t bytes, size_t *at_p)
     return true;
 }
 
-static bool place_anywhere(pgas_circular_t *c, size_t bytes, size_t *at_p)
+static bool place_anywhere(pgasi_circular_t *c, size_t bytes, size_t *at_p)
 {
     if (PGAS_LIKELY(c->head && place(c->head, bytes, at_p)))
         return true;
@@ -135,7 +136,7 @@ static bool place_anywhere(pgas_circular_t *c, size_t bytes, size_t *at_p)
     return false;
 }
 
-static pgas_status_t add_region(pgas_circular_t *c, size_t bytes, bool some_out)
+static pgas_status_t add_region(pgasi_circular_t *c, size_t bytes, bool some_out)
 {
     region_t *r = calloc(1, sizeof *r);
     if (!r)
@@ -152,7 +153,7 @@ static pgas_status_t add_region(pgas_circular_t *c, size_t bytes, bool some_out)
 }
 
 /* Returns empty regions to the super-chunk allocator. */
-static void drop_empty(pgas_circular_t *c)
+static void drop_empty(pgasi_circular_t *c)
 {
     region_t **at = &c->regions;
     while (*at) {
@@ -162,13 +163,13 @@ static void drop_empty(pgas_circular_t *c)
             continue;
         }
         *at = r->next;
-        pgas_super_release(c->super, &r->block);
+        pgasi_super_release(c->super, &r->block);
         free(r);
     }
     c->head = c->regions;
 }
 
-static pgas_status_t grow(pgas_circular_t *c, size_t bytes)
+static pgas_status_t grow(pgasi_circular_t *c, size_t bytes)
 {
     pgas_status_t status = add_region(c, bytes, true);
     if (status != PGAS_ERR_AGAIN)
@@ -177,7 +178,7 @@ static pgas_status_t grow(pgas_circular_t *c, size_t bytes)
     return add_region(c, bytes, c->first != c->last);
 }
 
-pgas_status_t pgasi_circular_try(pgas_circular_t *c, size_t bytes, bool may_grow,
+pgas_status_t pgasi_circular_try(pgasi_circular_t *c, size_t bytes, bool may_grow,
                                  pgas_block_t *block_p)
 {
     size_t at, room = PGASI_ALIGN_UP(bytes, c->alignment);
@@ -195,17 +196,16 @@ pgas_status_t pgasi_circular_try(pgas_circular_t *c, size_t bytes, bool may_grow
     *block_p = (pgas_block_t){ .address = (char *)c->head->block.address + at,
                                .ptr = c->head->block.ptr + at,
                                .bytes = bytes,
-                               .ticket = c->last++,
-                               .peer = -1 };
+                               .ticket = c->last++ };
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_circular_check(pgas_circular_t *c, size_t bytes)
+pgasi_super_t *pgasi_circular_super(const pgasi_circular_t *c)
 {
-    return pgasi_super_check(c->super, bytes);
+    return c->super;
 }
 
-pgas_status_t pgas_circular_acquire(pgas_circular_t *c, size_t bytes, pgas_block_t *block_p)
+pgas_status_t pgasi_circular_acquire(pgasi_circular_t *c, size_t bytes, pgas_block_t *block_p)
 {
     if (!c || !block_p)
         return PGAS_ERR_INVALID;
@@ -215,7 +215,7 @@ pgas_status_t pgas_circular_acquire(pgas_circular_t *c, size_t bytes, pgas_block
 
 /* ---- retiring and releasing ---- */
 
-static void pop(pgas_circular_t *c)
+static void pop(pgasi_circular_t *c)
 {
     const record_t *oldest = record(c, c->first++);
     region_t *r = oldest->region;
@@ -228,20 +228,20 @@ static void pop(pgas_circular_t *c)
     c->used_bytes -= oldest->bytes;
 }
 
-static void pop_complete(pgas_circular_t *c)
+static void pop_complete(pgasi_circular_t *c)
 {
     while (c->first != c->last && record(c, c->first)->number <= c->completed)
         pop(c);
 }
 
-pgas_status_t pgas_circular_retire(pgas_circular_t *c, const pgas_block_t *block, uint64_t number)
+pgas_status_t pgasi_circular_retire(pgasi_circular_t *c, const pgas_block_t *block, uint64_t number)
 {
     if (!c || !block || number == HELD)
         return PGAS_ERR_INVALID;
     if (block->ticket - c->first >= c->last - c->first)
         return PGAS_ERR_INVALID;
     record_t *r = record(c, block->ticket);
-    if (r->number != HELD)
+    if (r->number != HELD || block->ptr != r->region->block.ptr + (r->end - r->bytes))
         return PGAS_ERR_INVALID;
     r->number = number;
     if (block->ticket == c->first)
@@ -249,12 +249,12 @@ pgas_status_t pgas_circular_retire(pgas_circular_t *c, const pgas_block_t *block
     return PGAS_OK;
 }
 
-pgas_status_t pgas_circular_release(pgas_circular_t *c, const pgas_block_t *block)
+pgas_status_t pgasi_circular_release(pgasi_circular_t *c, const pgas_block_t *block)
 {
-    return pgas_circular_retire(c, block, 0);
+    return pgasi_circular_retire(c, block, 0);
 }
 
-void pgas_circular_complete(pgas_circular_t *c, uint64_t number)
+void pgasi_circular_complete(pgasi_circular_t *c, uint64_t number)
 {
     if (number <= c->completed || number == HELD)
         return;
@@ -262,22 +262,28 @@ void pgas_circular_complete(pgas_circular_t *c, uint64_t number)
     pop_complete(c);
 }
 
-bool pgasi_circular_oldest(const pgas_circular_t *c, uint64_t *number_p)
+void pgasi_circular_settle(pgasi_circular_t *c)
 {
-    if (c->first == c->last || record(c, c->first)->number == HELD)
-        return false;
-    *number_p = record(c, c->first)->number;
-    return true;
+    for (uint64_t t = c->first; t != c->last; t++)
+        if (record(c, t)->number != HELD)
+            record(c, t)->number = 0;
+    pop_complete(c);
+    c->completed = 0;
 }
 
-void pgas_circular_trim(pgas_circular_t *c)
+bool pgasi_circular_waits(const pgasi_circular_t *c)
+{
+    return c->first != c->last && record(c, c->first)->number != HELD;
+}
+
+void pgasi_circular_trim(pgasi_circular_t *c)
 {
     drop_empty(c);
-    pgas_super_trim(c->super);
+    pgasi_super_trim(c->super);
 }
 
-pgas_status_t pgas_circular_info(pgas_circular_t *c, pgas_regmem_info_t *info_p)
+pgas_status_t pgasi_circular_info(pgasi_circular_t *c, pgas_pool_info_t *info_p)
 {
-    return c ? pgasi_super_info(c->super, c->used_bytes, c->last - c->first, info_p)
+    return c ? pgasi_super_info_of(c->super, c->used_bytes, c->last - c->first, info_p)
              : PGAS_ERR_INVALID;
 }

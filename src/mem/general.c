@@ -22,9 +22,9 @@ typedef struct chunk {
     uint64_t line;      /* its first offset on the line */
 } chunk_t;
 
-struct pgas_general {
+struct pgasi_general {
     pthread_mutex_t lock;
-    pgas_super_t *super;
+    pgasi_super_t *super;
     pgasi_extents_t *extents;
     chunk_t *chunks;
     uint64_t line_used; /* the line is empty from here on: one block of the extents */
@@ -33,22 +33,22 @@ struct pgas_general {
 
 static void destroy_general(void *object)
 {
-    pgas_general_destroy(object);
+    pgasi_general_destroy(object);
 }
 
-static pgas_status_t make(const pgas_regmem_opts_t *opts, pgas_general_t *g)
+static pgas_status_t make(const pgas_pool_opts_t *opts, pgasi_general_t *g)
 {
     pgas_status_t status = pgasi_extents_create(LINE_BYTES, &g->extents);
     if (status == PGAS_OK)
         status = pgasi_extents_alloc_at(g->extents, 0, LINE_BYTES);
-    return status == PGAS_OK ? pgasi_super_create(opts, destroy_general, g, &g->super) : status;
+    return status == PGAS_OK ? pgasi_super_create_for(opts, destroy_general, g, &g->super) : status;
 }
 
-pgas_status_t pgas_general_create(const pgas_regmem_opts_t *opts, pgas_general_t **general_p)
+pgas_status_t pgasi_general_create(const pgas_pool_opts_t *opts, pgasi_general_t **general_p)
 {
     if (!general_p)
         return PGAS_ERR_INVALID;
-    pgas_general_t *g = calloc(1, sizeof *g);
+    pgasi_general_t *g = calloc(1, sizeof *g);
     pgas_status_t status = g ? make(opts, g) : PGAS_ERR_NO_MEMORY;
     if (status != PGAS_OK) {
         if (g)
@@ -62,7 +62,7 @@ pgas_status_t pgas_general_create(const pgas_regmem_opts_t *opts, pgas_general_t
     return PGAS_OK;
 }
 
-void pgas_general_destroy(pgas_general_t *g)
+void pgasi_general_destroy(pgasi_general_t *g)
 {
     if (!g)
         return;
@@ -72,7 +72,7 @@ void pgas_general_destroy(pgas_general_t *g)
         free(chunk);
     }
     pgasi_extents_destroy(g->extents);
-    pgas_super_destroy(g->super);
+    pgasi_super_destroy(g->super);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
@@ -81,7 +81,7 @@ void pgas_general_destroy(pgas_general_t *g)
 
 /* Frees the block that is the empty part of the line, and replaces it by three: room for the
  * super-chunk, the gap, and the rest. */
-static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
+static pgas_status_t enter(pgasi_general_t *g, chunk_t *chunk)
 {
     uint64_t end = g->line_used + chunk->block.bytes;
     chunk->line = g->line_used;
@@ -101,7 +101,7 @@ static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
     return status;
 }
 
-static pgas_status_t add_chunk(pgas_general_t *g, size_t bytes, bool some_out)
+static pgas_status_t add_chunk(pgasi_general_t *g, size_t bytes, bool some_out)
 {
     chunk_t *chunk = calloc(1, sizeof *chunk);
     if (!chunk)
@@ -113,7 +113,7 @@ static pgas_status_t add_chunk(pgas_general_t *g, size_t bytes, bool some_out)
     }
     status = enter(g, chunk);
     if (status != PGAS_OK) {
-        pgas_super_release(g->super, &chunk->block);
+        pgasi_super_release(g->super, &chunk->block);
         free(chunk);
         return status;
     }
@@ -123,7 +123,7 @@ static pgas_status_t add_chunk(pgas_general_t *g, size_t bytes, bool some_out)
 }
 
 /* Super-chunks without blocks become holes of the line. */
-static void drop_empty(pgas_general_t *g)
+static void drop_empty(pgasi_general_t *g)
 {
     chunk_t **at = &g->chunks;
     while (*at) {
@@ -137,12 +137,12 @@ static void drop_empty(pgas_general_t *g)
             continue;
         }
         *at = chunk->next;
-        pgas_super_release(g->super, &chunk->block);
+        pgasi_super_release(g->super, &chunk->block);
         free(chunk);
     }
 }
 
-static pgas_status_t grow(pgas_general_t *g, size_t bytes)
+static pgas_status_t grow(pgasi_general_t *g, size_t bytes)
 {
     pgas_status_t status = add_chunk(g, bytes, true);
     if (status != PGAS_ERR_AGAIN)
@@ -151,7 +151,7 @@ static pgas_status_t grow(pgas_general_t *g, size_t bytes)
     return add_chunk(g, bytes, g->n_blocks > 0);
 }
 
-static chunk_t *chunk_at_line(const pgas_general_t *g, uint64_t line)
+static chunk_t *chunk_at_line(const pgasi_general_t *g, uint64_t line)
 {
     chunk_t *chunk = g->chunks;
     while (chunk && (line < chunk->line || line - chunk->line >= chunk->block.bytes))
@@ -159,7 +159,7 @@ static chunk_t *chunk_at_line(const pgas_general_t *g, uint64_t line)
     return chunk;
 }
 
-static chunk_t *chunk_of(const pgas_general_t *g, pgas_gptr_t ptr)
+static chunk_t *chunk_of(const pgasi_general_t *g, pgas_gptr_t ptr)
 {
     chunk_t *chunk = g->chunks;
     while (chunk && (ptr < chunk->block.ptr || ptr - chunk->block.ptr >= chunk->block.bytes))
@@ -169,7 +169,7 @@ static chunk_t *chunk_of(const pgas_general_t *g, pgas_gptr_t ptr)
 
 /* ---- blocks ---- */
 
-static pgas_status_t acquire(pgas_general_t *g, size_t bytes, pgas_block_t *block_p)
+static pgas_status_t acquire(pgasi_general_t *g, size_t bytes, pgas_block_t *block_p)
 {
     size_t room = PGASI_ALIGN_UP(bytes, g->alignment);
     uint64_t line = 0;
@@ -185,14 +185,14 @@ static pgas_status_t acquire(pgas_general_t *g, size_t bytes, pgas_block_t *bloc
     uint64_t inside = line - chunk->line;
     g->used_bytes += room;
     g->n_blocks++;
-    *block_p = (pgas_block_t){ .address = (char *)chunk->block.address + inside,
+    char *base = chunk->block.address; /* NULL: in the memory of another node */
+    *block_p = (pgas_block_t){ .address = base ? base + inside : NULL,
                                .ptr = chunk->block.ptr + inside,
-                               .bytes = bytes,
-                               .peer = -1 };
+                               .bytes = bytes };
     return PGAS_OK;
 }
 
-pgas_status_t pgas_general_acquire(pgas_general_t *g, size_t bytes, pgas_block_t *block_p)
+pgas_status_t pgasi_general_acquire(pgasi_general_t *g, size_t bytes, pgas_block_t *block_p)
 {
     if (!g || !block_p)
         return PGAS_ERR_INVALID;
@@ -205,7 +205,7 @@ pgas_status_t pgas_general_acquire(pgas_general_t *g, size_t bytes, pgas_block_t
     return status;
 }
 
-pgas_status_t pgas_general_release(pgas_general_t *g, const pgas_block_t *block)
+pgas_status_t pgasi_general_release(pgasi_general_t *g, const pgas_block_t *block)
 {
     if (!g || !block)
         return PGAS_ERR_INVALID;
@@ -224,20 +224,36 @@ pgas_status_t pgas_general_release(pgas_general_t *g, const pgas_block_t *block)
     return status;
 }
 
-void pgas_general_trim(pgas_general_t *g)
+bool pgasi_general_has(pgasi_general_t *g, pgas_gptr_t ptr)
+{
+    uint64_t room;
+    pthread_mutex_lock(&g->lock);
+    const chunk_t *chunk = chunk_of(g, ptr);
+    bool has = chunk && pgasi_extents_size_of(g->extents, chunk->line + (ptr - chunk->block.ptr),
+                                              &room) == PGAS_OK;
+    pthread_mutex_unlock(&g->lock);
+    return has;
+}
+
+pgasi_super_t *pgasi_general_super(const pgasi_general_t *g)
+{
+    return g->super;
+}
+
+void pgasi_general_trim(pgasi_general_t *g)
 {
     pthread_mutex_lock(&g->lock);
     drop_empty(g);
-    pgas_super_trim(g->super);
+    pgasi_super_trim(g->super);
     pthread_mutex_unlock(&g->lock);
 }
 
-pgas_status_t pgas_general_info(pgas_general_t *g, pgas_regmem_info_t *info_p)
+pgas_status_t pgasi_general_info(pgasi_general_t *g, pgas_pool_info_t *info_p)
 {
     if (!g)
         return PGAS_ERR_INVALID;
     pthread_mutex_lock(&g->lock);
-    pgas_status_t status = pgasi_super_info(g->super, g->used_bytes, g->n_blocks, info_p);
+    pgas_status_t status = pgasi_super_info_of(g->super, g->used_bytes, g->n_blocks, info_p);
     pthread_mutex_unlock(&g->lock);
     return status;
 }

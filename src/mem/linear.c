@@ -31,8 +31,8 @@ typedef struct {
     unit_t *first, *last;
 } list_t;
 
-struct pgas_linear {
-    pgas_super_t *super;
+struct pgasi_linear {
+    pgasi_super_t *super;
     unit_t *current;
     list_t free, waiting; /* waiting: no block is out, but the number is not complete */
     unit_t **units;       /* by index; NULL: index is free */
@@ -56,13 +56,13 @@ static void unlink_unit(list_t *list, unit_t *u)
     u->next = u->before = NULL;
 }
 
-static void begin_wait(pgas_linear_t *l, unit_t *u)
+static void begin_wait(pgasi_linear_t *l, unit_t *u)
 {
     append(&l->waiting, u);
     u->waits = true;
 }
 
-static void end_wait(pgas_linear_t *l, unit_t *u)
+static void end_wait(pgasi_linear_t *l, unit_t *u)
 {
     unlink_unit(&l->waiting, u);
     u->waits = false;
@@ -70,16 +70,16 @@ static void end_wait(pgas_linear_t *l, unit_t *u)
 
 static void destroy_linear(void *object)
 {
-    pgas_linear_destroy(object);
+    pgasi_linear_destroy(object);
 }
 
-pgas_status_t pgas_linear_create(const pgas_regmem_opts_t *opts, pgas_linear_t **linear_p)
+pgas_status_t pgasi_linear_create(const pgas_pool_opts_t *opts, pgasi_linear_t **linear_p)
 {
     if (!linear_p)
         return PGAS_ERR_INVALID;
-    pgas_linear_t *l = calloc(1, sizeof *l);
+    pgasi_linear_t *l = calloc(1, sizeof *l);
     pgas_status_t status =
-        l ? pgasi_super_create(opts, destroy_linear, l, &l->super) : PGAS_ERR_NO_MEMORY;
+        l ? pgasi_super_create_for(opts, destroy_linear, l, &l->super) : PGAS_ERR_NO_MEMORY;
     if (status != PGAS_OK) {
         free(l);
         return status;
@@ -90,21 +90,21 @@ pgas_status_t pgas_linear_create(const pgas_regmem_opts_t *opts, pgas_linear_t *
     return PGAS_OK;
 }
 
-void pgas_linear_destroy(pgas_linear_t *l)
+void pgasi_linear_destroy(pgasi_linear_t *l)
 {
     if (!l)
         return;
     for (uint32_t i = 0; i < l->n_units; i++)
         free(l->units[i]);
     free(l->units);
-    pgas_super_destroy(l->super);
+    pgasi_super_destroy(l->super);
     free(l);
 }
 
 /* ---- units come and go ---- */
 
 /* Finds room for one more unit in the table; n_units: there is no memory for it. */
-static uint32_t find_index(pgas_linear_t *l)
+static uint32_t find_index(pgasi_linear_t *l)
 {
     for (uint32_t i = 0; i < l->n_units; i++)
         if (!l->units[i])
@@ -120,7 +120,7 @@ static uint32_t find_index(pgas_linear_t *l)
     return index;
 }
 
-static pgas_status_t add_unit(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
+static pgas_status_t add_unit(pgasi_linear_t *l, size_t bytes, unit_t **unit_p)
 {
     unit_t *u = calloc(1, sizeof *u);
     uint32_t index = u ? find_index(l) : 0;
@@ -128,7 +128,7 @@ static pgas_status_t add_unit(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
         free(u);
         return PGAS_ERR_NO_MEMORY;
     }
-    pgas_status_t status = pgas_super_acquire(l->super, bytes, &u->block);
+    pgas_status_t status = pgasi_super_acquire(l->super, bytes, &u->block);
     if (status != PGAS_OK) {
         free(u);
         return status;
@@ -141,15 +141,15 @@ static pgas_status_t add_unit(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
     return PGAS_OK;
 }
 
-static void drop_unit(pgas_linear_t *l, unit_t *u)
+static void drop_unit(pgasi_linear_t *l, unit_t *u)
 {
     l->units[u->index] = NULL;
-    pgas_super_release(l->super, &u->block);
+    pgasi_super_release(l->super, &u->block);
     free(u);
 }
 
 /* Makes a unit free: all of its blocks are free, and it is on no list. */
-static void empty(pgas_linear_t *l, unit_t *u)
+static void empty(pgasi_linear_t *l, unit_t *u)
 {
     l->used_bytes -= u->head;
     l->n_blocks -= u->n_blocks;
@@ -165,11 +165,13 @@ static void empty(pgas_linear_t *l, unit_t *u)
 }
 
 /* Finds a unit with room for a block that fits into a unit. */
-static pgas_status_t turn(pgas_linear_t *l)
+static pgas_status_t turn(pgasi_linear_t *l, bool grow)
 {
     unit_t *u = l->free.first;
     if (u)
         unlink_unit(&l->free, u);
+    else if (!grow)
+        return PGAS_ERR_AGAIN;
     pgas_status_t status = u ? PGAS_OK : add_unit(l, l->unit_bytes, &u);
     if (status == PGAS_OK)
         l->current = u;
@@ -178,13 +180,12 @@ static pgas_status_t turn(pgas_linear_t *l)
 
 /* ---- blocks ---- */
 
-static void give(pgas_linear_t *l, unit_t *u, size_t room, size_t bytes, pgas_block_t *block_p)
+static void give(pgasi_linear_t *l, unit_t *u, size_t room, size_t bytes, pgas_block_t *block_p)
 {
     *block_p = (pgas_block_t){ .address = (char *)u->block.address + u->head,
                                .ptr = u->block.ptr + u->head,
                                .bytes = bytes,
-                               .ticket = (uint64_t)u->phase << 32 | u->index,
-                               .peer = -1 };
+                               .ticket = (uint64_t)u->phase << 32 | u->index };
     if (PGAS_UNLIKELY(u->waits))
         end_wait(l, u);
     u->head += room;
@@ -194,7 +195,7 @@ static void give(pgas_linear_t *l, unit_t *u, size_t room, size_t bytes, pgas_bl
     l->n_blocks++;
 }
 
-static void drop_empty(pgas_linear_t *l)
+static void drop_empty(pgasi_linear_t *l)
 {
     while (l->free.first) {
         unit_t *u = l->free.first;
@@ -208,7 +209,7 @@ static void drop_empty(pgas_linear_t *l)
 }
 
 /* Empty units may prevent a longer run. */
-static pgas_status_t add_large(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
+static pgas_status_t add_large(pgasi_linear_t *l, size_t bytes, unit_t **unit_p)
 {
     pgas_status_t status = add_unit(l, bytes, unit_p);
     if (status != PGAS_ERR_AGAIN)
@@ -217,19 +218,15 @@ static pgas_status_t add_large(pgas_linear_t *l, size_t bytes, unit_t **unit_p)
     return add_unit(l, bytes, unit_p);
 }
 
-pgas_status_t pgas_linear_acquire(pgas_linear_t *l, size_t bytes, pgas_block_t *block_p)
+pgas_status_t pgasi_linear_try(pgasi_linear_t *l, size_t bytes, bool grow, pgas_block_t *block_p)
 {
-    if (!l || !block_p)
-        return PGAS_ERR_INVALID;
-    pgas_status_t status = pgasi_super_check(l->super, bytes);
-    if (status != PGAS_OK)
-        return status;
+    pgas_status_t status = PGAS_OK;
     size_t room = PGASI_ALIGN_UP(bytes, l->alignment);
     unit_t *u = l->current;
     if (PGAS_UNLIKELY(room > l->unit_bytes)) {
-        status = add_large(l, room, &u);
+        status = grow ? add_large(l, room, &u) : PGAS_ERR_AGAIN;
     } else if (PGAS_UNLIKELY(!u || u->bytes - u->head < room)) {
-        status = turn(l);
+        status = turn(l, grow);
         u = l->current;
     }
     if (status == PGAS_OK)
@@ -237,13 +234,27 @@ pgas_status_t pgas_linear_acquire(pgas_linear_t *l, size_t bytes, pgas_block_t *
     return status;
 }
 
-pgas_status_t pgas_linear_retire(pgas_linear_t *l, const pgas_block_t *block, uint64_t number)
+pgas_status_t pgasi_linear_acquire(pgasi_linear_t *l, size_t bytes, pgas_block_t *block_p)
+{
+    if (!l || !block_p)
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_super_check(l->super, bytes);
+    return status == PGAS_OK ? pgasi_linear_try(l, bytes, true, block_p) : status;
+}
+
+pgasi_super_t *pgasi_linear_super(const pgasi_linear_t *l)
+{
+    return l->super;
+}
+
+pgas_status_t pgasi_linear_retire(pgasi_linear_t *l, const pgas_block_t *block, uint64_t number)
 {
     if (!l || !block || number == UINT64_MAX)
         return PGAS_ERR_INVALID;
     uint32_t index = (uint32_t)block->ticket;
     unit_t *u = index < l->n_units ? l->units[index] : NULL;
-    if (!u || u->phase != (uint32_t)(block->ticket >> 32) || !u->n_out)
+    if (!u || u->phase != (uint32_t)(block->ticket >> 32) || !u->n_out ||
+        block->ptr - u->block.ptr >= u->head)
         return PGAS_ERR_INVALID;
     u->number = PGASI_MAX(u->number, number);
     if (--u->n_out)
@@ -255,12 +266,12 @@ pgas_status_t pgas_linear_retire(pgas_linear_t *l, const pgas_block_t *block, ui
     return PGAS_OK;
 }
 
-pgas_status_t pgas_linear_release(pgas_linear_t *l, const pgas_block_t *block)
+pgas_status_t pgasi_linear_release(pgasi_linear_t *l, const pgas_block_t *block)
 {
-    return pgas_linear_retire(l, block, 0);
+    return pgasi_linear_retire(l, block, 0);
 }
 
-void pgas_linear_complete(pgas_linear_t *l, uint64_t number)
+void pgasi_linear_complete(pgasi_linear_t *l, uint64_t number)
 {
     if (number <= l->completed || number == UINT64_MAX)
         return;
@@ -274,13 +285,31 @@ void pgas_linear_complete(pgas_linear_t *l, uint64_t number)
     }
 }
 
-void pgas_linear_trim(pgas_linear_t *l)
+void pgasi_linear_settle(pgasi_linear_t *l)
 {
-    drop_empty(l);
-    pgas_super_trim(l->super);
+    while (l->waiting.first) {
+        unit_t *u = l->waiting.first;
+        end_wait(l, u);
+        empty(l, u);
+    }
+    for (uint32_t i = 0; i < l->n_units; i++)
+        if (l->units[i])
+            l->units[i]->number = 0;
+    l->completed = 0;
 }
 
-pgas_status_t pgas_linear_info(pgas_linear_t *l, pgas_regmem_info_t *info_p)
+bool pgasi_linear_waits(const pgasi_linear_t *l)
 {
-    return l ? pgasi_super_info(l->super, l->used_bytes, l->n_blocks, info_p) : PGAS_ERR_INVALID;
+    return l->waiting.first != NULL;
+}
+
+void pgasi_linear_trim(pgasi_linear_t *l)
+{
+    drop_empty(l);
+    pgasi_super_trim(l->super);
+}
+
+pgas_status_t pgasi_linear_info(pgasi_linear_t *l, pgas_pool_info_t *info_p)
+{
+    return l ? pgasi_super_info_of(l->super, l->used_bytes, l->n_blocks, info_p) : PGAS_ERR_INVALID;
 }

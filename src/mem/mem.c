@@ -8,7 +8,7 @@
 
 static pgas_status_t thread_leaves(void)
 {
-    pgasi_rings_leave();
+    pgasi_pools_leave();
     return PGAS_OK;
 }
 

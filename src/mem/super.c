@@ -23,46 +23,60 @@
 typedef struct chunk {
     struct chunk *next; /* in the order of growth */
     uint64_t offset;    /* in the heap */
-    char *address;
+    char *address;      /* NULL: in the memory of another node */
+    pgas_gptr_t origin; /* what pgas_alloc_on gave, if another rank has the memory */
     size_t n_units, n_free;
     size_t *run;    /* units of the run that starts at a unit */
     uint64_t *used; /* bits of units */
 } chunk_t;
 
-struct pgas_super {
-    pgas_super_t *next; /* list of all allocators of the rank */
+struct pgasi_super {
+    pgasi_super_t *next; /* list of all allocators of the rank */
     pthread_mutex_t lock;
     chunk_t *chunks;
     size_t unit_bytes, max_units, grow_units;
     size_t n_units, high_units, used_units, n_blocks, n_chunks;
     bool exponential, has_logged_limit;
-    int zone; /* -1: not placed */
-    pgas_reg_owner_t *owner;
+    int zone;         /* -1: not placed */
+    int rank;         /* has the memory */
+    chunk_t *orphans; /* of another rank: given up, not yet freed there */
+    pgas_mem_owner_t *owner;
     void (*destroy)(void *object);
     void *object;
 };
 
 static struct {
     pthread_mutex_t lock;
-    pgas_super_t *first;
+    pgasi_super_t *first;
 } supers = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Whether another rank has the memory. */
+static bool is_far(const pgasi_super_t *super)
+{
+    return super->rank != pgasi_boot.rank;
+}
 
 /* ---- the list of all ---- */
 
-static void enter(pgas_super_t *super, const char *owner)
+static size_t limit_here(const pgasi_super_t *super)
 {
-    super->owner = pgasi_reg_owner_enter(owner, super->max_units * super->unit_bytes);
+    return is_far(super) ? 0 : super->max_units * super->unit_bytes;
+}
+
+static void enter(pgasi_super_t *super, const char *owner)
+{
+    super->owner = pgasi_reg_owner_enter(owner, limit_here(super));
     pthread_mutex_lock(&supers.lock);
     super->next = supers.first;
     supers.first = super;
     pthread_mutex_unlock(&supers.lock);
 }
 
-static void leave(pgas_super_t *super)
+static void leave(pgasi_super_t *super)
 {
-    pgasi_reg_owner_leave(super->owner, super->max_units * super->unit_bytes);
+    pgasi_reg_owner_leave(super->owner, limit_here(super));
     pthread_mutex_lock(&supers.lock);
-    pgas_super_t **at = &supers.first;
+    pgasi_super_t **at = &supers.first;
     while (*at != super)
         at = &(*at)->next;
     *at = super->next;
@@ -78,25 +92,26 @@ void pgasi_supers_stop(void)
 
 /* ---- options ---- */
 
-static pgas_status_t check_opts(const pgas_regmem_opts_t *o)
+static pgas_status_t check_opts(const pgas_pool_opts_t *o)
 {
     bool good = (unsigned)o->growth <= PGAS_GROWTH_LINEAR && o->zone >= PGAS_ZONE_NONE &&
                 (o->alignment == 0 || (PGASI_IS_POW2(o->alignment) && o->alignment <= 4096)) &&
                 o->max_bytes <= PGAS_OFFSET_MAX && o->unit_bytes <= PGAS_OFFSET_MAX;
     if (!good)
         return PGAS_ERR_INVALID;
-    return o->zone > 0 && o->zone > pgasi_place_n_zones() ? PGAS_ERR_NOT_FOUND : PGAS_OK;
+    bool far = o->rank >= 0 && o->rank != pgasi_boot.rank;
+    return !far && o->zone > 0 && o->zone > pgasi_place_n_zones() ? PGAS_ERR_NOT_FOUND : PGAS_OK;
 }
 
-static pgas_status_t check_limit(const pgas_regmem_opts_t *o)
+static pgas_status_t check_limit(const pgas_pool_opts_t *o)
 {
-    size_t unit = o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit,
-           max = o->max_bytes ? o->max_bytes : pgasi_param.reg_max;
+    size_t unit = o->unit_bytes ? o->unit_bytes : pgasi_param.pool_unit,
+           max = o->max_bytes ? o->max_bytes : pgasi_param.pool_max;
     if (unit <= max)
         return PGAS_OK;
     PGASI_ERROR("mem",
-                "registered memory for %s: units of %zu bytes (PGAS_REG_UNIT) exceed the limit of "
-                "%zu (PGAS_REG_MAX)",
+                "registered memory for %s: units of %zu bytes (PGAS_POOL_UNIT) exceed the limit of "
+                "%zu (PGAS_POOL_MAX)",
                 o->owner ? o->owner : "program", unit, max);
     return PGAS_ERR_LIMIT;
 }
@@ -112,38 +127,38 @@ int pgasi_super_choose_zone(int zone)
     return zone - 1;
 }
 
-static void set_growth(pgas_super_t *super, const pgas_regmem_opts_t *o)
+static void set_growth(pgasi_super_t *super, const pgas_pool_opts_t *o)
 {
-    size_t max_bytes = o->max_bytes ? o->max_bytes : pgasi_param.reg_max;
-    super->unit_bytes =
-        PGASI_ALIGN_UP(o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit, pgasi_heap_page_bytes);
+    size_t max_bytes = o->max_bytes ? o->max_bytes : pgasi_param.pool_max;
+    super->unit_bytes = PGASI_ALIGN_UP(o->unit_bytes ? o->unit_bytes : pgasi_param.pool_unit,
+                                       pgasi_heap_page_bytes);
     super->max_units = PGASI_MAX(max_bytes / super->unit_bytes, 1);
     super->grow_units = PGASI_MIN(o->grow_units ? o->grow_units : 1, super->max_units);
     super->exponential = o->growth == PGAS_GROWTH_DEFAULT
-                             ? pgasi_param.reg_growth == PGASI_REG_GROWTH_EXPONENTIAL
+                             ? pgasi_param.pool_growth == PGASI_POOL_GROWTH_EXPONENTIAL
                              : o->growth == PGAS_GROWTH_EXPONENTIAL;
 }
 
 /* Reads options that may be of an older, shorter version. */
-static pgas_status_t read_opts(const pgas_regmem_opts_t *opts, pgas_regmem_opts_t *o)
+static pgas_status_t read_opts(const pgas_pool_opts_t *opts, pgas_pool_opts_t *o)
 {
     if (!PGASI_OPTS_SANE(opts, sizeof *opts))
         return PGAS_ERR_INVALID;
-    memset(o, 0, sizeof *o);
+    *o = (pgas_pool_opts_t)PGAS_POOL_OPTS_INIT;
     if (opts)
-        *o = *opts;
+        memcpy(o, opts, sizeof *o);
     return check_opts(o);
 }
 
-size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts)
+size_t pgasi_regmem_alignment(const pgas_pool_opts_t *opts)
 {
     return opts && opts->alignment ? opts->alignment : PGASI_REG_ALIGN;
 }
 
-pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object),
-                                 void *object, pgas_super_t **super_p)
+pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destroy)(void *object),
+                                     void *object, pgasi_super_t **super_p)
 {
-    pgas_regmem_opts_t o;
+    pgas_pool_opts_t o;
     pgas_status_t status = pgasi_thread_check();
     if (status == PGAS_OK)
         status = read_opts(opts, &o);
@@ -152,12 +167,13 @@ pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)
     status = check_limit(&o);
     if (status != PGAS_OK)
         return status;
-    pgas_super_t *super = calloc(1, sizeof *super);
+    pgasi_super_t *super = calloc(1, sizeof *super);
     if (!super)
         return PGAS_ERR_NO_MEMORY;
     pthread_mutex_init(&super->lock, NULL);
     set_growth(super, &o);
-    super->zone = pgasi_super_choose_zone(o.zone);
+    super->rank = o.rank < 0 ? pgasi_boot.rank : o.rank;
+    super->zone = is_far(super) ? o.zone - 1 : pgasi_super_choose_zone(o.zone);
     super->destroy = destroy;
     super->object = object ? object : super;
     enter(super, o.owner && *o.owner ? o.owner : "program");
@@ -167,19 +183,19 @@ pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)
 
 static void destroy_super(void *object)
 {
-    pgas_super_destroy(object);
+    pgasi_super_destroy(object);
 }
 
-pgas_status_t pgas_super_create(const pgas_regmem_opts_t *opts, pgas_super_t **super_p)
+pgas_status_t pgasi_super_create(const pgas_pool_opts_t *opts, pgasi_super_t **super_p)
 {
-    return super_p ? pgasi_super_create(opts, destroy_super, NULL, super_p) : PGAS_ERR_INVALID;
+    return super_p ? pgasi_super_create_for(opts, destroy_super, NULL, super_p) : PGAS_ERR_INVALID;
 }
 
 /* ---- super-chunks ---- */
 
 /* The system does not move pages that peers have touched, too. If no transport knows the pages they
  * are discarded, and allocated anew at the next touch. */
-static void place(const pgas_super_t *super, const chunk_t *chunk, int zone)
+static void place(const pgasi_super_t *super, const chunk_t *chunk, int zone)
 {
     size_t bytes = chunk->n_units * super->unit_bytes;
     if (super->zone < 0)
@@ -189,7 +205,7 @@ static void place(const pgas_super_t *super, const chunk_t *chunk, int zone)
     (void)pgasi_place_memory(chunk->address, bytes, zone);
 }
 
-static pgas_status_t make_chunk(pgas_super_t *super, size_t n_units, chunk_t **chunk_p)
+static pgas_status_t make_chunk(pgasi_super_t *super, size_t n_units, chunk_t **chunk_p)
 {
     chunk_t *chunk = calloc(1, sizeof *chunk);
     size_t *run = calloc(n_units, sizeof *run);
@@ -214,49 +230,65 @@ static pgas_status_t make_chunk(pgas_super_t *super, size_t n_units, chunk_t **c
     return PGAS_OK;
 }
 
-static void free_chunk(pgas_super_t *super, chunk_t *chunk)
+static void free_record(chunk_t *chunk)
 {
-    place(super, chunk, -1);
-    pgasi_heap_give(chunk->offset);
-    super->n_units -= chunk->n_units;
-    super->n_chunks--;
-    pgasi_reg_owner_count(super->owner, -(int64_t)(chunk->n_units * super->unit_bytes));
     free(chunk->run);
     free(chunk->used);
     free(chunk);
 }
 
+static void free_chunk(pgasi_super_t *super, chunk_t *chunk)
+{
+    super->n_units -= chunk->n_units;
+    super->n_chunks--;
+    if (is_far(super)) {
+        chunk->next = super->orphans;
+        super->orphans = chunk;
+        return;
+    }
+    place(super, chunk, -1);
+    pgasi_heap_give(chunk->offset);
+    pgasi_reg_owner_count(super->owner, -(int64_t)(chunk->n_units * super->unit_bytes));
+    free_record(chunk);
+}
+
 /* Returns the number of units of the next super-chunk, if no more are needed. */
-static size_t next_units(const pgas_super_t *super)
+static size_t next_units(const pgasi_super_t *super)
 {
     return super->exponential ? PGASI_MAX(super->grow_units, super->n_units) : super->grow_units;
 }
 
+static void append(pgasi_super_t *super, chunk_t *chunk)
+{
+    chunk_t **last = &super->chunks;
+    while (*last)
+        last = &(*last)->next;
+    *last = chunk;
+    super->n_chunks++;
+    super->n_units += chunk->n_units;
+    super->high_units = PGASI_MAX(super->high_units, super->n_units);
+}
+
 /* Makes one more super-chunk, of at least n units. It has fewer than planned where the limit or the
  * heap requires it. */
-static chunk_t *grow(pgas_super_t *super, size_t n)
+static chunk_t *grow(pgasi_super_t *super, size_t n)
 {
     size_t room = super->max_units - super->n_units;
-    if (n > room)
+    if (n > room || is_far(super))
         return NULL;
-    chunk_t *chunk = NULL, **last = &super->chunks;
+    chunk_t *chunk = NULL;
     size_t want = PGASI_MIN(PGASI_MAX(next_units(super), n), room);
     while (make_chunk(super, want, &chunk) != PGAS_OK) {
         if (want == n)
             return NULL;
         want = PGASI_MAX(want / 2, n);
     }
-    while (*last)
-        last = &(*last)->next;
-    *last = chunk;
-    super->n_chunks++;
-    super->n_units += want;
-    super->high_units = PGASI_MAX(super->high_units, super->n_units);
+    append(super, chunk);
     pgasi_reg_owner_count(super->owner, (int64_t)(want * super->unit_bytes));
     return chunk;
 }
 
-static void trim(pgas_super_t *super)
+static void trim(pgasi_super_t *super)
 {
     chunk_t **at = &super->chunks;
     while (*at) {
@@ -270,22 +302,88 @@ static void trim(pgas_super_t *super)
     }
 }
 
-void pgas_super_trim(pgas_super_t *super)
+void pgasi_super_trim(pgasi_super_t *super)
 {
     pthread_mutex_lock(&super->lock);
     trim(super);
     pthread_mutex_unlock(&super->lock);
 }
 
-void pgas_super_destroy(pgas_super_t *super)
+/* ---- super-chunks of another rank ---- */
+
+size_t pgasi_super_growth(pgasi_super_t *super, size_t bytes, size_t *least_p)
 {
-    if (!super)
-        return;
+    size_t n = PGASI_DIV_UP(bytes, super->unit_bytes);
+    pthread_mutex_lock(&super->lock);
+    size_t room = super->max_units - super->n_units,
+           want = n > room ? 0 : PGASI_MIN(PGASI_MAX(next_units(super), n), room);
+    pthread_mutex_unlock(&super->lock);
+    *least_p = n * super->unit_bytes;
+    return want * super->unit_bytes;
+}
+
+pgas_status_t pgasi_super_adopt(pgasi_super_t *super, pgas_gptr_t origin, pgas_gptr_t ptr,
+                                size_t bytes)
+{
+    size_t n = bytes / super->unit_bytes;
+    chunk_t *chunk = calloc(1, sizeof *chunk);
+    size_t *run = calloc(n, sizeof *run);
+    uint64_t *bits = calloc(pgasi_bitmap_words(n), sizeof *bits);
+    pgas_status_t status = chunk && run && bits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pthread_mutex_lock(&super->lock);
+    if (status == PGAS_OK && n > super->max_units - super->n_units)
+        status = PGAS_ERR_LIMIT;
+    if (status == PGAS_OK) {
+        *chunk = (chunk_t){ .offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET,
+                            .address = pgas_gptr_local(ptr, bytes),
+                            .origin = origin,
+                            .n_units = n,
+                            .n_free = n,
+                            .run = run,
+                            .used = bits };
+        append(super, chunk);
+    }
+    pthread_mutex_unlock(&super->lock);
+    if (status != PGAS_OK) {
+        free(chunk);
+        free(run);
+        free(bits);
+    }
+    return status;
+}
+
+pgas_gptr_t pgasi_super_orphan(pgasi_super_t *super)
+{
+    pthread_mutex_lock(&super->lock);
+    chunk_t *chunk = super->orphans;
+    if (chunk)
+        super->orphans = chunk->next;
+    pthread_mutex_unlock(&super->lock);
+    if (!chunk)
+        return PGAS_NULL;
+    pgas_gptr_t origin = chunk->origin;
+    free_record(chunk);
+    return origin;
+}
+
+void pgasi_super_abandon(pgasi_super_t *super)
+{
+    pthread_mutex_lock(&super->lock);
     while (super->chunks) {
         chunk_t *chunk = super->chunks;
         super->chunks = chunk->next;
         free_chunk(super, chunk);
     }
+    pthread_mutex_unlock(&super->lock);
+}
+
+void pgasi_super_destroy(pgasi_super_t *super)
+{
+    if (!super)
+        return;
+    pgasi_super_abandon(super);
+    while (pgasi_super_orphan(super))
+        continue;
     leave(super);
     pthread_mutex_destroy(&super->lock);
     free(super);
@@ -306,7 +404,7 @@ static size_t find_run(const chunk_t *chunk, size_t n)
     return chunk->n_units;
 }
 
-static void give_run(pgas_super_t *super, chunk_t *chunk, size_t at, size_t n, size_t bytes,
+static void give_run(pgasi_super_t *super, chunk_t *chunk, size_t at, size_t n, size_t bytes,
                      pgas_block_t *block_p)
 {
     for (size_t i = at; i < at + n; i++)
@@ -316,14 +414,13 @@ static void give_run(pgas_super_t *super, chunk_t *chunk, size_t at, size_t n, s
     super->used_units += n;
     super->n_blocks++;
     uint64_t inside = at * super->unit_bytes;
-    *block_p = (pgas_block_t){ .address = chunk->address + inside,
-                               .ptr = pgas_gptr_make(pgasi_boot.rank,
+    *block_p = (pgas_block_t){ .address = chunk->address ? chunk->address + inside : NULL,
+                               .ptr = pgas_gptr_make(super->rank,
                                                      PGASI_HEAP_OFFSET + chunk->offset + inside),
-                               .bytes = bytes,
-                               .peer = -1 };
+                               .bytes = bytes };
 }
 
-static bool find_and_give(pgas_super_t *super, size_t n, size_t bytes, pgas_block_t *block_p)
+static bool find_and_give(pgasi_super_t *super, size_t n, size_t bytes, pgas_block_t *block_p)
 {
     for (chunk_t *chunk = super->chunks; chunk; chunk = chunk->next) {
         size_t at = chunk->n_free >= n ? find_run(chunk, n) : chunk->n_units;
@@ -336,7 +433,7 @@ static bool find_and_give(pgas_super_t *super, size_t n, size_t bytes, pgas_bloc
 }
 
 /* Grows, if necessary after it has returned super-chunks that are free and too small. */
-static chunk_t *grow_or_trade(pgas_super_t *super, size_t n)
+static chunk_t *grow_or_trade(pgasi_super_t *super, size_t n)
 {
     chunk_t *chunk = grow(super, n);
     if (!chunk) {
@@ -346,9 +443,9 @@ static chunk_t *grow_or_trade(pgas_super_t *super, size_t n)
     return chunk;
 }
 
-static pgas_status_t no_room(const pgas_super_t *super, size_t bytes, bool some_out)
+static pgas_status_t no_room(const pgasi_super_t *super, size_t bytes, bool some_out)
 {
-    if (some_out)
+    if (some_out || is_far(super)) /* the caller then grows */
         return PGAS_ERR_AGAIN;
     PGASI_ERROR("mem",
                 "%s: a super-chunk of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64
@@ -357,7 +454,7 @@ static pgas_status_t no_room(const pgas_super_t *super, size_t bytes, bool some_
     return PGAS_ERR_NO_MEMORY;
 }
 
-pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes)
+pgas_status_t pgasi_super_check(pgasi_super_t *super, size_t bytes)
 {
     if (!bytes)
         return PGAS_ERR_INVALID;
@@ -366,12 +463,12 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes)
     if (!__atomic_exchange_n(&super->has_logged_limit, true, __ATOMIC_RELAXED))
         PGASI_ERROR("mem",
                     "%s: a block of %zu bytes exceeds the allocator's limit of %zu; raise "
-                    "max_bytes or PGAS_REG_MAX",
+                    "max_bytes or PGAS_POOL_MAX",
                     super->owner->name, bytes, super->max_units * super->unit_bytes);
     return PGAS_ERR_LIMIT;
 }
 
-pgas_status_t pgas_super_acquire(pgas_super_t *super, size_t bytes, pgas_block_t *block_p)
+pgas_status_t pgasi_super_acquire(pgasi_super_t *super, size_t bytes, pgas_block_t *block_p)
 {
     if (!super || !block_p)
         return PGAS_ERR_INVALID;
@@ -391,7 +488,7 @@ pgas_status_t pgas_super_acquire(pgas_super_t *super, size_t bytes, pgas_block_t
     return status;
 }
 
-pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out,
+pgas_status_t pgasi_super_take(pgasi_super_t *super, size_t bytes, bool some_out,
                                pgas_block_t *block_p)
 {
     size_t n = PGASI_DIV_UP(bytes, super->unit_bytes);
@@ -410,9 +507,9 @@ pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out,
     return status;
 }
 
-pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block)
+pgas_status_t pgasi_super_release(pgasi_super_t *super, const pgas_block_t *block)
 {
-    if (!super || !block || pgas_gptr_rank(block->ptr) != pgasi_boot.rank)
+    if (!super || !block || pgas_gptr_rank(block->ptr) != super->rank)
         return PGAS_ERR_INVALID;
     uint64_t offset = pgas_gptr_offset(block->ptr) - PGASI_HEAP_OFFSET;
     pgas_status_t status = PGAS_ERR_INVALID;
@@ -436,13 +533,14 @@ pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block)
     return status;
 }
 
-pgas_status_t pgas_super_info(pgas_super_t *super, pgas_regmem_info_t *info_p)
+pgas_status_t pgasi_super_info(pgasi_super_t *super, pgas_pool_info_t *info_p)
 {
     if (!super || !info_p)
         return PGAS_ERR_INVALID;
     pthread_mutex_lock(&super->lock);
     size_t unit = super->unit_bytes;
-    *info_p = (pgas_regmem_info_t){
+    *info_p = (pgas_pool_info_t){
+        .size = sizeof *info_p,
         .bytes = super->n_units * unit,
         .high_bytes = super->high_units * unit,
         .max_bytes = super->max_units * unit,
@@ -456,10 +554,10 @@ pgas_status_t pgas_super_info(pgas_super_t *super, pgas_regmem_info_t *info_p)
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks,
-                               pgas_regmem_info_t *info_p)
+pgas_status_t pgasi_super_info_of(pgasi_super_t *super, size_t used_bytes, size_t n_blocks,
+                                  pgas_pool_info_t *info_p)
 {
-    pgas_status_t status = pgas_super_info(super, info_p);
+    pgas_status_t status = pgasi_super_info(super, info_p);
     if (status == PGAS_OK) {
         info_p->used_bytes = used_bytes;
         info_p->n_blocks = n_blocks;
@@ -467,7 +565,7 @@ pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_
     return status;
 }
 
-size_t pgasi_super_unit_bytes(const pgas_super_t *super)
+size_t pgasi_super_unit_bytes(const pgasi_super_t *super)
 {
     return super->unit_bytes;
 }

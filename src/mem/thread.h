@@ -21,8 +21,7 @@ typedef struct {
     int in_handler;
     int ep; /* endpoint at which calls for this thread arrive; 0: none */
     struct pgasi_ctx *handler_ctx;
-    struct pgasi_ctx *ep_ctx;  /* for handlers that run for this thread alone */
-    struct pgasi_rings *rings; /* its allocators of registered memory; NULL until used */
+    struct pgasi_ctx *ep_ctx; /* for handlers that run for this thread alone */
 } pgasi_thread_t;
 
 /** The calling thread's record; all zero until it attaches. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
 #include "object/owner.h"
@@ -92,4 +93,6 @@ pgas_status_t pgas_free_on(pgas_gptr_t ptr)
 void pgasi_alloc_on_start(void)
 {
     pgasi_handler_set_internal(PGASI_DESC_ALLOC, on_alloc);
+    pgasi_hooks.alloc_on = pgas_alloc_on;
+    pgasi_hooks.free_on = pgas_free_on;
 }

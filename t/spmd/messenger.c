@@ -185,10 +185,10 @@ static uint64_t status_kib(const char *field)
 
 static uint64_t pinned_bytes(void)
 {
-    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
     uint64_t sum = 0;
     int n = 0;
-    pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n);
+    pgas_mem_owners(owners, PGAS_MEM_OWNERS_MAX, &n);
     for (int i = 0; i < n; i++)
         sum += owners[i].bytes;
     return sum;

@@ -6,10 +6,10 @@
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma
- *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5
- *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=20K
- *   env:    | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
- *   source: pgas/regmem.h; seeded test; src/transport/count.h
+ *   env:    PGAS_POOL_UNIT=4K PGAS_POOL_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5
+ *   env:    PGAS_POOL_UNIT=4K PGAS_POOL_MAX=20K
+ *   env:    | PGAS_LANES=1 PGAS_POOL_GROWTH=linear | PGAS_SERVICE_THREADS=0
+ *   source: pgas/mem.h; seeded test; src/transport/count.h
  */
 #include <pthread.h>
 #include "base/checks.h"
@@ -47,17 +47,31 @@ typedef struct {
     int number, n_bad, n_sent;
     pgas_gptr_t target;
     uint64_t seed;
+    pgas_pool_t *any, **own;   /* pools for any rank, and for each */
     pgas_req_t req[WINDOW][2]; /* of the last puts */
 } sender_t;
 
-static int send_one(sender_t *s, int to, int i, bool own_ring)
+static pgas_pool_t *left_over;
+
+static pgas_pool_t *create(pgas_pool_policy_t policy, int peer)
+{
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_t *pool = NULL;
+    opts.owner = "threads";
+    opts.policy = policy;
+    opts.peer = peer;
+    return pgas_pool_create(&opts, &pool) == PGAS_OK ? pool : NULL;
+}
+
+static int send_one(sender_t *s, int to, int i, bool own_pool)
 {
     size_t bytes = bytes_of(me, s->number, i);
     pgas_block_t b;
     pgas_req_t *req = s->req[s->n_sent++ % WINDOW];
     if (pgas_wait_local(&req[0]) != PGAS_OK || pgas_wait_local(&req[1]) != PGAS_OK)
         return 1;
-    if (pgas_reg_acquire(own_ring ? to : PGAS_REG_ANY, bytes, &b) != PGAS_OK)
+    pgas_pool_t *pool = own_pool ? s->own[to] : s->any;
+    if (pgas_pool_acquire(pool, bytes, -1, &b) != PGAS_OK)
         return 1;
     unsigned char *at = b.address;
     for (size_t k = 0; k < bytes; k++)
@@ -66,7 +80,7 @@ static int send_one(sender_t *s, int to, int i, bool own_ring)
     size_t half = bytes / 2;
     int n_bad = pgas_put_nb(dst, at, half, &req[0]) != PGAS_OK;
     n_bad += pgas_put_nb(dst + half, at + half, bytes - half, &req[1]) != PGAS_OK;
-    return n_bad + (pgas_reg_release(&b) != PGAS_OK);
+    return n_bad + (pgas_pool_release(pool, &b) != PGAS_OK);
 }
 
 static void *sender_main(void *arg)
@@ -75,7 +89,12 @@ static void *sender_main(void *arg)
     pgasi_rng_t rng;
     int n_to[JOB_RANKS_MAX] = { 0 };
     pgasi_rng_seed(&rng, s->seed + (uint64_t)(me * N_THREADS + s->number));
+    pgas_pool_t *own[JOB_RANKS_MAX] = { NULL };
     s->n_bad = pgas_thread_attach() != PGAS_OK;
+    s->any = create(PGAS_POOL_CIRCULAR, -1);
+    s->own = own;
+    for (int r = 0; r < n_ranks && s->number == 1; r++)
+        own[r] = create(PGAS_POOL_CIRCULAR, r);
     for (int i = 0; i < PUTS * n_ranks;) {
         int to = (int)pgasi_rng_below(&rng, (uint64_t)n_ranks);
         if (n_to[to] == PUTS)
@@ -83,7 +102,10 @@ static void *sender_main(void *arg)
         s->n_bad += send_one(s, to, n_to[to]++, s->number == 1);
         i++;
     }
-    s->n_bad += pgas_flush_all() != PGAS_OK || pgas_thread_detach() != PGAS_OK;
+    s->n_bad += pgas_flush_all() != PGAS_OK || pgas_pool_destroy(s->any) != PGAS_OK;
+    for (int r = 0; r < n_ranks; r++)
+        s->n_bad += pgas_pool_destroy(own[r]) != PGAS_OK;
+    s->n_bad += pgas_thread_detach() != PGAS_OK;
     return NULL;
 }
 
@@ -161,6 +183,7 @@ static void uncopied(void)
     static char plain[BYTES];
     pgas_gptr_t target;
     pgas_block_t b;
+    pgas_pool_t *pool = create(PGAS_POOL_CIRCULAR, -1);
     pgas_alloc((size_t)(BYTES * n_ranks), &target);
     put_around(target, plain, BYTES); /* opens contexts, fetches keys */
     char *heap = pgas_gptr_local(pgas_gptr_make(me, UINT64_C(1) << PGAS_SEGTAB_SHIFT), 1);
@@ -169,12 +192,13 @@ static void uncopied(void)
     pgasi_tp_count_watch(heap, info.heap_bytes);
     pgasi_tp_counts_t before = counted();
     for (int i = 0; i < ROUNDS; i++) {
-        if (pgas_reg_acquire(PGAS_REG_ANY, BYTES, &b) != PGAS_OK)
+        if (pgas_pool_acquire(pool, BYTES, -1, &b) != PGAS_OK)
             break;
         memset(b.address, i, BYTES);
         put_around(target, b.address, BYTES);
-        pgas_reg_release(&b);
+        pgas_pool_release(pool, &b);
     }
+    pgas_pool_destroy(pool);
     pgasi_tp_counts_t after = counted();
     put_around(target, plain, BYTES);
     pgasi_tp_counts_t last = counted();
@@ -195,41 +219,148 @@ static void uncopied(void)
 
 /* ---- peers reach blocks ---- */
 
+/* @return the number of mistakes: peers read and write a block of `bytes` bytes of this rank */
+static int reach(void *address, pgas_gptr_t ptr, size_t bytes, int number)
+{
+    pgas_gptr_t all[JOB_RANKS_MAX];
+    int right = job_right(), left = (me + n_ranks - 1) % n_ranks;
+    uint64_t *mine = address, value = 0;
+    mine[0] = (uint64_t)(me * 100 + number);
+    mine[60] = 0;
+    job_gather(ptr, all);
+    int n_bad = pgas_get(&value, all[right], sizeof value) != PGAS_OK ||
+                value != (uint64_t)(right * 100 + number);
+    value = (uint64_t)(me * 1000 + number);
+    n_bad +=
+        pgas_put(all[right] + 480, &value, sizeof value) != PGAS_OK || pgas_flush(right) != PGAS_OK;
+    n_bad += (pgas_gptr_local(all[right], bytes) != NULL) != (pgas_node_of(right) == pgas_node());
+    pgas_barrier(NULL);
+    return n_bad + (mine[60] != (uint64_t)(left * 1000 + number));
+}
+
 static void from_afar(void)
 {
-    pgas_super_t *super;
-    pgas_circular_t *circular;
-    pgas_linear_t *linear;
-    pgas_general_t *general;
-    pgas_block_t b[5];
-    int n_bad = pgas_super_create(NULL, &super) + pgas_circular_create(NULL, &circular) +
-                pgas_linear_create(NULL, &linear) + pgas_general_create(NULL, &general);
-    n_bad += pgas_super_acquire(super, 500, &b[0]) + pgas_circular_acquire(circular, 500, &b[1]) +
-             pgas_linear_acquire(linear, 500, &b[2]) + pgas_general_acquire(general, 500, &b[3]) +
-             pgas_reg_acquire(PGAS_REG_ANY, 500, &b[4]);
-    for (int i = 0; i < 5 && !n_bad; i++) {
-        pgas_gptr_t all[JOB_RANKS_MAX];
-        int right = job_right(), left = (me + n_ranks - 1) % n_ranks;
-        uint64_t *mine = b[i].address, value = 0;
-        mine[0] = (uint64_t)(me * 100 + i);
-        mine[60] = 0;
-        job_gather(b[i].ptr, all);
-        n_bad += pgas_get(&value, all[right], sizeof value) != PGAS_OK ||
-                 value != (uint64_t)(right * 100 + i);
-        value = (uint64_t)(me * 1000 + i);
-        n_bad += pgas_put(all[right] + 480, &value, sizeof value) != PGAS_OK ||
-                 pgas_flush(right) != PGAS_OK;
-        n_bad += (pgas_gptr_local(all[right], 500) != NULL) != (pgas_node_of(right) == pgas_node());
-        pgas_barrier(NULL);
-        n_bad += mine[60] != (uint64_t)(left * 1000 + i);
+    int n_bad = 0;
+    for (int p = PGAS_POOL_GENERAL; p <= PGAS_POOL_LINEAR; p++) {
+        pgas_pool_t *pool = create((pgas_pool_policy_t)p, -1);
+        pgas_block_t b;
+        n_bad += pgas_pool_acquire(pool, 500, -1, &b) != PGAS_OK ||
+                 reach(b.address, b.ptr, 500, p) || pgas_pool_release(pool, &b) != PGAS_OK ||
+                 pgas_pool_destroy(pool) != PGAS_OK;
     }
     spmd_is_int(n_bad, 0,
-                "peers read and write blocks of every allocator, on the node by loads and stores");
-    pgas_reg_release(&b[4]);
-    pgas_super_destroy(super);
-    pgas_circular_destroy(circular);
-    pgas_linear_destroy(linear);
-    pgas_general_destroy(general);
+                "peers read and write blocks of every policy, on the node by loads and stores");
+}
+
+/* ---- pools in the memory of another rank ---- */
+
+#define N_FAR 60
+
+typedef struct {
+    pgas_block_t b;
+    unsigned char mark;
+} far_block_t;
+
+/* @return the number of mistakes */
+static int put_mark(far_block_t *f, int rank, uint64_t alignment)
+{
+    unsigned char data[700];
+    memset(data, f->mark, f->b.bytes);
+    int n_bad = pgas_gptr_rank(f->b.ptr) != rank || f->b.ptr % alignment;
+    n_bad += (f->b.address != NULL) != (pgas_node_of(rank) == pgas_node());
+    n_bad += f->b.address && f->b.address != pgas_gptr_local(f->b.ptr, f->b.bytes);
+    return n_bad + (pgas_put(f->b.ptr, data, f->b.bytes) != PGAS_OK) +
+           (pgas_flush(rank) != PGAS_OK);
+}
+
+static int n_different(const far_block_t *f)
+{
+    unsigned char data[700];
+    int n = pgas_get(data, f->b.ptr, f->b.bytes) != PGAS_OK;
+    for (size_t i = 0; i < f->b.bytes; i++)
+        n += data[i] != f->mark;
+    return n;
+}
+
+/* All ranks have blocks at their right neighbour, at the same time. */
+static int random_far(pgas_pool_t *pool, uint64_t seed, uint64_t alignment)
+{
+    static far_block_t live[N_FAR];
+    pgasi_rng_t rng;
+    int n_bad = 0, n_full = 0, rank = job_right();
+    memset(live, 0, sizeof live);
+    pgasi_rng_seed(&rng, seed + (uint64_t)me);
+    for (int i = 0; i < 600; i++) {
+        far_block_t *f = &live[pgasi_rng_below(&rng, N_FAR)];
+        if (f->b.bytes) {
+            n_bad += n_different(f) != 0 || pgas_pool_release(pool, &f->b) != PGAS_OK ||
+                     pgas_pool_release(pool, &f->b) != PGAS_ERR_INVALID;
+            f->b.bytes = 0;
+            continue;
+        }
+        f->mark = (unsigned char)pgasi_rng_u64(&rng);
+        size_t bytes = 1 + (size_t)pgasi_rng_below(&rng, 700);
+        pgas_status_t status = pgas_pool_acquire(pool, bytes, 0, &f->b);
+        if (status == PGAS_OK)
+            n_bad += put_mark(f, rank, alignment);
+        n_full += status == PGAS_ERR_AGAIN;
+        n_bad += status != PGAS_OK && status != PGAS_ERR_AGAIN;
+    }
+    for (int i = 0; i < N_FAR; i++)
+        n_bad += live[i].b.bytes &&
+                 (n_different(&live[i]) != 0 || pgas_pool_release(pool, &live[i].b) != PGAS_OK);
+    return n_bad + (n_full == 0);
+}
+
+static size_t local_bytes(void)
+{
+    pgas_heap_info_t info = { .size = sizeof info };
+    pgas_barrier(NULL);
+    size_t bytes = pgas_heap_info(&info) == PGAS_OK ? info.local_bytes : 1;
+    pgas_barrier(NULL);
+    return bytes;
+}
+
+static void pools_elsewhere(uint64_t seed)
+{
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_t *pool = NULL;
+    pgas_pool_info_t info = { .size = sizeof info };
+    pgas_block_t b = { NULL, PGAS_NULL, 0, 0 };
+    size_t before = local_bytes();
+    opts.rank = job_right();
+    opts.zone = PGAS_ZONE_NONE;
+    opts.alignment = 256;
+    opts.unit_bytes = 4096;
+    opts.max_bytes = 16384;
+    int n_bad = pgas_pool_create(&opts, &pool) != PGAS_OK || random_far(pool, seed, 256);
+    n_bad += pgas_pool_info(pool, &info) != PGAS_OK || info.n_blocks || info.used_bytes ||
+             info.bytes > 16384 || info.bytes < 8192;
+    pgas_barrier(NULL);
+    n_bad += local_bytes() < before + 8192;
+    n_bad += pgas_pool_trim(pool) != PGAS_OK || pgas_pool_info(pool, &info) != PGAS_OK ||
+             info.bytes != 0 || info.high_bytes < 8192;
+    spmd_is_int(n_bad, 0, "a pool in the memory of the right neighbour gives blocks there");
+    spmd_ok(local_bytes() == before, "and trim gives the memory back");
+    n_bad = pgas_pool_acquire(pool, 4000, -1, &b) != PGAS_OK || pgas_pool_destroy(pool) != PGAS_OK;
+    n_bad += local_bytes() != before;
+    opts.policy = PGAS_POOL_LINEAR;
+    n_bad += pgas_pool_create(&opts, &pool) != (n_ranks > 1 ? PGAS_ERR_UNSUPPORTED : PGAS_OK);
+    if (n_ranks == 1)
+        n_bad += pgas_pool_destroy(pool) != PGAS_OK;
+    opts.policy = PGAS_POOL_GENERAL;
+    opts.zone = PGAS_ZONE(1 << 20);
+    pgas_status_t status = pgas_pool_create(&opts, &pool);
+    if (n_ranks > 1)
+        n_bad += status != PGAS_OK || pgas_pool_acquire(pool, 8, -1, &b) != PGAS_ERR_NOT_FOUND ||
+                 pgas_pool_destroy(pool) != PGAS_OK;
+    else
+        n_bad += status != PGAS_ERR_NOT_FOUND;
+    spmd_is_int(n_bad, 0, "destroy too; other policies and zones that do not exist are refused");
+    opts.zone = PGAS_ZONE_NONE;
+    n_bad = pgas_pool_create(&opts, &left_over) != PGAS_OK ||
+            pgas_pool_acquire(left_over, 100, -1, &b) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "one is left over for pgas_finalize");
 }
 
 static void told(void)
@@ -237,26 +368,30 @@ static void told(void)
     char *text = NULL;
     size_t bytes = 0;
     unsigned long long now = 0, high = 0, limit = 0;
+    pgas_pool_t *pool = create(PGAS_POOL_CIRCULAR, -1);
+    pgas_block_t b;
+    pgas_pool_info_t info = { .size = sizeof info };
+    bool good = pgas_pool_acquire(pool, 1000, -1, &b) == PGAS_OK;
     FILE *out = open_memstream(&text, &bytes);
     pgas_info_print(out);
     fclose(out);
     const char *at = strstr(text, "\n  threads ");
-    pgas_regmem_info_t info;
-    bool good = at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;
-    spmd_ok(good && pgas_reg_info(PGAS_REG_ANY, &info) == PGAS_OK && now == info.bytes &&
-                high >= now && limit == info.max_bytes,
-            "pgas_info prints the present, greatest and allowed memory of threads");
+    good = good && at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;
+    spmd_ok(good && pgas_pool_info(pool, &info) == PGAS_OK && now == info.bytes && high >= now &&
+                limit == info.max_bytes,
+            "pgas_info prints the present, greatest and allowed memory of an owner");
     spmd_ok(strstr(text, "\n  attached memory ") && !strstr(text, "\n  nobody "),
             "and who else has some");
     free(text);
+    pgas_pool_destroy(pool);
 }
 
 static uint64_t accounted(void)
 {
-    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
     uint64_t sum = 0;
     int n = 0;
-    pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n);
+    pgas_mem_owners(owners, PGAS_MEM_OWNERS_MAX, &n);
     for (int i = 0; i < n; i++)
         sum += strncmp(owners[i].name, "transport", 9) ? owners[i].bytes : 0;
     return sum;
@@ -282,11 +417,12 @@ int main(int argc, char **argv)
 {
     pgasi_hooks.wrap_transport = pgasi_tp_count_wrap;
     setenv("PGAS_HEAP_SIZE", "48M", 0);
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 15);
     uint64_t seed = spmd_seed(20240111);
     traffic(seed);
     uncopied();
     from_afar();
+    pools_elsewhere(seed);
     told();
     every_byte();
     return job_end();

@@ -3,8 +3,8 @@
  *           which pointers are mapped.
  *   np:     1 2 3
  *   nodes:  0
- *   env:    PGAS_HEAP_SIZE=6G PGAS_REG_MAX=5G PGAS_REG_UNIT=2M
- *   source: pgas/regmem.h
+ *   env:    PGAS_HEAP_SIZE=6G PGAS_POOL_MAX=5G PGAS_POOL_UNIT=2M
+ *   source: pgas/mem.h
  */
 #include "t/spmd/job.h"
 
@@ -54,18 +54,27 @@ static int to_and_fro(const pgas_block_t *b)
     return n_bad;
 }
 
+static pgas_status_t pool_of(pgas_pool_policy_t policy, pgas_pool_t **pool_p)
+{
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    opts.policy = policy;
+    return pgas_pool_create(&opts, pool_p);
+}
+
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 2);
-    pgas_general_t *general;
+    pgas_pool_t *pool = NULL;
     pgas_block_t b;
-    int n_bad = pgas_general_create(NULL, &general) != PGAS_OK;
-    n_bad += pgas_general_acquire(general, 3 * GIB + GIB / 2 + PIECE, &b) != PGAS_OK;
+    int n_bad = pool_of(PGAS_POOL_GENERAL, &pool) != PGAS_OK;
+    n_bad += pgas_pool_acquire(pool, 3 * GIB + GIB / 2 + PIECE, -1, &b) != PGAS_OK;
     spmd_ok(n_bad == 0 && to_and_fro(&b) == 0,
-            "peers write and read a block of 3.5 GiB of a general allocator");
-    pgas_general_destroy(general);
-    n_bad = pgas_reg_acquire(PGAS_REG_ANY, 3 * GIB + GIB / 2 + PIECE, &b) != PGAS_OK;
-    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0 && pgas_reg_release(&b) == PGAS_OK,
-            "and of a thread's ring");
+            "peers write and read a block of 3.5 GiB of a general pool");
+    pgas_pool_destroy(pool);
+    n_bad = pool_of(PGAS_POOL_CIRCULAR, &pool) != PGAS_OK ||
+            pgas_pool_acquire(pool, 3 * GIB + GIB / 2 + PIECE, -1, &b) != PGAS_OK;
+    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0 && pgas_pool_release(pool, &b) == PGAS_OK &&
+                pgas_pool_destroy(pool) == PGAS_OK,
+            "and of a circular pool");
     return job_end();
 }

@@ -2,17 +2,18 @@
  * numa-vm` runs this in a virtual machine that has two.
  *   what:   Pages of an allocator are in its zone, whichever thread touches them first, and
  *           existing pages move there. Released pages are in the zone of the next thread that
- *           touches them. A thread's rings are in the zone in which the thread runs. Blocks of
+ *           touches them. A pool is in the zone in which its creator runs. Blocks of
  *           pgas_alloc_on are in the zone that was asked for, on any rank.
  *   np:     1 2
  *   nodes:  0 1
- *   source: pgas/regmem.h; move_pages(2) reports the zone of a page */
+ *   source: pgas/mem.h; move_pages(2) reports the zone of a page */
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "boot/boot.h"
 #include "mem/ctx.h"
+#include "mem/regmem.h"
 #include "t/spmd/job.h"
 
 #define ZONES_MAX 16
@@ -77,11 +78,16 @@ static int n_elsewhere(void *address, size_t bytes, int zone)
     return n;
 }
 
+typedef struct {
+    pgas_block_t block;
+    int cpu;
+} touch_t;
+
 static void *touch_main(void *arg)
 {
-    pgas_block_t *b = arg;
-    run_on(b->peer);
-    memset(b->address, 7, b->bytes);
+    const touch_t *touch = arg;
+    run_on(touch->cpu);
+    memset(touch->block.address, 7, touch->block.bytes);
     return NULL;
 }
 
@@ -89,15 +95,14 @@ static void *touch_main(void *arg)
 static void touch_from(int zone, const pgas_block_t *b)
 {
     pthread_t thread;
-    pgas_block_t copy = *b;
-    copy.peer = cpu_of[zone];
-    pthread_create(&thread, NULL, touch_main, &copy);
+    touch_t touch = { *b, cpu_of[zone] };
+    pthread_create(&thread, NULL, touch_main, &touch);
     pthread_join(thread, NULL);
 }
 
-static pgas_regmem_opts_t opts_of(int zone)
+static pgas_pool_opts_t opts_of(int zone)
 {
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     opts.zone = zone;
     opts.unit_bytes = 16 * PAGE;
     return opts;
@@ -107,26 +112,26 @@ static void in_the_zone(void)
 {
     int n_bad = 0;
     for (int z = 0; z < n_zones; z++) {
-        pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(z));
-        pgas_super_t *super;
-        pgas_circular_t *circular;
-        pgas_linear_t *linear;
-        pgas_general_t *general;
+        pgas_pool_opts_t opts = opts_of(PGAS_ZONE(z));
+        pgasi_super_t *super;
+        pgasi_circular_t *circular;
+        pgasi_linear_t *linear;
+        pgasi_general_t *general;
         pgas_block_t b[4];
-        pgas_regmem_info_t info;
-        n_bad += pgas_super_create(&opts, &super) + pgas_circular_create(&opts, &circular) +
-                     pgas_linear_create(&opts, &linear) + pgas_general_create(&opts, &general) !=
+        pgas_pool_info_t info;
+        n_bad += pgasi_super_create(&opts, &super) + pgasi_circular_create(&opts, &circular) +
+                     pgasi_linear_create(&opts, &linear) + pgasi_general_create(&opts, &general) !=
                  PGAS_OK;
-        n_bad += pgas_super_acquire(super, PAGES * PAGE, &b[0]) +
-                     pgas_circular_acquire(circular, PAGES * PAGE, &b[1]) +
-                     pgas_linear_acquire(linear, 15 * PAGE, &b[2]) +
-                     pgas_general_acquire(general, PAGES * PAGE, &b[3]) !=
+        n_bad += pgasi_super_acquire(super, PAGES * PAGE, &b[0]) +
+                     pgasi_circular_acquire(circular, PAGES * PAGE, &b[1]) +
+                     pgasi_linear_acquire(linear, 15 * PAGE, &b[2]) +
+                     pgasi_general_acquire(general, PAGES * PAGE, &b[3]) !=
                  PGAS_OK;
         for (int i = 0; i < 4; i++) {
             touch_from(other(z), &b[i]);
             n_bad += n_elsewhere(b[i].address, b[i].bytes, z);
         }
-        n_bad += pgas_super_info(super, &info) != PGAS_OK || info.zone != z;
+        n_bad += pgasi_super_info(super, &info) != PGAS_OK || info.zone != z;
         pgas_gptr_t ptr = PGAS_NULL;
         n_bad += pgas_n_zones() != n_zones ||
                  pgas_alloc_on(pgas_rank(), PGAS_ZONE(z), PAGES * PAGE, &ptr) != PGAS_OK;
@@ -134,51 +139,52 @@ static void in_the_zone(void)
                                  .bytes = PAGES * PAGE };
         touch_from(other(z), &of_rank);
         n_bad += n_elsewhere(of_rank.address, of_rank.bytes, z) + (pgas_free_on(ptr) != PGAS_OK);
-        pgas_super_destroy(super);
-        pgas_circular_destroy(circular);
-        pgas_linear_destroy(linear);
-        pgas_general_destroy(general);
+        pgasi_super_destroy(super);
+        pgasi_circular_destroy(circular);
+        pgasi_linear_destroy(linear);
+        pgasi_general_destroy(general);
     }
     spmd_is_int(n_bad, 0, "pages of all allocators are in their zone, touched from another");
 }
 
 static void nowhere_in_particular(void)
 {
-    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE_NONE);
-    pgas_super_t *super;
+    pgas_pool_opts_t opts = opts_of(PGAS_ZONE_NONE);
+    pgasi_super_t *super;
     pgas_block_t b, old;
-    int n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 8 << 20, &old) +
-                pgas_super_acquire(super, PAGES * PAGE, &b); /* b was never touched */
+    int n_bad = pgasi_super_create(&opts, &super) + pgasi_super_acquire(super, 8 << 20, &old) +
+                pgasi_super_acquire(super, PAGES * PAGE, &b); /* b was never touched */
     touch_from(1, &b);
     n_bad += n_elsewhere(b.address, b.bytes, 1);
     spmd_is_int(n_bad, 0, "pages that are not placed are where they are touched");
     spmd_ok(n_elsewhere(b.address, b.bytes, 0) == PAGES, "pages elsewhere are noticed");
-    pgas_super_destroy(super);
+    pgasi_super_destroy(super);
 }
 
 /* The same pages of the heap, one after the other, in one zone and another. */
 static void they_move(void)
 {
-    pgas_super_t *super;
+    pgasi_super_t *super;
     pgas_block_t b, again;
     pgas_gptr_t local;
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
         int z = i % n_zones;
-        pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(z));
-        n_bad += pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &again);
+        pgas_pool_opts_t opts = opts_of(PGAS_ZONE(z));
+        n_bad +=
+            pgasi_super_create(&opts, &super) + pgasi_super_acquire(super, PAGES * PAGE, &again);
         n_bad += i && again.address != b.address;
         b = again;
         touch_from(other(z), &b);
         n_bad += n_elsewhere(b.address, PAGES * PAGE, z);
-        pgas_super_destroy(super);
+        pgasi_super_destroy(super);
     }
     spmd_is_int(n_bad, 0, "pages that are there already move");
-    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(1));
+    pgas_pool_opts_t opts = opts_of(PGAS_ZONE(1));
     pgas_block_t fresh;
     /* half was never touched */
-    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 12 << 20, &fresh);
-    pgas_super_destroy(super);
+    n_bad = pgasi_super_create(&opts, &super) + pgasi_super_acquire(super, 12 << 20, &fresh);
+    pgasi_super_destroy(super);
     n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 12 << 20, &local);
     fresh.bytes = PAGES * PAGE;
     fresh.address = pgas_gptr_local(local, 12 << 20);
@@ -190,11 +196,11 @@ static void they_move(void)
 
 static void peers_touch(void)
 {
-    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(1));
-    pgas_super_t *super;
+    pgas_pool_opts_t opts = opts_of(PGAS_ZONE(1));
+    pgasi_super_t *super;
     pgas_block_t b;
     pgas_gptr_t all[JOB_RANKS_MAX];
-    int n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &b);
+    int n_bad = pgasi_super_create(&opts, &super) + pgasi_super_acquire(super, PAGES * PAGE, &b);
     int right = (pgas_rank() + 1) % pgas_n_ranks();
     char *data = job_alloc(PAGES * PAGE);
     job_gather(b.ptr, all);
@@ -206,14 +212,14 @@ static void peers_touch(void)
         n_bad += ((volatile char *)b.address)[i] != 0;
     n_bad += n_elsewhere(b.address, b.bytes, 1);
     spmd_is_int(n_bad, 0, "also if a peer touches them first");
-    pgas_super_destroy(super);
+    pgasi_super_destroy(super);
     opts.zone = PGAS_ZONE(0);
-    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &b);
+    n_bad = pgasi_super_create(&opts, &super) + pgasi_super_acquire(super, PAGES * PAGE, &b);
     memset(b.address, 1, b.bytes);
     n_bad += n_elsewhere(b.address, b.bytes, 0);
     spmd_ok(pgasi_tp || n_bad == 0,
             "and those that peers have touched are replaced, where no transport knows them");
-    pgas_super_destroy(super);
+    pgasi_super_destroy(super);
     free(data);
 }
 
@@ -225,12 +231,16 @@ static void *ring_main(void *arg)
 {
     ring_arg_t *a = arg;
     pgas_block_t b;
-    pgas_regmem_info_t info;
-    a->n_bad =
-        !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_reg_acquire(PGAS_REG_ANY, 60000, &b);
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_info_t info = { .size = sizeof info };
+    pgas_pool_t *pool = NULL;
+    opts.policy = PGAS_POOL_CIRCULAR;
+    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_pool_create(&opts, &pool) +
+               pgas_pool_acquire(pool, 60000, -1, &b);
     touch_from(other(a->zone), &b);
-    a->n_bad += n_elsewhere(b.address, b.bytes, a->zone) + pgas_reg_release(&b);
-    a->n_bad += pgas_reg_info(PGAS_REG_ANY, &info) != PGAS_OK || info.zone != a->zone;
+    a->n_bad += n_elsewhere(b.address, b.bytes, a->zone) + pgas_pool_release(pool, &b);
+    a->n_bad += pgas_pool_info(pool, &info) != PGAS_OK || info.zone != a->zone;
+    pgas_pool_destroy(pool);
     pgas_thread_detach();
     return NULL;
 }
@@ -245,7 +255,7 @@ static void rings(void)
         pthread_join(thread, NULL);
         n_bad += arg.n_bad;
     }
-    spmd_is_int(n_bad, 0, "a thread's ring is where the thread runs");
+    spmd_is_int(n_bad, 0, "a pool of the own zone is where its creator runs");
 }
 
 static void *near_main(void *arg)
@@ -277,16 +287,16 @@ static void near_a_thread(void)
 
 static void refusals(void)
 {
-    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(n_zones));
-    pgas_super_t *super = NULL;
-    pgas_regmem_info_t info;
-    spmd_ok(pgas_super_create(&opts, &super) == PGAS_ERR_NOT_FOUND && !super,
+    pgas_pool_opts_t opts = opts_of(PGAS_ZONE(n_zones));
+    pgasi_super_t *super = NULL;
+    pgas_pool_info_t info;
+    spmd_ok(pgasi_super_create(&opts, &super) == PGAS_ERR_NOT_FOUND && !super,
             "a zone that is not there");
     opts = opts_of(PGAS_ZONE_NONE);
-    spmd_ok(pgas_super_create(&opts, &super) == PGAS_OK &&
-                pgas_super_info(super, &info) == PGAS_OK && info.zone == -1,
+    spmd_ok(pgasi_super_create(&opts, &super) == PGAS_OK &&
+                pgasi_super_info(super, &info) == PGAS_OK && info.zone == -1,
             "no zone in particular");
-    pgas_super_destroy(super);
+    pgasi_super_destroy(super);
 }
 
 int main(int argc, char **argv)

@@ -3,11 +3,11 @@
  *       never above their limit, and take back all blocks. They reuse memory in bulk by completion
  *       numbers, and refuse impossible requests with a message.
  * log:  exceeds the allocator's limit of
- * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
+ * log:  units of .* bytes \(PGAS_POOL_UNIT\) exceed the limit
  * log:  a super-chunk of .* bytes does not fit
- * log:  no live block of pgas_(alloc_local|zone_alloc)
+ * log:  no live block of pgas_alloc_on
  * log:  pgas_alloc_on of .* bytes in zone 0 does not fit
- * source: pgas/regmem.h; seeded model tests */
+ * source: pgas/mem.h; seeded model tests */
 #include "base/checks.h"
 #include "base/rng.h"
 #include "mem/block.h"
@@ -33,17 +33,17 @@ typedef struct {
     pgas_block_t last;
 } subject_t;
 
-static pgas_status_t create(subject_t *s, const pgas_regmem_opts_t *opts)
+static pgas_status_t create(subject_t *s, const pgas_pool_opts_t *opts)
 {
     switch (s->kind) {
     case SUPER:
-        return pgas_super_create(opts, (pgas_super_t **)&s->object);
+        return pgasi_super_create(opts, (pgasi_super_t **)&s->object);
     case CIRCULAR:
-        return pgas_circular_create(opts, (pgas_circular_t **)&s->object);
+        return pgasi_circular_create(opts, (pgasi_circular_t **)&s->object);
     case LINEAR:
-        return pgas_linear_create(opts, (pgas_linear_t **)&s->object);
+        return pgasi_linear_create(opts, (pgasi_linear_t **)&s->object);
     default:
-        return pgas_general_create(opts, (pgas_general_t **)&s->object);
+        return pgasi_general_create(opts, (pgasi_general_t **)&s->object);
     }
 }
 
@@ -51,13 +51,13 @@ static pgas_status_t acquire_from(const subject_t *s, size_t bytes, pgas_block_t
 {
     switch (s->kind) {
     case SUPER:
-        return pgas_super_acquire(s->object, bytes, block_p);
+        return pgasi_super_acquire(s->object, bytes, block_p);
     case CIRCULAR:
-        return pgas_circular_acquire(s->object, bytes, block_p);
+        return pgasi_circular_acquire(s->object, bytes, block_p);
     case LINEAR:
-        return pgas_linear_acquire(s->object, bytes, block_p);
+        return pgasi_linear_acquire(s->object, bytes, block_p);
     default:
-        return pgas_general_acquire(s->object, bytes, block_p);
+        return pgasi_general_acquire(s->object, bytes, block_p);
     }
 }
 
@@ -83,66 +83,66 @@ static pgas_status_t release(subject_t *s, const pgas_block_t *block)
         return PGAS_OK;
     switch (s->kind) {
     case SUPER:
-        return pgas_super_release(s->object, block);
+        return pgasi_super_release(s->object, block);
     case CIRCULAR:
-        return pgas_circular_release(s->object, block);
+        return pgasi_circular_release(s->object, block);
     case LINEAR:
-        return pgas_linear_release(s->object, block);
+        return pgasi_linear_release(s->object, block);
     default:
-        return pgas_general_release(s->object, block);
+        return pgasi_general_release(s->object, block);
     }
 }
 
 static pgas_status_t retire(subject_t *s, const pgas_block_t *block, uint64_t number)
 {
-    return s->kind == CIRCULAR ? pgas_circular_retire(s->object, block, number)
-                               : pgas_linear_retire(s->object, block, number);
+    return s->kind == CIRCULAR ? pgasi_circular_retire(s->object, block, number)
+                               : pgasi_linear_retire(s->object, block, number);
 }
 
 static void complete(subject_t *s, uint64_t number)
 {
     if (s->kind == CIRCULAR)
-        pgas_circular_complete(s->object, number);
+        pgasi_circular_complete(s->object, number);
     else
-        pgas_linear_complete(s->object, number);
+        pgasi_linear_complete(s->object, number);
 }
 
 static void trim(subject_t *s)
 {
     if (s->kind == SUPER)
-        pgas_super_trim(s->object);
+        pgasi_super_trim(s->object);
     else if (s->kind == CIRCULAR)
-        pgas_circular_trim(s->object);
+        pgasi_circular_trim(s->object);
     else if (s->kind == LINEAR)
-        pgas_linear_trim(s->object);
+        pgasi_linear_trim(s->object);
     else
-        pgas_general_trim(s->object);
+        pgasi_general_trim(s->object);
 }
 
-static pgas_regmem_info_t info(const subject_t *s)
+static pgas_pool_info_t info(const subject_t *s)
 {
-    pgas_regmem_info_t i = { 0 };
+    pgas_pool_info_t i = { 0 };
     if (s->kind == SUPER)
-        pgas_super_info(s->object, &i);
+        pgasi_super_info(s->object, &i);
     else if (s->kind == CIRCULAR)
-        pgas_circular_info(s->object, &i);
+        pgasi_circular_info(s->object, &i);
     else if (s->kind == LINEAR)
-        pgas_linear_info(s->object, &i);
+        pgasi_linear_info(s->object, &i);
     else
-        pgas_general_info(s->object, &i);
+        pgasi_general_info(s->object, &i);
     return i;
 }
 
 static void destroy(subject_t *s)
 {
     if (s->kind == SUPER)
-        pgas_super_destroy(s->object);
+        pgasi_super_destroy(s->object);
     else if (s->kind == CIRCULAR)
-        pgas_circular_destroy(s->object);
+        pgasi_circular_destroy(s->object);
     else if (s->kind == LINEAR)
-        pgas_linear_destroy(s->object);
+        pgasi_linear_destroy(s->object);
     else
-        pgas_general_destroy(s->object);
+        pgasi_general_destroy(s->object);
     s->object = NULL;
 }
 
@@ -208,7 +208,7 @@ static void step_acquire(run_t *run, pgasi_rng_t *rng)
         return;
     }
     run->n_again++;
-    pgas_regmem_info_t i = info(&run->s); /* it has grown as far as it may, and something is out */
+    pgas_pool_info_t i = info(&run->s); /* it has grown as far as it may, and something is out */
     run->n_bad += status != PGAS_ERR_AGAIN || run->n_live == 0 ||
                   i.bytes + PGASI_ALIGN_UP(bytes, UNIT) <= i.max_bytes;
 }
@@ -252,7 +252,7 @@ static void step_complete(run_t *run, uint64_t number)
 
 static void check_numbers(run_t *run)
 {
-    pgas_regmem_info_t i = info(&run->s);
+    pgas_pool_info_t i = info(&run->s);
     pgas_heap_info_t heap;
     size_t sum = 0;
     pgas_heap_info(&heap);
@@ -273,7 +273,7 @@ static void all_comes_back(run_t *run)
             run->n_bad += release(&run->s, &run->live[i].block) != PGAS_OK;
     step_complete(run, run->number);
     run->n_live = 0;
-    pgas_regmem_info_t i = info(&run->s);
+    pgas_pool_info_t i = info(&run->s);
     run->n_bad += i.used_bytes != 0 || i.n_blocks != 0;
     trim(&run->s);
     i = info(&run->s);
@@ -291,7 +291,7 @@ static int random_steps(kind_t kind, uint64_t seed, mistake_t mistake, int *n_ag
     pgasi_rng_seed(&rng, seed);
     int n_bad = 0;
     for (int round = 0; round < 8; round++) {
-        pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+        pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
         size_t max_units = 8 + pgasi_rng_below(&rng, 30);
         opts.unit_bytes = UNIT;
         opts.max_bytes = max_units * UNIT + pgasi_rng_below(&rng, UNIT);
@@ -413,7 +413,7 @@ static int same_places(kind_t kind, uint64_t seed, bool wrong)
     static naive_t m;
     static pgas_block_t blocks[LIVE_MAX];
     size_t grain = kind == SUPER ? UNIT : 64;
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     subject_t s = { .kind = kind };
     pgas_block_t block;
     pgasi_rng_t rng;
@@ -484,8 +484,8 @@ static void places(uint64_t seed)
 /* Sizes of the super-chunks, one after the other, in units, as digits of a number. */
 static int growth_of(pgas_growth_t growth, uint32_t grow_units, size_t max_units)
 {
-    pgas_super_t *super;
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgasi_super_t *super;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     opts.unit_bytes = UNIT;
     opts.max_bytes = max_units * UNIT;
     opts.growth = growth;
@@ -493,16 +493,16 @@ static int growth_of(pgas_growth_t growth, uint32_t grow_units, size_t max_units
     int digits = 0;
     size_t before = 0, chunks = 0;
     pgas_block_t block;
-    pgas_regmem_info_t i;
-    pgas_super_create(&opts, &super);
-    while (pgas_super_acquire(super, 1, &block) == PGAS_OK) {
-        pgas_super_info(super, &i);
+    pgas_pool_info_t i;
+    pgasi_super_create(&opts, &super);
+    while (pgasi_super_acquire(super, 1, &block) == PGAS_OK) {
+        pgasi_super_info(super, &i);
         if (i.n_chunks != chunks)
             digits = digits * 10 + (int)((i.bytes - before) / UNIT);
         before = i.bytes;
         chunks = i.n_chunks;
     }
-    pgas_super_destroy(super);
+    pgasi_super_destroy(super);
     return digits;
 }
 
@@ -513,12 +513,12 @@ static void growth(void)
     is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 3, 14), 3362, "from 3 units on, up to the limit");
     is_int(growth_of(PGAS_GROWTH_LINEAR, 2, 9), 22221, "linear: 2 units each, up to the limit");
     is_int(growth_of(PGAS_GROWTH_LINEAR, 0, 4), 1111, "or one");
-    is_int(growth_of(PGAS_GROWTH_DEFAULT, 0, 4), 112, "PGAS_REG_GROWTH is exponential");
+    is_int(growth_of(PGAS_GROWTH_DEFAULT, 0, 4), 112, "PGAS_POOL_GROWTH is exponential");
 }
 
 static void bulk(kind_t kind)
 {
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     subject_t s = { .kind = kind };
     pgas_block_t b[64], more;
     opts.unit_bytes = UNIT;
@@ -550,7 +550,7 @@ static void bulk(kind_t kind)
 
 static void one_that_stays(void)
 {
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     pgas_block_t stays, b;
     int n[2] = { 0, 0 };
     opts.unit_bytes = UNIT;
@@ -573,7 +573,7 @@ static void one_that_stays(void)
 static void large_blocks(void)
 {
     const size_t gib = (size_t)1 << 30;
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     opts.unit_bytes = 2 << 20;
     opts.max_bytes = 7 * gib;
     opts.owner = "large";
@@ -602,7 +602,7 @@ static void large_blocks(void)
 static void refusals(void)
 {
     for (kind_t kind = 0; kind < N_KINDS; kind++) {
-        pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+        pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
         subject_t s = { .kind = kind };
         pgas_block_t b = { 0 }, old;
         int n_bad = 0;
@@ -647,20 +647,20 @@ static void refusals(void)
         destroy(&s);
         is_int(n_bad, 0, "%s: refusals", names[kind]);
     }
-    pgas_super_destroy(NULL);
-    pgas_circular_destroy(NULL);
-    pgas_linear_destroy(NULL);
-    pgas_general_destroy(NULL);
-    ok(pgas_super_create(NULL, NULL) == PGAS_ERR_INVALID &&
-           pgas_circular_create(NULL, NULL) == PGAS_ERR_INVALID &&
-           pgas_linear_create(NULL, NULL) == PGAS_ERR_INVALID &&
-           pgas_general_create(NULL, NULL) == PGAS_ERR_INVALID,
+    pgasi_super_destroy(NULL);
+    pgasi_circular_destroy(NULL);
+    pgasi_linear_destroy(NULL);
+    pgasi_general_destroy(NULL);
+    ok(pgasi_super_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgasi_circular_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgasi_linear_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgasi_general_create(NULL, NULL) == PGAS_ERR_INVALID,
        "nowhere to put it");
 }
 
 static uint64_t owner_bytes(const char *name, uint64_t *high_p, uint64_t *max_p)
 {
-    pgas_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
+    pgas_mem_owner_t owners[PGASI_REG_OWNERS_MAX];
     int n = pgasi_regmem_owners(owners, PGASI_REG_OWNERS_MAX);
     for (int i = 0; i < n; i++) {
         if (strcmp(owners[i].name, name) == 0) {
@@ -674,7 +674,7 @@ static uint64_t owner_bytes(const char *name, uint64_t *high_p, uint64_t *max_p)
 
 static void owners(void)
 {
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     subject_t s[2] = { { .kind = SUPER }, { .kind = GENERAL } };
     pgas_block_t b;
     uint64_t high = 0, max = 0;
@@ -740,13 +740,13 @@ int main(void)
     refusals();
     owners();
     zones();
-    pgas_general_t *left = NULL;
+    pgasi_general_t *left = NULL;
     pgas_block_t b;
-    ok(pgas_general_create(NULL, &left) == PGAS_OK &&
-           pgas_general_acquire(left, 100, &b) == PGAS_OK,
+    ok(pgasi_general_create(NULL, &left) == PGAS_OK &&
+           pgasi_general_acquire(left, 100, &b) == PGAS_OK,
        "one is left over");
     is_int(pgas_finalize(), PGAS_OK, "which finalize frees");
-    pgas_super_t *super;
-    is_int(pgas_super_create(NULL, &super), PGAS_ERR_NOT_INIT, "and then there is no library");
+    pgasi_super_t *super;
+    is_int(pgasi_super_create(NULL, &super), PGAS_ERR_NOT_INIT, "and then there is no library");
     return done();
 }

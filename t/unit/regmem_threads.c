@@ -1,8 +1,8 @@
 /* what: Many threads use the super-chunk and the general allocator at the same time, and release
- *       blocks of other threads. Each thread has a ring of its own meanwhile. The account stays
+ *       blocks of other threads. Each thread has a circular pool meanwhile. The account stays
  *       right.
  * needs: tsan-ok
- * source: pgas/regmem.h; seeded test */
+ * source: pgas/mem.h; seeded test */
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"
@@ -22,8 +22,8 @@ typedef struct {
 /* Blocks that any thread may take and release. */
 static pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER;
 static item_t shelf[SHELF];
-static pgas_super_t *super;
-static pgas_general_t *general;
+static pgasi_super_t *super;
+static pgasi_general_t *general;
 static uint64_t seed;
 static bool careless; /* releases a block and keeps it on the shelf */
 
@@ -42,8 +42,8 @@ static int give_back(const item_t *item)
 {
     int n_bad = !is_marked(&item->block);
     memset(item->block.address, 0, item->block.bytes);
-    pgas_status_t status = item->general ? pgas_general_release(general, &item->block)
-                                         : pgas_super_release(super, &item->block);
+    pgas_status_t status = item->general ? pgasi_general_release(general, &item->block)
+                                         : pgasi_super_release(super, &item->block);
     return n_bad + (status != PGAS_OK);
 }
 
@@ -51,8 +51,8 @@ static int step(pgasi_rng_t *rng)
 {
     item_t item = { .general = pgasi_rng_below(rng, 4) != 0 }, old;
     size_t bytes = 1 + pgasi_rng_below(rng, 5000);
-    pgas_status_t status = item.general ? pgas_general_acquire(general, bytes, &item.block)
-                                        : pgas_super_acquire(super, bytes, &item.block);
+    pgas_status_t status = item.general ? pgasi_general_acquire(general, bytes, &item.block)
+                                        : pgasi_super_acquire(super, bytes, &item.block);
     if (status != PGAS_OK)
         return status != PGAS_ERR_AGAIN;
     memset(item.block.address, mark_of(&item.block), bytes);
@@ -70,17 +70,23 @@ static int step(pgasi_rng_t *rng)
 static void *thread_main(void *arg)
 {
     pgasi_rng_t rng;
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_t *ring;
+    opts.owner = "threads";
+    opts.policy = PGAS_POOL_CIRCULAR;
     int *n_bad_p = arg, n_bad = pgas_thread_attach() != PGAS_OK;
+    n_bad += pgas_pool_create(&opts, &ring) != PGAS_OK;
     pgasi_rng_seed(&rng, seed + (uint64_t)pgas_thread_slot(pgas_thread_self()));
     for (int i = 0; i < STEPS; i++) {
         n_bad += step(&rng);
         if (i % 16 == 0) {
             pgas_block_t b;
-            n_bad += pgas_reg_acquire(PGAS_REG_ANY, 1 + i % 3000, &b) != PGAS_OK;
+            n_bad += pgas_pool_acquire(ring, 1 + i % 3000, -1, &b) != PGAS_OK;
             memset(b.address, i, b.bytes);
-            n_bad += pgas_reg_release(&b) != PGAS_OK;
+            n_bad += pgas_pool_release(ring, &b) != PGAS_OK;
         }
     }
+    n_bad += pgas_pool_destroy(ring) != PGAS_OK;
     *n_bad_p = n_bad + (pgas_thread_detach() != PGAS_OK);
     return NULL;
 }
@@ -112,26 +118,26 @@ static int clear_shelf(void)
 int main(void)
 {
     plan(6);
-    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
-    pgas_regmem_info_t info[2];
-    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_info_t info[2];
+    pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
     int n_owners = 0;
     seed = tap_seed(20240112);
     ok(lone_init(1, "HEAP_SIZE=4M SERVICE_THREADS=0") == PGAS_OK, "init");
     opts.owner = "shared";
     opts.unit_bytes = 4096;
     opts.max_bytes = 192 << 10;
-    ok(pgas_super_create(&opts, &super) == PGAS_OK &&
-           pgas_general_create(&opts, &general) == PGAS_OK,
+    ok(pgasi_super_create(&opts, &super) == PGAS_OK &&
+           pgasi_general_create(&opts, &general) == PGAS_OK,
        "two allocators");
     int n_bad = run(N_THREADS);
     is_int(n_bad + clear_shelf(), 0, "%d threads acquire blocks, and release blocks of others",
            N_THREADS);
-    pgas_super_info(super, &info[0]);
-    pgas_general_info(general, &info[1]);
-    pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n_owners);
+    pgasi_super_info(super, &info[0]);
+    pgasi_general_info(general, &info[1]);
+    pgas_mem_owners(owners, PGAS_MEM_OWNERS_MAX, &n_owners);
     uint64_t bytes = 0, others = 0;
-    for (int i = 0; i < n_owners && i < PGAS_REG_OWNERS_MAX; i++) {
+    for (int i = 0; i < n_owners && i < PGAS_MEM_OWNERS_MAX; i++) {
         bytes += strcmp(owners[i].name, "shared") ? 0 : owners[i].bytes;
         others += strcmp(owners[i].name, "threads") ? 0 : owners[i].bytes;
     }
@@ -141,8 +147,8 @@ int main(void)
     careless = true;
     ok(run(1) > 0, "a block that is released twice is noticed");
     memset(shelf, 0, sizeof shelf);
-    pgas_super_destroy(super);
-    pgas_general_destroy(general);
+    pgasi_super_destroy(super);
+    pgasi_general_destroy(general);
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     return done();
 }
