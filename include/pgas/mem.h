@@ -189,7 +189,7 @@ typedef struct {
     int zone;                  /* -1: not placed, as on machines with one zone */
 } pgas_pool_info_t;
 
-/** Describes a pool. @return as trim; PGAS_ERR_INVALID also: info_p is NULL or its size too small */
+/** Describes a pool. @return as trim; PGAS_ERR_INVALID also: info_p is NULL or too small */
 PGAS_API pgas_status_t pgas_pool_info(pgas_pool_t *pool, pgas_pool_info_t *info_p);
 
 /* ---- memory of the program ---- */

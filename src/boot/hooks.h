@@ -2,8 +2,8 @@
  *
  *  A higher folder stores a function here when it starts. A lower folder calls the function through
  *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the
- *  caller skips the call. The callers of segment_ask, rma_by_owner, alloc_on, free_on and poll do not check: these are
- *  set before they are needed.
+ *  caller skips the call. The callers of segment_ask, rma_by_owner, alloc_on, free_on and poll do
+ *  not check: these are set before they are needed.
  *
  *  | hook             | called by, when                          | thread       | registered by   |
  *  |------------------|------------------------------------------|--------------|-----------------|
