@@ -58,56 +58,31 @@ typedef uint16_t pgas_handler_t;
  *
  *  Compilers before gcc 14 and clang 16 only warn about pointers to other types in C. This header
  *  makes that an error where it is included. */
-#define PGAS_HANDLER(name, arg_type) \
-    PGAS_HANDLER_ONE_FILE(name);     \
-    PGAS_HANDLER_CALLS(name, arg_type) PGAS_HANDLER_PLAIN(name, arg_type, false)
+#define PGAS_HANDLER(name, arg_type) PGAS_HANDLER_ONE_FILE(name, arg_type, false)
 
 /** As PGAS_HANDLER; the handler may wait. It runs on a handler thread, see pgas/call.h. */
-#define PGAS_HANDLER_BLOCKING(name, arg_type) \
-    PGAS_HANDLER_ONE_FILE(name);              \
-    PGAS_HANDLER_CALLS(name, arg_type) PGAS_HANDLER_PLAIN(name, arg_type, true)
+#define PGAS_HANDLER_BLOCKING(name, arg_type) PGAS_HANDLER_ONE_FILE(name, arg_type, true)
 
-/** As PGAS_HANDLER; the body returns a result_type, and there are also
+/** As PGAS_HANDLER; the body returns a result_type, and there are also pgas_call_return and _nb:
  *      pgas_status_t pgas_call_return_NAME(int rank, const arg_type *arg, result_type *result);
  *      pgas_status_t pgas_call_return_nb_NAME(int rank, const arg_type *arg, result_type *result,
- *                                             pgas_sync_t *sync);
- *  which are pgas_call_return and pgas_call_return_nb. */
-#define PGAS_HANDLER_RETURN(name, arg_type, result_type)   \
-    PGAS_HANDLER_ONE_FILE(name);                           \
-    PGAS_HANDLER_CALLS(name, arg_type)                     \
-    PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type) \
-    PGAS_HANDLER_REPLIES(name, arg_type, result_type, false)
-
-/** As PGAS_HANDLER_RETURN; the handler may wait. */
+ *                                             pgas_sync_t *sync); */
+#define PGAS_HANDLER_RETURN(name, arg_type, result_type) \
+    PGAS_HANDLER_ONE_FILE_RETURN(name, arg_type, result_type, false)
 #define PGAS_HANDLER_BLOCKING_RETURN(name, arg_type, result_type) \
-    PGAS_HANDLER_ONE_FILE(name);                                  \
-    PGAS_HANDLER_CALLS(name, arg_type)                            \
-    PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)        \
-    PGAS_HANDLER_REPLIES(name, arg_type, result_type, true)
+    PGAS_HANDLER_ONE_FILE_RETURN(name, arg_type, result_type, true)
 
 /** For programs of several files: a declaration in a header, with a semicolon, and a definition
  *  with the body in one file. */
-#define PGAS_HANDLER_DECLARE(name, arg_type)          \
-    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name; \
-    PGAS_HANDLER_CALLS(name, arg_type) struct pgas_handler_##name##_is_declared
+#define PGAS_HANDLER_DECLARE(name, arg_type) PGAS_HANDLER_EXTERN(name, arg_type)
 #define PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type) \
-    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;            \
-    PGAS_HANDLER_CALLS(name, arg_type)                           \
-    PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)       \
-    struct pgas_handler_##name##_is_declared
-
-#define PGAS_HANDLER_DEFINE(name, arg_type) \
-    pgas_handler_t pgas_handler_##name;     \
-    PGAS_HANDLER_PLAIN(name, arg_type, false)
-#define PGAS_HANDLER_DEFINE_BLOCKING(name, arg_type) \
-    pgas_handler_t pgas_handler_##name;              \
-    PGAS_HANDLER_PLAIN(name, arg_type, true)
+    PGAS_HANDLER_EXTERN_RETURN(name, arg_type, result_type)
+#define PGAS_HANDLER_DEFINE(name, arg_type)          PGAS_HANDLER_GLOBAL(name, arg_type, false)
+#define PGAS_HANDLER_DEFINE_BLOCKING(name, arg_type) PGAS_HANDLER_GLOBAL(name, arg_type, true)
 #define PGAS_HANDLER_DEFINE_RETURN(name, arg_type, result_type) \
-    pgas_handler_t pgas_handler_##name;                         \
-    PGAS_HANDLER_REPLIES(name, arg_type, result_type, false)
+    PGAS_HANDLER_GLOBAL_RETURN(name, arg_type, result_type, false)
 #define PGAS_HANDLER_DEFINE_BLOCKING_RETURN(name, arg_type, result_type) \
-    pgas_handler_t pgas_handler_##name;                                  \
-    PGAS_HANDLER_REPLIES(name, arg_type, result_type, true)
+    PGAS_HANDLER_GLOBAL_RETURN(name, arg_type, result_type, true)
 
 /* ---- handlers by function ---- */
 

@@ -13,7 +13,9 @@
  *  first served. With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is
  *  granted to the next thread, which is informed (broken_p). If the owner dies, the lock is lost.
  *
- *  All functions return PGAS_ERR_CONTEXT in a thread that is not attached, and PGAS_ERR_NOT_INIT.
+ *  Threads are attached; otherwise all functions return PGAS_ERR_CONTEXT. All may return
+ *  PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_PEER (the owner died), PGAS_ERR_INVALID (not the
+ *  name of a lock), and all but release PGAS_ERR_NOT_FOUND (no such lock).
  *
  *  Source: queue locks (Mellor-Crummey and Scott 1991). Here the owner keeps the queue, so that the
  *  death of a waiting rank cannot break it. */
@@ -32,15 +34,13 @@ typedef uint64_t pgas_lock_t;
 /** Creates a lock whose owner is the calling rank, also in handlers.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  lock_p is NULL
- *          PGAS_ERR_LIMIT    the calling rank owns 2^20 locks
- *          PGAS_ERR_NO_MEMORY */
+ *          PGAS_ERR_LIMIT    the calling rank owns 2^20 locks */
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
 /** Destroys a lock of the calling rank. Its name is never given to another lock. 0 is ignored.
  *  @return PGAS_OK
- *          PGAS_ERR_BUSY       a thread has it; nothing has happened
- *          PGAS_ERR_RANGE      another rank owns it
- *          PGAS_ERR_NOT_FOUND  no such lock */
+ *          PGAS_ERR_BUSY   a thread has it; nothing has happened
+ *          PGAS_ERR_RANGE  another rank owns it */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
 /** Waits, with progress, until the calling thread has the lock.
@@ -51,14 +51,10 @@ PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
  *          that it protects may then be half changed.
  *  Cost:   one round trip if the lock is free, otherwise one message after its release.
  *  @return PGAS_OK, and only then the thread has the lock
- *          PGAS_ERR_BUSY       timeout_us is 0, and another thread has the lock
- *          PGAS_ERR_TIMEOUT    the time is over; the request is cancelled
- *          PGAS_ERR_DEADLOCK   the thread already has the lock
- *          PGAS_ERR_NOT_FOUND  no such lock
- *          PGAS_ERR_PEER       the owner died
- *          PGAS_ERR_INVALID    not the name of a lock
- *          PGAS_ERR_CONTEXT    also in a plain handler
- *          PGAS_ERR_NO_MEMORY  at the owner */
+ *          PGAS_ERR_BUSY      timeout_us is 0, and another thread has the lock
+ *          PGAS_ERR_TIMEOUT   the time is over; the request is cancelled
+ *          PGAS_ERR_DEADLOCK  the thread already has the lock
+ *          PGAS_ERR_CONTEXT   also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p);
 
 /** Releases the lock to the next thread.
@@ -66,10 +62,7 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
  *          atomics that the next holder shall see.
  *  Cost:   one message, which is not waited for. If another thread has the lock, the owner ignores
  *          the release and logs that once.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not the name of a lock
- *          PGAS_ERR_PEER     the owner died
- *          PGAS_ERR_CONTEXT  also in a plain handler */
+ *  @return PGAS_OK; PGAS_ERR_CONTEXT: also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 
 PGAS_END_DECLS

@@ -12,10 +12,12 @@
  *      pgas_object_create(&numbers, &name);               one rank; it sends name to other ranks
  *      pgas_object_call_draw(name, &n, &first);           any rank; waits for the result
  *
- *  Methods of one object never overlap, so they need no lock among themselves. While a thread waits
- *  for its result, requests of other threads of its rank for the same object are queued. The next
- *  thread that sends takes all of them in one message (flat combining). A thread that is alone
- *  sends at once.
+ *  Methods of one object never overlap. While a thread waits for its result, requests of other
+ *  threads of its rank for the same object are queued. The next thread that sends takes all of them
+ *  in one message. A thread that is alone sends at once.
+ *
+ *  Threads are attached; otherwise all functions return PGAS_ERR_CONTEXT. All may return
+ *  PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, and PGAS_ERR_INVALID: a null pointer, or not a name.
  *
  *  Source: delegation as in Grappa; flat combining (Hendler, Incze, Shavit, Tzafrir 2010). */
 #ifndef PGAS_OBJECT_H
@@ -39,40 +41,26 @@ typedef pgas_handler_t pgas_method_t;
  *  result_type. It may do what plain handlers may (table in pgas/call.h). With it comes
  *      pgas_status_t pgas_object_call_NAME(pgas_object_t object, const arg_type *arg,
  *                                          result_type *result);
- *  PGAS_METHOD_DECLARE and _DEFINE are for several files. Types as with PGAS_HANDLER. */
+ *  _DECLARE and _DEFINE are for several files. Types as with PGAS_HANDLER. */
 #define PGAS_METHOD(name, object_type, arg_type, result_type) \
-    static pgas_method_t pgas_method_##name;                  \
-    PGAS_METHOD_CALL(name, arg_type, result_type)             \
-    PGAS_METHOD_BODY(name, object_type, arg_type, result_type)
+    PGAS_METHOD_ONE_FILE(name, object_type, arg_type, result_type)
 #define PGAS_METHOD_DECLARE(name, object_type, arg_type, result_type) \
-    PGAS_EXTERN_C pgas_method_t pgas_method_##name;                   \
-    PGAS_METHOD_CALL(name, arg_type, result_type)                     \
-    struct pgas_method_##name##_is_declared
+    PGAS_METHOD_EXTERN(name, arg_type, result_type)
 #define PGAS_METHOD_DEFINE(name, object_type, arg_type, result_type) \
-    pgas_method_t pgas_method_##name;                                \
-    PGAS_METHOD_BODY(name, object_type, arg_type, result_type)
+    PGAS_METHOD_GLOBAL(name, object_type, arg_type, result_type)
 
-/** A method as a function.
- *  @param args    `bytes` bytes, aligned to 8
- *  @param result  result_bytes bytes, aligned to 8 and zeroed; returned to the caller */
+/** A method as a function. args and result are aligned to 8; result is zeroed before. */
 typedef void (*pgas_method_fn_t)(void *object, const void *args, size_t bytes, void *result,
                                  size_t result_bytes, pgas_thread_t source);
 
-/** Registers a method by name.
- *  @return as pgas_handler_register */
+/** Registers a method by name. @return as pgas_handler_register */
 PGAS_API pgas_status_t pgas_method_register(const char *name, pgas_method_fn_t fn,
                                             pgas_method_t *method_p);
 
-/** Gives an object of the calling rank a name.
- *  Shape:  any attached thread, also in handlers.
- *  Owns:   the object stays the caller's. It must live until pgas_object_destroy or the last
- *          pgas_finalize.
+/** Gives an object of the calling rank a name, also in handlers.
+ *  Owns:   the object stays the caller's, and lives until pgas_object_destroy or pgas_finalize.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID    a null pointer
- *          PGAS_ERR_LIMIT      2^20 objects have names here
- *          PGAS_ERR_CONTEXT    the thread is not attached
- *          PGAS_ERR_NO_MEMORY
- *          PGAS_ERR_NOT_INIT */
+ *          PGAS_ERR_LIMIT  2^20 objects have names here */
 PGAS_API pgas_status_t pgas_object_create(void *object, pgas_object_t *name_p);
 
 /** Removes the name of an object; no other object ever gets it. Waits until a running method of the
@@ -84,21 +72,17 @@ PGAS_API pgas_status_t pgas_object_create(void *object, pgas_object_t *name_p);
 PGAS_API pgas_status_t pgas_object_destroy(pgas_object_t name);
 
 /** Runs a method at the rank that has the object, and waits for the result.
- *  Shape:  any attached thread, and blocking handlers. Plain handlers may name objects of the own
- *          rank only; the method then runs at once.
+ *  Shape:  also in blocking handlers. Plain handlers may name objects of their rank only; the
+ *          method then runs at once.
  *  Units:  bytes and result_bytes up to PGAS_CALL_MAX - 32 each.
- *  Done:   result (may be NULL if result_bytes is 0) holds what the method stored.
  *  Cost:   one round trip, shared by the requests that were queued meanwhile.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND  no such object or method
  *          PGAS_ERR_MISMATCH   sizes that are not those of a typed method
- *          PGAS_ERR_INVALID    a null pointer, or not a name
  *          PGAS_ERR_LIMIT      bytes or result_bytes is too large
  *          PGAS_ERR_PEER       the rank died
- *          PGAS_ERR_CONTEXT    in a plain handler, and the object is on another rank; or the
- *                              thread is not attached
- *          PGAS_ERR_DEADLOCK   called by a method of the same object
- *          PGAS_ERR_NO_MEMORY */
+ *          PGAS_ERR_CONTEXT    also in a plain handler, if the object is on another rank
+ *          PGAS_ERR_DEADLOCK   called by a method of the same object */
 PGAS_API pgas_status_t pgas_object_call(pgas_object_t object, pgas_method_t method,
                                         const void *args, size_t bytes, void *result,
                                         size_t result_bytes);

@@ -16,7 +16,31 @@ PGAS_API void pgas_handler_construct(const char *name, pgas_handler_fn_t fn,
 
 PGAS_END_DECLS
 
-#define PGAS_HANDLER_ONE_FILE(name) static pgas_handler_t pgas_handler_##name
+/* In one file. */
+#define PGAS_HANDLER_ONE_FILE(name, arg_type, may_block) \
+    static pgas_handler_t pgas_handler_##name;           \
+    PGAS_HANDLER_CALLS(name, arg_type) PGAS_HANDLER_PLAIN(name, arg_type, may_block)
+#define PGAS_HANDLER_ONE_FILE_RETURN(name, arg_type, result_type, may_block) \
+    static pgas_handler_t pgas_handler_##name;                               \
+    PGAS_HANDLER_CALLS(name, arg_type)                                       \
+    PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)                   \
+        PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)
+
+/* In several files. */
+#define PGAS_HANDLER_EXTERN(name, arg_type)           \
+    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name; \
+    PGAS_HANDLER_CALLS(name, arg_type) struct pgas_handler_##name##_is_declared
+#define PGAS_HANDLER_EXTERN_RETURN(name, arg_type, result_type) \
+    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;           \
+    PGAS_HANDLER_CALLS(name, arg_type)                          \
+    PGAS_HANDLER_CALLS_RETURN(name, arg_type,                   \
+                              result_type) struct pgas_handler_##name##_is_declared
+#define PGAS_HANDLER_GLOBAL(name, arg_type, may_block) \
+    pgas_handler_t pgas_handler_##name;                \
+    PGAS_HANDLER_PLAIN(name, arg_type, may_block)
+#define PGAS_HANDLER_GLOBAL_RETURN(name, arg_type, result_type, may_block) \
+    pgas_handler_t pgas_handler_##name;                                    \
+    PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)
 
 /* Arguments are aligned to 8. C++ also refuses types that cannot be copied as bytes. */
 #ifdef __cplusplus

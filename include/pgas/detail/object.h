@@ -12,6 +12,17 @@ PGAS_API void pgas_method_construct(const char *name, pgas_method_fn_t fn, size_
 
 PGAS_END_DECLS
 
+#define PGAS_METHOD_ONE_FILE(name, object_type, arg_type, result_type) \
+    static pgas_method_t pgas_method_##name;                           \
+    PGAS_METHOD_CALL(name, arg_type, result_type)                      \
+    PGAS_METHOD_BODY(name, object_type, arg_type, result_type)
+#define PGAS_METHOD_EXTERN(name, arg_type, result_type) \
+    PGAS_EXTERN_C pgas_method_t pgas_method_##name;     \
+    PGAS_METHOD_CALL(name, arg_type, result_type) struct pgas_method_##name##_is_declared
+#define PGAS_METHOD_GLOBAL(name, object_type, arg_type, result_type) \
+    pgas_method_t pgas_method_##name;                                \
+    PGAS_METHOD_BODY(name, object_type, arg_type, result_type)
+
 #define PGAS_METHOD_CALL(name, arg_type, result_type)                                              \
     PGAS_HANDLER_CHECK(method_##name##_arg, arg_type)                                              \
     PGAS_HANDLER_CHECK(method_##name##_result, result_type)                                        \
