@@ -85,7 +85,7 @@ static ref_aligned uint64_t apply_ours(uint64_t at, uint64_t n, uint64_t number)
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
         ref_opaque(i);
-        bad |= pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, one);
+        bad |= pgas_array_apply_u64(array, i, PGAS_ADD, one);
     }
     if (bad)
         bench_die("pgas_array_apply_u64 failed");
@@ -144,9 +144,9 @@ static inline uint64_t work_span(int what, uint64_t *span, uint64_t n, uint64_t 
 
 static const pgas_array_mode_t mode[] = { PGAS_ARRAY_READ, PGAS_ARRAY_WRITE, PGAS_ARRAY_OPERATE };
 
-static pgas_array_op_t operator_of(int what)
+static pgas_op_t operator_of(int what)
 {
-    return what == APPLY ? PGAS_ARRAY_ADD_U64 : 0;
+    return what == APPLY ? PGAS_OP(PGAS_ADD, PGAS_U64) : 0;
 }
 
 static inline __attribute__((always_inline)) uint64_t walk(int what, uint64_t at, uint64_t n,

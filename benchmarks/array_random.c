@@ -90,7 +90,7 @@ static ref_aligned uint64_t operate_some(const uint64_t *index, uint64_t n)
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
         ref_opaque(i);
-        bad |= pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, 1);
+        bad |= pgas_array_apply_u64(array, i, PGAS_ADD, 1);
     }
     if (bad)
         bench_die("pgas_array_apply_u64 failed");

@@ -93,7 +93,7 @@ static uint64_t operate_ours(uint64_t first, uint64_t n, uint64_t pass)
     int bad = 0;
     (void)pass;
     for (uint64_t i = first; i < first + n; i++)
-        bad |= pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, 1);
+        bad |= pgas_array_apply_u64(array, i, PGAS_ADD, 1);
     if (bad)
         bench_die("pgas_array_apply_u64 failed");
     return 0;
@@ -131,7 +131,7 @@ static uint64_t operate_pinned(uint64_t first, uint64_t n, uint64_t pass)
 {
     pgas_array_walk_t w;
     (void)pass;
-    pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &w);
+    pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_U64), &w);
     while (pgas_array_walk_next(&w))
         ref_span_add(w.data, w.n, 1);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");

@@ -18,7 +18,7 @@ static pgas_status_t update_all(pgas_array_t *counters, long n_updates)
     pgas_status_t status = PGAS_OK;
     for (long i = 0; i < n_updates && status == PGAS_OK; i++) {
         uint64_t counter = (next_random(&state) >> 32) % pgas_array_n_elems(counters);
-        status = pgas_array_apply_u64(counters, counter, PGAS_ARRAY_ADD_U64, 1);
+        status = pgas_array_apply_u64(counters, counter, PGAS_ADD, 1);
     }
     /* Reads after the barrier see all additions before it. */
     pgas_status_t all_there = pgas_barrier(NULL);

@@ -68,7 +68,7 @@ static void give(int i, int n, void *arg)
         if (!add_totals(0, 0, pgas_array_lock(sums, first, PGAS_ARRAY_WRITE, -1)))
             return;
         pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_OPERATE,
-                              PGAS_ARRAY_ADD_F64, &w);
+                              PGAS_OP(PGAS_ADD, PGAS_F64), &w);
         while (pgas_array_walk_next(&w)) /* a chunk at the border of two ranks has two pieces */
             add_to_chunk(&w);
         add_totals(0, 0, pgas_array_walk_end(&w));

@@ -6,7 +6,7 @@
  *      double x;
  *      pgas_array_get_f64(a, i, &x);
  *      pgas_array_set_f64(a, i, x + 1);
- *      pgas_array_apply_f64(a, i, PGAS_ARRAY_ADD_F64, 0.5);          element i += 0.5, atomically
+ *      pgas_array_apply_f64(a, i, PGAS_ADD, 0.5);                    element i += 0.5, atomically
  *      pgas_array_destroy(a);                                        collective
  *
  *  Elements are grouped in chunks. Each chunk is in memory of its home rank. Ranks of the home's
@@ -44,8 +44,11 @@
  *                          example a set inside a pin for reading
  *      PGAS_ERR_NO_MEMORY  a request found no memory; or pins occupy the whole cache, and the
  *                          element is larger than a call can carry (PGAS_CALL_MAX - 64 bytes)
- *  Functions with an operator:
- *      PGAS_ERR_NOT_FOUND    this rank or the home does not know the operator
+ *
+ *  Operators. Typed functions take PGAS_ADD, PROD, MIN, MAX, AND, OR or XOR, and others
+ *  PGAS_OP(PGAS_ADD, PGAS_F64) and so on. Both take operators of the program (pgas_op_register).
+ *      PGAS_ERR_UNSUPPORTED  arrays do not offer the operator for this type, for example PGAS_SWAP
+ *      PGAS_ERR_NOT_FOUND    this rank or the home has not registered the operator
  *      PGAS_ERR_MISMATCH     the operator is for elements of another size
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each
@@ -130,39 +133,6 @@ PGAS_API int pgas_array_home(const pgas_array_t *array, uint64_t i);
 PGAS_API pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *first_p,
                                         uint64_t *n_p);
 
-/* ---- operators ---- */
-
-/** The number of an operator. Built-in operators have names below; pgas_op_register returns
- *  others. 0 is none. */
-typedef pgas_op_t pgas_array_op_t;
-
-/** Built-in operators: PGAS_ARRAY_<kind>_<type>, for example PGAS_ARRAY_ADD_U64 and
- *  PGAS_ARRAY_MAX_F64, or PGAS_ARRAY_OP(kind, type) of the enums below. AND, OR and XOR exist for
- *  integers only. */
-enum {
-    PGAS_ARRAY_KIND_ADD,
-    PGAS_ARRAY_KIND_MIN,
-    PGAS_ARRAY_KIND_MAX,
-    PGAS_ARRAY_KIND_AND,
-    PGAS_ARRAY_KIND_OR,
-    PGAS_ARRAY_KIND_XOR,
-    PGAS_ARRAY_N_KINDS
-};
-enum {
-    PGAS_ARRAY_TYPE_U8,
-    PGAS_ARRAY_TYPE_U16,
-    PGAS_ARRAY_TYPE_U32,
-    PGAS_ARRAY_TYPE_U64,
-    PGAS_ARRAY_TYPE_I8,
-    PGAS_ARRAY_TYPE_I16,
-    PGAS_ARRAY_TYPE_I32,
-    PGAS_ARRAY_TYPE_I64,
-    PGAS_ARRAY_TYPE_F32,
-    PGAS_ARRAY_TYPE_F64,
-    PGAS_ARRAY_N_TYPES
-};
-#define PGAS_ARRAY_OP(kind, type) PGAS_CAST(pgas_array_op_t, 17 + (kind)*16 + (type))
-
 /* ---- one element ---- */
 
 /** Typed forms for elements of 1, 2, 4 and 8 bytes, with the tags u8 u16 u32 u64 i8 i16 i32 i64 f32
@@ -176,13 +146,13 @@ enum {
  *          PGAS_ERR_INVALID  elements have another size */
 PGAS_INLINE pgas_status_t pgas_array_get_f64(pgas_array_t *array, uint64_t i, double *value_p);
 PGAS_INLINE pgas_status_t pgas_array_set_f64(pgas_array_t *array, uint64_t i, double value);
-PGAS_INLINE pgas_status_t pgas_array_apply_f64(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+PGAS_INLINE pgas_status_t pgas_array_apply_f64(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                                double operand);
 
 /** The same for elements of any size. */
 static inline pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p);
 static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value);
-static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                              const void *operand);
 
 /** Writes *desired to element i if it equals *expected, byte by byte. *old_p is the value before.
@@ -195,7 +165,7 @@ PGAS_API pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i,
 /** Combines *operand into element i at once. *old_p is the value before.
  *  @return PGAS_OK
  *          PGAS_ERR_LIMIT  elements or operands have more than 256 bytes */
-PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                            const void *operand, void *old_p);
 
 /* ---- locks and pins ---- */
@@ -255,7 +225,7 @@ typedef struct {
  *                              threads that wait for a line: raise cache_bytes, or end some pins
  *          PGAS_ERR_MISMATCH   also if the operator's operands have another size than elements */
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
-                                      pgas_array_op_t op, pgas_array_pin_t *pin_p);
+                                      pgas_op_t op, pgas_array_pin_t *pin_p);
 
 /** Ends a pin.
  *  @return PGAS_OK
@@ -284,12 +254,12 @@ PGAS_API pgas_status_t pgas_array_get_many(pgas_array_t *array, const uint64_t *
 PGAS_API pgas_status_t pgas_array_set_many(pgas_array_t *array, const uint64_t *index, size_t n,
                                            const void *from);
 PGAS_API pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_t *index, size_t n,
-                                              pgas_array_op_t op, const void *operands);
+                                              pgas_op_t op, const void *operands);
 
 /** Requests the chunks of a range before they are used, as far as cache lines are free. It does not
  *  wait. mode and op: as for pins. */
 PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                           pgas_array_mode_t mode, pgas_array_op_t op);
+                                           pgas_array_mode_t mode, pgas_op_t op);
 
 /** A walk over a range, chunk by chunk. The current chunk is pinned, and the next ones are
  *  requested:
@@ -311,12 +281,12 @@ typedef struct {
     pgas_array_pin_t pin; /* this and the following belong to the library */
     uint64_t next, end;
     pgas_array_mode_t mode;
-    pgas_array_op_t op;
+    pgas_op_t op;
     pgas_status_t status;
     bool pinned;
 } pgas_array_walk_t;
 PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
-                                             pgas_array_mode_t mode, pgas_array_op_t op,
+                                             pgas_array_mode_t mode, pgas_op_t op,
                                              pgas_array_walk_t *walk_p);
 PGAS_API bool pgas_array_walk_next(pgas_array_walk_t *walk);
 PGAS_API pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);

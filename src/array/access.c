@@ -205,11 +205,11 @@ pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i)
     return PGAS_UNLIKELY(i >= array->n_elems) ? PGAS_ERR_RANGE : PGAS_OK;
 }
 
-pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_op_t op,
                                    const pgas_op_def_t **def_p)
 {
     *def_p = pgasi_op_find(op);
     if (!*def_p)
-        return PGAS_ERR_NOT_FOUND;
+        return pgasi_op_is_built_in(op) ? PGAS_ERR_UNSUPPORTED : PGAS_ERR_NOT_FOUND;
     return (*def_p)->elem_bytes == array->elem_bytes ? PGAS_OK : PGAS_ERR_MISMATCH;
 }

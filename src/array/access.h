@@ -19,9 +19,10 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
 
 /** The checks of every public function. Leaves the access that an inline function began. */
 pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i);
-/** @return PGAS_ERR_NOT_FOUND: there is no such operator here.
+/** @return PGAS_ERR_UNSUPPORTED: it is not an operator of arrays.
+ *          PGAS_ERR_NOT_FOUND: there is no such operator here.
  *          PGAS_ERR_MISMATCH: it is for elements of another size. */
-pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_op_t op,
                                    const pgas_op_def_t **def_p);
 
 #endif

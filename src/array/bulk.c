@@ -100,8 +100,7 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
 
 /* ---- prefetch and walks ---- */
 
-static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mode,
-                                pgas_array_op_t op)
+static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mode, pgas_op_t op)
 {
     const pgas_op_def_t *def;
     if ((unsigned)mode > PGAS_ARRAY_OPERATE)
@@ -110,7 +109,7 @@ static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mod
 }
 
 pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                  pgas_array_mode_t mode, pgas_array_op_t op)
+                                  pgas_array_mode_t mode, pgas_op_t op)
 {
     pgas_status_t status = check_range(array, first, n, array);
     if (status == PGAS_OK)
@@ -130,8 +129,7 @@ pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t 
 }
 
 pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
-                                    pgas_array_mode_t mode, pgas_array_op_t op,
-                                    pgas_array_walk_t *walk_p)
+                                    pgas_array_mode_t mode, pgas_op_t op, pgas_array_walk_t *walk_p)
 {
     if (!walk_p)
         return PGAS_ERR_INVALID;

@@ -73,7 +73,7 @@ static bool set_mapped(const pgas_array_t *array, uint64_t i, const void *value)
     return may;
 }
 
-static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
                          const pgas_op_def_t *def, const void *operand)
 {
     const pgas_array_mapping_t *mapping = mapping_of(array, i);
@@ -106,8 +106,8 @@ pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value });
 }
 
-pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes,
-                                     pgas_array_op_t op, const void *operand)
+pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
+                                     const void *operand)
 {
     const pgas_op_def_t *def;
     pgas_status_t status = check_sized(array, i, bytes, operand);
@@ -147,7 +147,7 @@ pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const voi
     return status;
 }
 
-pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                   const void *operand, void *old_p)
 {
     const pgas_op_def_t *def;

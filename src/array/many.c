@@ -12,7 +12,7 @@
 /* What is done to each element. */
 typedef struct {
     pgasi_array_kind_t kind;
-    pgas_array_op_t op;
+    pgas_op_t op;
     size_t value_bytes; /* from one value to the next */
     char *to;
     const char *from;
@@ -90,7 +90,7 @@ pgas_status_t pgas_array_set_many(pgas_array_t *array, const uint64_t *index, si
 
 /* The home refuses operators that it does not know. */
 static pgas_status_t check_op_at_homes(pgas_array_t *array, const uint64_t *index, size_t n,
-                                       pgas_array_op_t op)
+                                       pgas_op_t op)
 {
     pgasi_array_t *a = pgasi_array_of(array);
     pgas_status_t status = PGAS_OK;
@@ -102,7 +102,7 @@ static pgas_status_t check_op_at_homes(pgas_array_t *array, const uint64_t *inde
 }
 
 pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_t *index, size_t n,
-                                     pgas_array_op_t op, const void *operands)
+                                     pgas_op_t op, const void *operands)
 {
     const pgas_op_def_t *def = NULL;
     pgas_status_t status = check(array, index, n, operands);

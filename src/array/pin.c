@@ -4,8 +4,8 @@
 #include "array/protocol.h"
 #include "mem/thread.h"
 
-pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
-                             pgas_array_op_t op, pgas_array_pin_t *pin_p)
+pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode, pgas_op_t op,
+                             pgas_array_pin_t *pin_p)
 {
     const pgas_op_def_t *def = NULL;
     pgas_status_t status = pgasi_array_check(array, i);

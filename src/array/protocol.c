@@ -71,7 +71,7 @@ pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x)
 }
 
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                                           pgas_array_op_t op)
+                                           pgas_op_t op)
 {
     if (a->node_rank[loc->home] >= 0 || pgasi_array_home_knows(a, loc->home, op))
         return PGAS_OK;

@@ -21,7 +21,7 @@ pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x);
 /** Makes sure that the home of a chunk has the operator. If this is not known, it asks the home and
  *  waits. */
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                                           pgas_array_op_t op);
+                                           pgas_op_t op);
 
 /** The calling thread has ended a pin. recall: the protocol waits for that. */
 void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,

@@ -30,7 +30,7 @@ PGAS_HANDLER_RETURN(ask, money, money)
     return m;
 }
 pgas_gptr_t none = PGAS_NULL;
-pgas_array_op_t add = PGAS_ARRAY_ADD_F64;
+pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_F64);
 END
     $1 -std=c++11 -pedantic -Wall -Wextra -Wold-style-cast -Werror -fsyntax-only -I"$TOP/include" $MPI_CPPFLAGS "$scratch/x.cc"
 }

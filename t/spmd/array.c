@@ -334,9 +334,9 @@ static void swap_and_fetch(void)
     double zero = 0, half = 0.5, before = -1;
     int64_t least = -7;
     for (uint64_t i = 0; i < 10; i++) {
-        BAD(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_F64, &half, &before));
+        BAD(pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_F64), &half, &before));
         crew_judge(before >= 0 && before <= 0.5 * (n_ranks - 1), "fetch_op of doubles");
-        BAD(pgas_array_fetch_op(array, i + 10, PGAS_ARRAY_MIN_I64, &least, &before));
+        BAD(pgas_array_fetch_op(array, i + 10, PGAS_OP(PGAS_MIN, PGAS_I64), &least, &before));
     }
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < 10; i++) {
@@ -369,8 +369,8 @@ static void teams(void)
         if ((int)(i % (uint64_t)size) == rank)
             BAD(pgas_array_set_u64(ours, i, i * 10 + (uint64_t)(me % 2)));
         if (i < 90)
-            BAD(pgas_array_apply_u64(all, i, PGAS_ARRAY_ADD_U64, (uint64_t)me));
-        BAD(pgas_array_apply_u32(node, i % 33, PGAS_ARRAY_ADD_U32, 1));
+            BAD(pgas_array_apply_u64(all, i, PGAS_ADD, (uint64_t)me));
+        BAD(pgas_array_apply_u32(node, i % 33, PGAS_ADD, 1));
     }
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < 101; i++) {
@@ -408,7 +408,7 @@ static void many_arrays(void)
             BAD(pgas_array_get_u64(all[k], (uint64_t)k, &value));
             crew_judge(value == 0, "memory that had been used begins as zero again");
             BAD(pgas_barrier(NULL));
-            BAD(pgas_array_apply_u64(all[k], (uint64_t)k, PGAS_ARRAY_ADD_U64, (uint64_t)k));
+            BAD(pgas_array_apply_u64(all[k], (uint64_t)k, PGAS_ADD, (uint64_t)k));
         }
         BAD(pgas_barrier(NULL));
         for (int k = 0; k < N; k++) {

@@ -129,7 +129,7 @@ static void protect(int who, void *arg)
         /* and a lock of another element between */
         uint64_t other = 5 + (uint64_t)((k * 4 + who) % 15);
         BAD(pgas_array_lock(array, other, PGAS_ARRAY_WRITE, -1));
-        BAD(pgas_array_apply_u64(array, other, PGAS_ARRAY_ADD_U64, 1));
+        BAD(pgas_array_apply_u64(array, other, PGAS_ADD, 1));
         BAD(pgas_array_unlock(array, other));
     }
 }
@@ -189,7 +189,7 @@ static void passes_readers(int who, void *arg)
     } else if (role == writer) {
         wait_for_value(NOTED, 1);
         BAD(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, -1));
-        BAD(pgas_array_fetch_op(array, TURN, PGAS_ARRAY_ADD_U64, &one, &turn));
+        BAD(pgas_array_fetch_op(array, TURN, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &turn));
         crew_judge(turn == 0, "the writer that waited comes first");
         BAD(pgas_array_unlock(array, i));
     } else if (role == reader) {
@@ -206,7 +206,7 @@ static void passes_readers(int who, void *arg)
         }
         BAD(pgas_array_set_u64(array, NOTED, 2));
         BAD(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1));
-        BAD(pgas_array_fetch_op(array, TURN, PGAS_ARRAY_ADD_U64, &one, &turn));
+        BAD(pgas_array_fetch_op(array, TURN, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &turn));
         crew_judge(turn == 1, "the later reader comes second");
         BAD(pgas_array_unlock(array, i));
     }

@@ -175,9 +175,9 @@ static void pass(uint64_t i, uint64_t value, int how)
         last[k] = value - 1;
     }
     if (how == 1 && layout->bytes == 8) {
-        BAD(pgas_array_apply_u64(array, i, PGAS_ARRAY_MAX_U64, value));
+        BAD(pgas_array_apply_u64(array, i, PGAS_MAX, value));
     } else if (how == 2 && layout->bytes == 8) {
-        BAD(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &(uint64_t){ 1 }, old));
+        BAD(pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_U64), &(uint64_t){ 1 }, old));
         crew_judge(old[0] == value - 1, "fetch_op's old value");
     } else if (how == 3) {
         BAD(pgas_array_compare_swap(array, i, last, words, old));
@@ -334,15 +334,15 @@ static void increments_role(const litmus_t *l, int role)
             BAD(pgas_array_set_u64(array, x, value + 1));
             BAD(pgas_array_unlock(array, x));
         } else if (how == 1) {
-            BAD(pgas_array_fetch_op(array, first + 3, PGAS_ARRAY_ADD_U64, &one, &old));
+            BAD(pgas_array_fetch_op(array, first + 3, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &old));
             crew_judge(old >= seen, "fetch_op's old value went back");
             seen = old + 1;
         } else if (how == 2) {
-            BAD(pgas_array_apply_u64(array, first + 4, PGAS_ARRAY_ADD_U64, 1));
+            BAD(pgas_array_apply_u64(array, first + 4, PGAS_ADD, 1));
             if (r % 3)
-                BAD(pgas_array_apply_u64(array, first + 5, PGAS_ARRAY_XOR_U64, 1 << 20));
+                BAD(pgas_array_apply_u64(array, first + 5, PGAS_XOR, 1 << 20));
             else
-                BAD(pgas_array_apply_u64(array, first + 5, PGAS_ARRAY_ADD_U64, 1));
+                BAD(pgas_array_apply_u64(array, first + 5, PGAS_ADD, 1));
         } else {
             BAD(pgas_array_get_u64(array, first + 6, &value));
             do {
@@ -387,10 +387,10 @@ static void applies_role(const litmus_t *l, int role)
     for (int r = 1; r <= n_rounds; r++) {
         uint64_t x = (uint64_t)(r * ROLES_MAX + role);
         if (r % 16 < 12) {
-            BAD(pgas_array_apply_u64(array, first, PGAS_ARRAY_ADD_U64, x));
+            BAD(pgas_array_apply_u64(array, first, PGAS_ADD, x));
             sum += x;
         } else {
-            BAD(pgas_array_apply_u64(array, first + 1, PGAS_ARRAY_MAX_U64, x));
+            BAD(pgas_array_apply_u64(array, first + 1, PGAS_MAX, x));
             most = x;
         }
         if (r % 32 == 7) {

@@ -150,7 +150,7 @@ static void one_ticket(model_t *m, model_thread_t *t, int hot)
 {
     uint64_t i = hot_elem(m, hot) % m->n, one = 1;
     unsigned char old[MODEL_BYTES_MAX], seen[MODEL_BYTES_MAX], next[MODEL_BYTES_MAX];
-    pgas_array_op_t add = m->op[KIND_ADD];
+    pgas_op_t add = m->op[KIND_ADD];
     if (model_below(t, 2)) {
         BAD(pgas_array_fetch_op(m->array, i, add, &one, old));
     } else {

@@ -29,8 +29,8 @@ typedef struct {
     uint64_t seed, phase;
     int n_threads, me, n_ranks; /* threads of each rank */
     uint32_t n, bytes, chunk;
-    pgas_array_op_t op[4]; /* by kind; of structures all are one */
-    bool scarce;           /* fewer lines than threads: then all may be pinned */
+    pgas_op_t op[4]; /* by kind; of structures all are one */
+    bool scarce;     /* fewer lines than threads: then all may be pinned */
     /* through pins, in this phase: then values of others may be seen half written on the node */
     bool plain_writes;
     unsigned char *is, *next;
@@ -126,15 +126,14 @@ static inline bool model_register(model_t *m)
                  { 100, "t.add100", add_bytes_100 } };
     static const unsigned char zero;
     if (model_is_scalar(m)) {
-        static const uint32_t types[] = { [1] = PGAS_ARRAY_TYPE_U8,
-                                          [2] = PGAS_ARRAY_TYPE_U16,
-                                          [4] = PGAS_ARRAY_TYPE_U32,
-                                          [8] = PGAS_ARRAY_TYPE_U64 };
+        static const uint32_t types[] = {
+            [1] = PGAS_U8, [2] = PGAS_U16, [4] = PGAS_U32, [8] = PGAS_U64
+        };
         uint32_t type = types[m->bytes];
-        m->op[KIND_ADD] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_ADD, type);
-        m->op[KIND_XOR] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR, type);
-        m->op[KIND_MAX] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_MAX, type);
-        m->op[KIND_MIN] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_MIN, type);
+        m->op[KIND_ADD] = PGAS_OP(PGAS_ADD, type);
+        m->op[KIND_XOR] = PGAS_OP(PGAS_XOR, type);
+        m->op[KIND_MAX] = PGAS_OP(PGAS_MAX, type);
+        m->op[KIND_MIN] = PGAS_OP(PGAS_MIN, type);
         return true;
     }
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
@@ -217,7 +216,7 @@ static inline void model_get(model_t *m, model_thread_t *t, uint64_t i, unsigned
 
 static inline void model_apply(model_t *m, model_thread_t *t, uint64_t i, uint64_t operand)
 {
-    pgas_array_op_t op = m->op[model_kind(m, i)];
+    pgas_op_t op = m->op[model_kind(m, i)];
     if (!model_is_scalar(m) || model_below(t, 2))
         BAD(pgas_array_apply(m->array, i, op, &operand)); /* little endian, as all of the library */
     else if (m->bytes == 1)

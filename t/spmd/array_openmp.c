@@ -53,7 +53,7 @@ static uint64_t read_all(pgas_array_t *array, pgas_array_t *bins, int n_threads)
                 value = ((const uint64_t *)w.data)[k];
                 crew_judge(value == (w.first + k) * 3, "what another thread wrote");
                 sum += value;
-                BAD(pgas_array_apply_u64(bins, value % BINS, PGAS_ARRAY_ADD_U64, 1));
+                BAD(pgas_array_apply_u64(bins, value % BINS, PGAS_ADD, 1));
             }
         }
         BAD(pgas_array_walk_end(&w));
@@ -72,8 +72,8 @@ static void operate(pgas_array_t *array, int n_threads)
         uint64_t first = N * part / parts, end = N * (part + 1) / parts;
         pgas_array_walk_t w;
         BAD(pgas_thread_attach());
-        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64,
-                                  &w));
+        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_OPERATE,
+                                  PGAS_OP(PGAS_ADD, PGAS_U64), &w));
         while (pgas_array_walk_next(&w))
             for (uint64_t k = 0; k < w.n; k++)
                 ((uint64_t *)w.data)[k] += 1;

@@ -15,7 +15,7 @@
 #define N_TIMES     1000
 #define CHUNKS_EACH 4
 
-static pgas_array_op_t own_add, pair_add;
+static pgas_op_t own_add, pair_add;
 
 static void add(void *to, const void *from)
 {
@@ -111,7 +111,7 @@ static void set_often(pgas_array_t *array, uint64_t i)
 static void apply_often(pgas_array_t *array, uint64_t i)
 {
     for (uint64_t k = 0; k < N_TIMES; k++)
-        BAD(pgas_array_apply_u64(array, i + k % CHUNK, PGAS_ARRAY_ADD_U64, k));
+        BAD(pgas_array_apply_u64(array, i + k % CHUNK, PGAS_ADD, k));
 }
 
 static void apply_own_often(pgas_array_t *array, uint64_t i)
@@ -135,7 +135,7 @@ static void change_often(pgas_array_t *array, uint64_t i)
 {
     uint64_t old = 0, one = 1;
     for (uint64_t k = 0; k < N_TIMES / 10; k++) {
-        BAD(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &one, &old));
+        BAD(pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &old));
         BAD(pgas_array_compare_swap(array, i + 1, &k, &(uint64_t){ k + 1 }, &old));
     }
 }
@@ -215,7 +215,7 @@ static void neighbours(void)
     BAD(pgas_barrier(NULL));
     for (uint64_t k = 0; k < 20 * N_TIMES; k++) {
         BAD(pgas_array_set_u64(array, first + (uint64_t)pgas_node_rank(), k));
-        BAD(pgas_array_apply_u64(array, first + 100, PGAS_ARRAY_ADD_U64, 1));
+        BAD(pgas_array_apply_u64(array, first + 100, PGAS_ADD, 1));
         BAD(pgas_array_get_u64(array, first + (uint64_t)pgas_node_rank(), &value));
         crew_judge(value == k, "what was set");
     }

@@ -95,11 +95,11 @@ static void writes_and_operands(void)
     /* One rank of each node operates, all at the same time: threads of a node share a pinned chunk.
      * */
     for (uint64_t i = 0; i < n && pgas_node_rank() == 0; i = pin.first + pin.n) {
-        BAD(pgas_array_pin(array, i, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
+        BAD(pgas_array_pin(array, i, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_U32), &pin));
         for (uint64_t k = 0; k < pin.n; k++)
             ((uint32_t *)pin.data)[k] += 1000;
         /* and beside the pointer */
-        BAD(pgas_array_apply_u32(array, i, PGAS_ARRAY_ADD_U32, 100000));
+        BAD(pgas_array_apply_u32(array, i, PGAS_ADD, 100000));
         BAD(pgas_array_unpin(&pin));
     }
     BAD(pgas_barrier(NULL));
@@ -133,9 +133,9 @@ static void nested(void)
     crew_judge(value == 11, "get within a pin");
     BAD(pgas_array_set_u64(array, outer.first + 1, 12));
     crew_judge(((uint64_t *)third.data)[1] == 12, "set within a pin");
-    BAD(pgas_array_apply_u64(array, outer.first + 1, PGAS_ARRAY_ADD_U64, 8));
+    BAD(pgas_array_apply_u64(array, outer.first + 1, PGAS_ADD, 8));
     crew_judge(((uint64_t *)third.data)[1] == 20, "apply within a pin");
-    BAD(pgas_array_fetch_op(array, outer.first + 1, PGAS_ARRAY_MAX_U64, &x, &value));
+    BAD(pgas_array_fetch_op(array, outer.first + 1, PGAS_OP(PGAS_MAX, PGAS_U64), &x, &value));
     crew_judge(value == 20, "fetch_op within a pin");
     BAD(pgas_array_unpin(&outer)); /* in any order */
     BAD(pgas_array_pin(array, mine - chunk, PGAS_ARRAY_READ, 0, &other));
@@ -174,28 +174,28 @@ static void own_deadlocks(void)
     if (begin != UINT64_MAX && me == n_ranks - 1) {
         BAD(pgas_array_pin(array, begin, PGAS_ARRAY_READ, 0, &pin));
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &inner),
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_U64), &inner),
              PGAS_ERR_DEADLOCK);
         crew_judge(done_or_refused(pgas_array_set_u64(array, begin, 7)),
                    "set of what is pinned to read");
-        crew_judge(done_or_refused(pgas_array_apply_u64(array, begin, PGAS_ARRAY_ADD_U64, 0)),
+        crew_judge(done_or_refused(pgas_array_apply_u64(array, begin, PGAS_ADD, 0)),
                    "apply to such");
-        crew_judge(done_or_refused(
-                       pgas_array_fetch_op(array, begin, PGAS_ARRAY_ADD_U64, &old, &value)),
+        crew_judge(done_or_refused(pgas_array_fetch_op(array, begin, PGAS_OP(PGAS_ADD, PGAS_U64),
+                                                       &old, &value)),
                    "fetch_op, too");
         BAD(pgas_array_get_u64(array, begin + 1, &value));
         BAD(pgas_array_unpin(&pin));
-        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &pin));
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_U64), &pin));
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_READ, 0, &inner), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_MAX_U64, &inner),
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_MAX, PGAS_U64), &inner),
              PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_get_u64(array, begin, &value), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_set_u64(array, begin, 3), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_apply_u64(array, begin, PGAS_ARRAY_MAX_U64, 3), PGAS_ERR_DEADLOCK);
-        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_U64, &inner));
+        GAVE(pgas_array_apply_u64(array, begin, PGAS_MAX, 3), PGAS_ERR_DEADLOCK);
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_U64), &inner));
         BAD(pgas_array_unpin(&inner));
-        BAD(pgas_array_apply_u64(array, begin + 1, PGAS_ARRAY_ADD_U64, 9));
+        BAD(pgas_array_apply_u64(array, begin + 1, PGAS_ADD, 9));
         BAD(pgas_array_unpin(&pin));
         BAD(pgas_array_get_u64(array, begin + 1, &value));
         crew_judge(value == 9, "it continues as before");
@@ -269,7 +269,7 @@ static void a_full_cache(void)
         BAD(pgas_array_get_u64(array, first + (uint64_t)n_pins * chunk + 1, &value));
         crew_judge(value == 0, "get works without cache lines");
         BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me,
-                                PGAS_ARRAY_ADD_U64, &(uint64_t){ 1 }, &value));
+                                PGAS_OP(PGAS_ADD, PGAS_U64), &(uint64_t){ 1 }, &value));
         BAD(pgas_array_unpin(&pins[n_pins / 2]));
         BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_READ, 0,
                            &pins[n_pins / 2]));
@@ -297,8 +297,8 @@ static void keeps_still(pgas_array_mode_t mode, int home)
     BAD(pgas_barrier(NULL));
     if (me == 0) {
         pgas_array_pin_t pin;
-        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_ADD_U64 : 0,
-                           &pin));
+        BAD(pgas_array_pin(array, i, mode,
+                           mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_ADD, PGAS_U64) : 0, &pin));
         BAD(pgas_barrier(NULL));
         volatile uint64_t *data = pin.data;
         while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) < n_ranks - 1)
@@ -320,7 +320,7 @@ static void keeps_still(pgas_array_mode_t mode, int home)
         if (me % 2)
             BAD(pgas_array_set_u64(array, i, 7));
         else
-            BAD(pgas_array_apply_u64(array, i, PGAS_ARRAY_MAX_U64, 7));
+            BAD(pgas_array_apply_u64(array, i, PGAS_MAX, 7));
         if (alone && mode != PGAS_ARRAY_READ) {
             BAD(pgas_array_get_u64(array, i + 1, &value));
             crew_judge(value == 55, "who waited for a pin sees what it did");
@@ -355,7 +355,8 @@ static void walks(void)
                  at = from;
         pgas_array_mode_t mode = k % 5 == 4 ? PGAS_ARRAY_OPERATE : PGAS_ARRAY_READ;
         BAD(pgas_array_walk_begin(array, from, count, mode,
-                                  mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
+                                  mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_MAX, PGAS_U32) : 0,
+                                  &w));
         while (pgas_array_walk_next(&w)) {
             span_of(array, at, &first, &end);
             end = end < from + count ? end : from + count;
@@ -368,7 +369,7 @@ static void walks(void)
         crew_judge(at == from + count || k % 7 == 6, "a walk over a range");
         if (k % 3 == 0)
             BAD(pgas_array_prefetch(array, from, count, mode,
-                                    mode == PGAS_ARRAY_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
+                                    mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_MAX, PGAS_U32) : 0));
     }
     BAD(pgas_barrier(NULL));
     /* another one's */
@@ -405,7 +406,7 @@ static void foreign_accesses(void)
     int64_t mine = ADDS, all = 0;
     if (me == 0 || pgas_node_of(0) != pgas_node())
         for (int n = 0; n < ADDS; n++)
-            BAD(pgas_array_fetch_op(array, 3, PGAS_ARRAY_ADD_U64, &one, &value));
+            BAD(pgas_array_fetch_op(array, 3, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &value));
     else
         mine = 0;
     for (; me == 0 && sum < ADDS * (uint64_t)n_ranks * 2; mine++) {
@@ -521,7 +522,7 @@ static struct {
     uint64_t i; /* of the holder's access */
 } inside;
 static __thread bool stays;
-static pgas_array_op_t stay_op;
+static pgas_op_t stay_op;
 static pgas_handler_t let_go;
 
 static void on_let_go(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -634,9 +635,7 @@ static void kept_by_access(pgas_array_mode_t mode, int holder, uint64_t i, int l
 
 static void accesses_keep(void)
 {
-    pgas_op_def_t def = { .elem_bytes = 8,
-                                .identity = &(uint64_t){ 0 },
-                                .combine = add_and_stay };
+    pgas_op_def_t def = { .elem_bytes = 8, .identity = &(uint64_t){ 0 }, .combine = add_and_stay };
     BAD(pgas_op_register("t.stay", &def, &stay_op));
     int last = n_ranks - 1, neighbour = n_ranks / pgas_n_nodes() - 1;
     const pgas_array_mode_t writes = PGAS_ARRAY_WRITE, operates = PGAS_ARRAY_OPERATE;

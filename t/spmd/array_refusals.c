@@ -29,10 +29,11 @@ static void without_the_library(const char *when)
     GAVE(pgas_array_destroy(&none), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_get_u64(&none, 0, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_set_u64(&none, 0, 1), PGAS_ERR_NOT_INIT);
-    GAVE(pgas_array_apply_u64(&none, 0, PGAS_ARRAY_ADD_U64, 1), PGAS_ERR_NOT_INIT);
+    GAVE(pgas_array_apply_u64(&none, 0, PGAS_ADD, 1), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_get(&none, 0, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_compare_swap(&none, 0, &value, &value, &value), PGAS_ERR_NOT_INIT);
-    GAVE(pgas_array_fetch_op(&none, 0, PGAS_ARRAY_ADD_U64, &value, &value), PGAS_ERR_NOT_INIT);
+    GAVE(pgas_array_fetch_op(&none, 0, PGAS_OP(PGAS_ADD, PGAS_U64), &value, &value),
+         PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_lock(&none, 0, PGAS_ARRAY_READ, -1), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_lock(&none, 0, PGAS_ARRAY_WRITE, 0), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_unlock(&none, 0), PGAS_ERR_NOT_INIT);
@@ -59,11 +60,12 @@ static void out_of_range(void)
         uint64_t i = beyond[k];
         GAVE(pgas_array_get_u64(array, i, &value), PGAS_ERR_RANGE);
         GAVE(pgas_array_set_u64(array, i, 1), PGAS_ERR_RANGE);
-        GAVE(pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, 1), PGAS_ERR_RANGE);
+        GAVE(pgas_array_apply_u64(array, i, PGAS_ADD, 1), PGAS_ERR_RANGE);
         GAVE(pgas_array_get(array, i, &value), PGAS_ERR_RANGE);
         GAVE(pgas_array_set(array, i, &value), PGAS_ERR_RANGE);
         GAVE(pgas_array_compare_swap(array, i, &value, &value, &value), PGAS_ERR_RANGE);
-        GAVE(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &value, &value), PGAS_ERR_RANGE);
+        GAVE(pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_U64), &value, &value),
+             PGAS_ERR_RANGE);
         GAVE(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1), PGAS_ERR_RANGE);
         GAVE(pgas_array_lock(array, i, PGAS_ARRAY_WRITE, 0), PGAS_ERR_RANGE);
         GAVE(pgas_array_unlock(array, i), PGAS_ERR_RANGE);
@@ -75,7 +77,8 @@ static void out_of_range(void)
         index[1] = i;
         GAVE(pgas_array_get_many(array, index, 3, three), PGAS_ERR_RANGE);
         GAVE(pgas_array_set_many(array, index, 3, three), PGAS_ERR_RANGE);
-        GAVE(pgas_array_update_many(array, index, 3, PGAS_ARRAY_ADD_U64, three), PGAS_ERR_RANGE);
+        GAVE(pgas_array_update_many(array, index, 3, PGAS_OP(PGAS_ADD, PGAS_U64), three),
+             PGAS_ERR_RANGE);
         GAVE(pgas_array_walk_begin(array, i, 1, PGAS_ARRAY_READ, 0, &w), PGAS_ERR_RANGE);
         crew_judge(!pgas_array_walk_next(&w), "a walk that did not begin");
         GAVE(pgas_array_walk_end(&w), PGAS_ERR_RANGE);
@@ -103,13 +106,15 @@ static void null_pointers(void)
     GAVE(pgas_array_get(array, 0, NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_set(NULL, 0, &value), PGAS_ERR_INVALID);
     GAVE(pgas_array_set(array, 0, NULL), PGAS_ERR_INVALID);
-    GAVE(pgas_array_apply(NULL, 0, PGAS_ARRAY_ADD_U64, &value), PGAS_ERR_INVALID);
-    GAVE(pgas_array_apply(array, 0, PGAS_ARRAY_ADD_U64, NULL), PGAS_ERR_INVALID);
+    GAVE(pgas_array_apply(NULL, 0, PGAS_OP(PGAS_ADD, PGAS_U64), &value), PGAS_ERR_INVALID);
+    GAVE(pgas_array_apply(array, 0, PGAS_OP(PGAS_ADD, PGAS_U64), NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_compare_swap(array, 0, NULL, &value, &value), PGAS_ERR_INVALID);
     GAVE(pgas_array_compare_swap(array, 0, &value, NULL, &value), PGAS_ERR_INVALID);
     GAVE(pgas_array_compare_swap(array, 0, &value, &value, NULL), PGAS_ERR_INVALID);
-    GAVE(pgas_array_fetch_op(array, 0, PGAS_ARRAY_ADD_U64, NULL, &value), PGAS_ERR_INVALID);
-    GAVE(pgas_array_fetch_op(array, 0, PGAS_ARRAY_ADD_U64, &value, NULL), PGAS_ERR_INVALID);
+    GAVE(pgas_array_fetch_op(array, 0, PGAS_OP(PGAS_ADD, PGAS_U64), NULL, &value),
+         PGAS_ERR_INVALID);
+    GAVE(pgas_array_fetch_op(array, 0, PGAS_OP(PGAS_ADD, PGAS_U64), &value, NULL),
+         PGAS_ERR_INVALID);
     GAVE(pgas_array_lock(NULL, 0, PGAS_ARRAY_READ, -1), PGAS_ERR_INVALID);
     GAVE(pgas_array_lock(array, 0, PGAS_ARRAY_OPERATE, -1), PGAS_ERR_INVALID);
     GAVE(pgas_array_unlock(NULL, 0), PGAS_ERR_INVALID);
@@ -123,8 +128,10 @@ static void null_pointers(void)
     GAVE(pgas_array_store(NULL, 0, 1, &value), PGAS_ERR_INVALID);
     GAVE(pgas_array_get_many(array, NULL, 1, &value), PGAS_ERR_INVALID);
     GAVE(pgas_array_set_many(array, &value, 1, NULL), PGAS_ERR_INVALID);
-    GAVE(pgas_array_update_many(array, NULL, 1, PGAS_ARRAY_ADD_U64, &value), PGAS_ERR_INVALID);
-    GAVE(pgas_array_update_many(array, &value, 1, PGAS_ARRAY_ADD_U64, NULL), PGAS_ERR_INVALID);
+    GAVE(pgas_array_update_many(array, NULL, 1, PGAS_OP(PGAS_ADD, PGAS_U64), &value),
+         PGAS_ERR_INVALID);
+    GAVE(pgas_array_update_many(array, &value, 1, PGAS_OP(PGAS_ADD, PGAS_U64), NULL),
+         PGAS_ERR_INVALID);
     GAVE(pgas_array_prefetch(NULL, 0, 1, PGAS_ARRAY_READ, 0), PGAS_ERR_INVALID);
     GAVE(pgas_array_walk_begin(array, 0, 1, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_walk_begin(NULL, 0, 1, PGAS_ARRAY_READ, 0, &w), PGAS_ERR_INVALID);
@@ -152,7 +159,7 @@ static void other_sizes(void)
     GAVE(pgas_array_get_f32(array, 0, &f32), PGAS_ERR_INVALID);
     GAVE(pgas_array_set_u8(array, 0, 2), PGAS_ERR_INVALID);
     GAVE(pgas_array_set_f32(array, 0, 2), PGAS_ERR_INVALID);
-    GAVE(pgas_array_apply_i16(array, 0, PGAS_ARRAY_ADD_I16, 2), PGAS_ERR_INVALID);
+    GAVE(pgas_array_apply_i16(array, 0, PGAS_ADD, 2), PGAS_ERR_INVALID);
     pgas_array_t *wide = crew_array(sizeof large, 9, 2, 3, NULL);
     uint64_t u64 = 0;
     GAVE(pgas_array_get_u64(wide, 0, &u64), PGAS_ERR_INVALID);
@@ -175,27 +182,35 @@ static void merge_two(void *to, const void *from)
 static void operators(void)
 {
     static const uint64_t zeros[2];
-    static const pgas_array_op_t unknown[] = { 0,
-                                               16,
-                                               PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR,
-                                                             PGAS_ARRAY_TYPE_F64),
-                                               PGAS_OP(PGAS_SWAP, PGAS_U64),
-                                               0x7fffffff,
-                                               UINT32_MAX };
+    static const struct {
+        pgas_op_t op;
+        pgas_status_t status;
+    } unknown[] = { { 0, PGAS_ERR_UNSUPPORTED },
+                    { PGAS_OP(PGAS_XOR, PGAS_F64), PGAS_ERR_UNSUPPORTED },
+                    { PGAS_OP(PGAS_SWAP, PGAS_U64), PGAS_ERR_UNSUPPORTED },
+                    { 0x7fffffff, PGAS_ERR_UNSUPPORTED },
+                    { UINT32_MAX, PGAS_ERR_NOT_FOUND } };
     pgas_op_def_t def = { 8, 8, zeros, add_two, merge_two };
-    pgas_array_op_t merged = 0, none = 0;
+    pgas_op_t merged = 0, none = 0;
     pgas_array_pin_t pin;
     uint64_t value = 1;
     uint32_t half = 1;
     for (size_t k = 0; k < sizeof unknown / sizeof unknown[0]; k++) {
-        GAVE(pgas_array_apply_u64(array, 3, unknown[k], 1), PGAS_ERR_NOT_FOUND);
-        GAVE(pgas_array_apply(array, N - 3, unknown[k], &value), PGAS_ERR_NOT_FOUND);
-        GAVE(pgas_array_fetch_op(array, 3, unknown[k], &value, &value), PGAS_ERR_NOT_FOUND);
-        GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, unknown[k], &pin), PGAS_ERR_NOT_FOUND);
+        pgas_op_t op = unknown[k].op;
+        pgas_status_t status = unknown[k].status;
+        GAVE(pgas_array_apply_u64(array, 3, op, 1), status);
+        GAVE(pgas_array_apply(array, N - 3, op, &value), status);
+        GAVE(pgas_array_fetch_op(array, 3, op, &value, &value), status);
+        GAVE(pgas_array_update_many(array, &value, 1, op, &value), status);
+        GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, op, &pin), status);
     }
-    GAVE(pgas_array_apply(array, 3, PGAS_ARRAY_ADD_U32, &half), PGAS_ERR_MISMATCH);
-    GAVE(pgas_array_fetch_op(array, N - 1, PGAS_ARRAY_MAX_U8, &half, &value), PGAS_ERR_MISMATCH);
-    GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, PGAS_ARRAY_ADD_F32, &pin), PGAS_ERR_MISMATCH);
+    GAVE(pgas_array_apply(array, 3, PGAS_ADD, &value), PGAS_ERR_UNSUPPORTED); /* without a type */
+    GAVE(pgas_array_apply_u64(array, 3, PGAS_SWAP, 1), PGAS_ERR_UNSUPPORTED);
+    GAVE(pgas_array_apply(array, 3, PGAS_OP(PGAS_ADD, PGAS_U32), &half), PGAS_ERR_MISMATCH);
+    GAVE(pgas_array_fetch_op(array, N - 1, PGAS_OP(PGAS_MAX, PGAS_U8), &half, &value),
+         PGAS_ERR_MISMATCH);
+    GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, PGAS_OP(PGAS_ADD, PGAS_F32), &pin),
+         PGAS_ERR_MISMATCH);
     BAD(pgas_op_register("merged", &def, &merged));
     GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_OPERATE, merged, &pin), PGAS_ERR_MISMATCH);
     GAVE(pgas_op_register(NULL, &def, &none), PGAS_ERR_INVALID);
@@ -223,7 +238,7 @@ static void unknown_at_home(void)
 {
     static const uint64_t zero;
     pgas_op_def_t def = { 8, 8, &zero, add_two, NULL };
-    pgas_array_op_t op = 0;
+    pgas_op_t op = 0;
     uint64_t value = 5, old = 0;
     bool far = pgas_node_of(0) != pgas_node_of(n_ranks - 1);
     if (me == n_ranks - 1) {
@@ -241,7 +256,7 @@ static void unknown_at_home(void)
         BAD(pgas_op_register("large and known by one", &def, &op));
         if (far)
             GAVE(pgas_array_apply(array, 1, op, row), PGAS_ERR_NOT_FOUND);
-        BAD(pgas_array_apply_u64(array, 4, PGAS_ARRAY_ADD_U64, 5)); /* the chunk still works */
+        BAD(pgas_array_apply_u64(array, 4, PGAS_ADD, 5)); /* the chunk still works */
     }
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 1; i < 5; i++) {
@@ -413,7 +428,7 @@ static void *not_attached(void *arg)
     (void)arg;
     GAVE(pgas_array_get_u64(array, 0, &value), PGAS_ERR_CONTEXT);
     GAVE(pgas_array_set_u64(array, N - 1, 1), PGAS_ERR_CONTEXT);
-    GAVE(pgas_array_apply_u64(array, 0, PGAS_ARRAY_ADD_U64, 1), PGAS_ERR_CONTEXT);
+    GAVE(pgas_array_apply_u64(array, 0, PGAS_ADD, 1), PGAS_ERR_CONTEXT);
     GAVE(pgas_array_compare_swap(array, 0, &value, &value, &value), PGAS_ERR_CONTEXT);
     GAVE(pgas_array_lock(array, 0, PGAS_ARRAY_READ, -1), PGAS_ERR_CONTEXT);
     GAVE(pgas_array_unlock(array, 0), PGAS_ERR_CONTEXT);
@@ -447,7 +462,7 @@ static void on_inside(const void *args, size_t bytes, pgas_thread_t source, void
     if (far >= 0) {
         BAD(pgas_array_range(array, far, &own, &n));
         GAVE(pgas_array_get_u64(array, own + n - 1, &value), PGAS_ERR_CONTEXT);
-        GAVE(pgas_array_apply_u64(array, own + n - 1, PGAS_ARRAY_ADD_U64, 1), PGAS_ERR_CONTEXT);
+        GAVE(pgas_array_apply_u64(array, own + n - 1, PGAS_ADD, 1), PGAS_ERR_CONTEXT);
     }
     GAVE(pgas_array_fill(array, &value), PGAS_ERR_CONTEXT);
     GAVE(pgas_array_create(NULL, 8, 10, NULL, &made), PGAS_ERR_CONTEXT);
@@ -478,7 +493,7 @@ static void too_many_operators(void)
 {
     static const uint64_t zero;
     pgas_op_def_t def = { 8, 8, &zero, add_two, NULL };
-    pgas_array_op_t op;
+    pgas_op_t op;
     pgas_status_t status = PGAS_OK;
     char name[20];
     int n = 0;

@@ -82,7 +82,7 @@ static void count(worker_t *w, uint64_t k)
 {
     uint64_t i = shared_at(COUNTS, k), old = 0, expected, one = 1;
     if (pgasi_rng_below(&w->rng, 2)) {
-        BAD(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &one, &old));
+        BAD(pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &old));
     } else {
         BAD(pgas_array_get_u64(array, i, &old));
         do {
@@ -99,12 +99,12 @@ static void apply(worker_t *w, uint64_t k)
     uint64_t x = pgasi_rng_below(&w->rng, 1000), value = 0;
     switch (pgasi_rng_below(&w->rng, 4)) {
     case 0:
-        BAD(pgas_array_apply_u64(array, shared_at(BITS, k), PGAS_ARRAY_XOR_U64, x));
+        BAD(pgas_array_apply_u64(array, shared_at(BITS, k), PGAS_XOR, x));
         __atomic_fetch_xor(&given[BITS * N_SHARED + (int)k], x, __ATOMIC_RELAXED);
         return;
     case 1:
         x = w->stamp += (uint64_t)n_all;
-        BAD(pgas_array_apply_u64(array, shared_at(MOSTS, k), PGAS_ARRAY_MAX_U64, x));
+        BAD(pgas_array_apply_u64(array, shared_at(MOSTS, k), PGAS_MAX, x));
         w->seen[MOSTS * N_SHARED + k] =
             x > w->seen[MOSTS * N_SHARED + k] ? x : w->seen[MOSTS * N_SHARED + k];
         return;
@@ -116,7 +116,7 @@ static void apply(worker_t *w, uint64_t k)
         return;
     default:
         for (int n = 0; n < 5; n++)
-            BAD(pgas_array_apply_u64(array, shared_at(SUMS, k), PGAS_ARRAY_ADD_U64, x));
+            BAD(pgas_array_apply_u64(array, shared_at(SUMS, k), PGAS_ADD, x));
         give(SUMS, k, 5 * x);
     }
 }
@@ -158,7 +158,7 @@ static void use_own(worker_t *w, int k)
         w->own[k] = x % 2 || x == w->own[k] ? x / 2 : w->own[k];
         break;
     case 2:
-        BAD(pgas_array_apply_u64(array, i, x % 2 ? PGAS_ARRAY_ADD_U64 : PGAS_ARRAY_XOR_U64, x));
+        BAD(pgas_array_apply_u64(array, i, x % 2 ? PGAS_ADD : PGAS_OP(PGAS_XOR, PGAS_U64), x));
         w->own[k] = x % 2 ? w->own[k] + x : w->own[k] ^ x;
         break;
     case 3:

@@ -43,9 +43,9 @@ static pgas_status_t one_access(void)
     case 1:
         return pgas_array_set_u64(array, i, 1);
     case 2:
-        return pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, 1);
+        return pgas_array_apply_u64(array, i, PGAS_ADD, 1);
     case 3:
-        return pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &one, &value);
+        return pgas_array_fetch_op(array, i, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &value);
     case 4:
         status = pgas_array_pin(array, i, (pgas_array_mode_t)draw(2), 0, &pin);
         return status == PGAS_OK ? pgas_array_unpin(&pin) : status;

@@ -42,7 +42,8 @@ static int step(pgasi_rng_t *rng, int who)
     int n_bad = 0;
     switch (pgasi_rng_below(rng, 9)) {
     case 0:
-        n_bad += pgas_array_fetch_op(array, COUNTED, PGAS_ARRAY_ADD_U64, &one, &old) != PGAS_OK;
+        n_bad +=
+            pgas_array_fetch_op(array, COUNTED, PGAS_OP(PGAS_ADD, PGAS_U64), &one, &old) != PGAS_OK;
         __atomic_add_fetch(&n_counted, 1, __ATOMIC_RELAXED);
         return n_bad;
     case 1:
@@ -55,8 +56,8 @@ static int step(pgasi_rng_t *rng, int who)
         __atomic_add_fetch(&n_swapped, 1, __ATOMIC_RELAXED);
         return n_bad;
     case 2:
-        n_bad += pgas_array_apply_u64(array, SUMMED, PGAS_ARRAY_ADD_U64, x) != PGAS_OK;
-        n_bad += pgas_array_apply_u64(array, MOST, PGAS_ARRAY_MAX_U64, x) != PGAS_OK;
+        n_bad += pgas_array_apply_u64(array, SUMMED, PGAS_ADD, x) != PGAS_OK;
+        n_bad += pgas_array_apply_u64(array, MOST, PGAS_MAX, x) != PGAS_OK;
         __atomic_add_fetch(&sum, x, __ATOMIC_RELAXED);
         return n_bad;
     case 3:

@@ -19,26 +19,6 @@
 
 PGAS_BEGIN_DECLS
 
-/* Names of the built-in operators. */
-#define PGAS_ARRAY_OPS_OF(K)                                                               \
-    PGAS_ARRAY_##K##_U8 = 17 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16,             \
-    PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, \
-    PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64
-enum {
-    PGAS_ARRAY_OPS_OF(ADD),
-    PGAS_ARRAY_ADD_F32,
-    PGAS_ARRAY_ADD_F64,
-    PGAS_ARRAY_OPS_OF(MIN),
-    PGAS_ARRAY_MIN_F32,
-    PGAS_ARRAY_MIN_F64,
-    PGAS_ARRAY_OPS_OF(MAX),
-    PGAS_ARRAY_MAX_F32,
-    PGAS_ARRAY_MAX_F64,
-    PGAS_ARRAY_OPS_OF(AND),
-    PGAS_ARRAY_OPS_OF(OR),
-    PGAS_ARRAY_OPS_OF(XOR)
-};
-
 /* The inline accesses that the threads of a rank may make to the elements of a sub-block. */
 typedef struct {
     /* element i of the array, if it is in this sub-block, is at base + i * elem_bytes */
@@ -90,7 +70,7 @@ PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, siz
 PGAS_API pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes,
                                             const void *value);
 PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes,
-                                              pgas_array_op_t op, const void *operand);
+                                              pgas_op_t op, const void *operand);
 
 static inline uint64_t pgas_array_n_elems(const pgas_array_t *array)
 {
@@ -104,7 +84,7 @@ static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, cons
 {
     return pgas_array_set_sized(array, i, 0, value);
 }
-static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                              const void *operand)
 {
     return pgas_array_apply_sized(array, i, 0, op, operand);
@@ -187,9 +167,9 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
     }
 
 /* An owner combines in place: into elements, or into contributions. */
-#define PGAS_ARRAY_CASE(K, T, value)                          \
-    case 17 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: \
-        next = (value);                                       \
+#define PGAS_ARRAY_CASE(K, T, value)  \
+    case PGAS_OP(PGAS_##K, PGAS_##T): \
+        next = (value);               \
         break;
 #define PGAS_ARRAY_CASES_INTEGER(T, type, word)                       \
     PGAS_ARRAY_CASE(ADD, T, (type)(word)((word)last + (word)operand)) \
@@ -197,37 +177,38 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
     PGAS_ARRAY_CASE(OR, T, last | operand)                            \
     PGAS_ARRAY_CASE(XOR, T, last ^ operand)
 #define PGAS_ARRAY_CASES_FLOAT(T, type, word) PGAS_ARRAY_CASE(ADD, T, last + operand)
-#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                       \
-    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i,      \
-                                                     pgas_array_op_t op, type operand)     \
-    {                                                                                      \
-        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                    \
-            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                       \
-            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);            \
-            uint64_t rights = pgas_array_rights(mapping);                                  \
-            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) ||    \
-                            rights == pgas_array_path.data)) {                             \
-                word *at = (word *)pgas_array_at(mapping, i, log_bytes),                   \
-                     bits = __atomic_load_n(at, __ATOMIC_RELAXED);                         \
-                type last, next;                                                           \
-                memcpy(&last, &bits, sizeof last);                                         \
-                switch (op) {                                                              \
-                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)               \
-                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)               \
-                    more(T, type, word) default:                                           \
-                    {                                                                      \
-                        type there = operand;                                              \
-                        return pgas_array_apply_sized(array, i, sizeof(type), op, &there); \
-                    }                                                                      \
-                }                                                                          \
-                memcpy(&bits, &next, sizeof bits);                                         \
-                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                              \
-                pgas_array_leave(slot);                                                    \
-                return PGAS_OK;                                                            \
-            }                                                                              \
-        }                                                                                  \
-        type there = operand;                                                              \
-        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                 \
+#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                           \
+    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i,          \
+                                                     pgas_op_t op, type operand)               \
+    {                                                                                          \
+        op = op >> 31 ? op : PGAS_OP(op, PGAS_##T); /* the program's operators have no type */ \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                        \
+            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                           \
+            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);                \
+            uint64_t rights = pgas_array_rights(mapping);                                      \
+            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) ||        \
+                            rights == pgas_array_path.data)) {                                 \
+                word *at = (word *)pgas_array_at(mapping, i, log_bytes),                       \
+                     bits = __atomic_load_n(at, __ATOMIC_RELAXED);                             \
+                type last, next;                                                               \
+                memcpy(&last, &bits, sizeof last);                                             \
+                switch (op) {                                                                  \
+                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                   \
+                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                   \
+                    more(T, type, word) default:                                               \
+                    {                                                                          \
+                        type there = operand;                                                  \
+                        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);     \
+                    }                                                                          \
+                }                                                                              \
+                memcpy(&bits, &next, sizeof bits);                                             \
+                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                  \
+                pgas_array_leave(slot);                                                        \
+                return PGAS_OK;                                                                \
+            }                                                                                  \
+        }                                                                                      \
+        type there = operand;                                                                  \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                     \
     }
 
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \
