@@ -19,32 +19,43 @@
 #include <stdint.h>
 #include "pgas/gptr.h"
 #include "pgas/runtime.h"
+#include "pgas/team.h"
 
 PGAS_BEGIN_DECLS
 
 /* ---- the same block on many ranks ---- */
 
-/** Allocates a block of the same size and offset on every rank.
- *  Shape:  collective over all ranks, same bytes on each. *ptr_p is the caller's own block;
- *          pgas_gptr_at(*ptr_p, r) is that of rank r.
- *  Owns:   pgas_free, collective.
+/** Allocates a block of the same size and offset on every rank of a team (NULL: of the job).
+ *  Shape:  collective over the team, same bytes on each rank. *ptr_p is the caller's own block;
+ *          pgas_gptr_at(*ptr_p, r) is that of rank r of the job.
+ *  Owns:   pgas_team_free, collective over this team or one with the same ranks.
+ *  Cost:   one small allreduce while only one team allocates. Blocks of overlapping teams cost some
+ *          more, in the worst case one for each hole in the ranks' heaps.
  *  @return PGAS_OK
- *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is exhausted on some rank; its log has details
+ *          PGAS_ERR_NO_MEMORY  no offset is free on all ranks: raise PGAS_HEAP_SIZE; logged
  *          PGAS_ERR_MISMATCH   the sizes differ
  *          PGAS_ERR_INVALID    ptr_p is NULL
  *          PGAS_ERR_PEER, PGAS_ERR_MPI  as for collectives
  *          All ranks get the same status. */
-PGAS_API pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p);
+PGAS_API pgas_status_t pgas_team_alloc(pgas_team_t *team, size_t bytes, pgas_gptr_t *ptr_p);
+static inline pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
+{
+    return pgas_team_alloc(NULL, bytes, ptr_p);
+}
 
-/** Frees a block of pgas_alloc.
- *  Shape:  collective. Each rank passes its own pointer, or that of any rank.
+/** Frees a block of pgas_team_alloc.
+ *  Shape:  collective over the team. Each rank passes its own pointer, or that of any rank.
  *  Done:   the memory is not reused before all ranks have called.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID   not a live block, for example freed before
+ *          PGAS_ERR_INVALID   not a live block of these ranks, for example freed before; logged
  *          PGAS_ERR_MISMATCH  ranks free different blocks
  *          PGAS_ERR_PEER, PGAS_ERR_MPI  as for collectives
  *          All ranks get the same status. */
-PGAS_API pgas_status_t pgas_free(pgas_gptr_t ptr);
+PGAS_API pgas_status_t pgas_team_free(pgas_team_t *team, pgas_gptr_t ptr);
+static inline pgas_status_t pgas_free(pgas_gptr_t ptr)
+{
+    return pgas_team_free(NULL, ptr);
+}
 
 /* ---- a block on one rank ---- */
 

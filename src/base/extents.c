@@ -284,6 +284,35 @@ static extent_t *highest_fit(extent_t *root, uint64_t bytes, uint64_t alignment,
                : highest_fit(root->child[BY_ADDRESS][0], bytes, alignment, offset_p);
 }
 
+/* Finds the lowest place in e at or above `from`. @return false: there is none */
+static bool place_from(const extent_t *e, uint64_t from, uint64_t bytes, uint64_t alignment,
+                       uint64_t *offset_p)
+{
+    uint64_t start = PGASI_MAX(e->offset, from), behind = e->offset + e->bytes;
+    uint64_t shift = (0 - start) & (alignment - 1);
+    if (e->used || start >= behind || shift > behind - start || behind - start - shift < bytes)
+        return false;
+    *offset_p = start + shift;
+    return true;
+}
+
+/* Finds the first extent that holds the request at or above `from`, in ascending order of
+ * addresses. */
+static extent_t *lowest_fit(extent_t *root, uint64_t from, uint64_t bytes, uint64_t alignment,
+                            uint64_t *offset_p)
+{
+    if (!root || root->largest_free < bytes)
+        return NULL;
+    if (root->offset > from) {
+        extent_t *lower = lowest_fit(root->child[BY_ADDRESS][0], from, bytes, alignment, offset_p);
+        if (lower)
+            return lower;
+    }
+    return place_from(root, from, bytes, alignment, offset_p)
+               ? root
+               : lowest_fit(root->child[BY_ADDRESS][1], from, bytes, alignment, offset_p);
+}
+
 typedef extent_t *(*fit_fn_t)(extent_t *root, uint64_t bytes, uint64_t alignment,
                               uint64_t *offset_p);
 
@@ -310,6 +339,19 @@ pgas_status_t pgasi_extents_alloc_high(pgasi_extents_t *x, uint64_t bytes, uint6
                                        uint64_t *offset_p)
 {
     return alloc_by(x, BY_ADDRESS, highest_fit, bytes, alignment, offset_p);
+}
+
+pgas_status_t pgasi_extents_alloc_from(pgasi_extents_t *x, uint64_t from, uint64_t bytes,
+                                       uint64_t alignment, uint64_t *offset_p)
+{
+    uint64_t offset;
+    if (bytes == 0 || !PGASI_IS_POW2(alignment))
+        return PGAS_ERR_INVALID;
+    extent_t *e = lowest_fit(x->root[BY_ADDRESS], from, bytes, alignment, &offset);
+    if (!e || carve(x, e, offset, bytes) != PGAS_OK)
+        return PGAS_ERR_NO_MEMORY;
+    *offset_p = offset;
+    return PGAS_OK;
 }
 
 pgas_status_t pgasi_extents_alloc_at(pgasi_extents_t *x, uint64_t offset, uint64_t bytes)

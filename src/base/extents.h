@@ -44,6 +44,11 @@ pgas_status_t pgasi_extents_alloc_low(pgasi_extents_t *extents, uint64_t bytes, 
 pgas_status_t pgasi_extents_alloc_high(pgasi_extents_t *extents, uint64_t bytes, uint64_t alignment,
                                        uint64_t *offset_p);
 
+/** Allocates at the lowest aligned offset from `from` on at which the block is free. @return as
+ *  alloc_low */
+pgas_status_t pgasi_extents_alloc_from(pgasi_extents_t *extents, uint64_t from, uint64_t bytes,
+                                       uint64_t alignment, uint64_t *offset_p);
+
 /** Allocates exactly [offset, offset + bytes). Nothing changes on error.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID    no bytes

@@ -1,8 +1,7 @@
 /* The symmetric heap: two allocators over one range of offsets.
  *
- * Blocks of pgas_alloc must be at the same offset on every rank. So they come from an allocator
- * that gets the same calls, and gives the same results, on all ranks: best fit from the bottom.
- * Blocks of one rank, and super-chunks of its allocators of registered memory, come from the top of
+ * Blocks of many ranks are at the same offset on each of them. They come from the bottom; the ranks
+ * agree on the offset (symmetric.c). Blocks of one rank, and super-chunks of its allocators of registered memory, come from the top of
  * the same range. A request fails when the two would meet; pgas_alloc fails if this happens on any
  * rank, because all agree on the result. */
 #include "pgas/mem.h"
@@ -78,89 +77,53 @@ static void report_exhausted(const char *what, size_t bytes)
                 what, bytes, heap_bytes(), used(symmetric), used(local));
 }
 
-/* ---- collective ---- */
+/* ---- blocks of many ranks ---- */
 
-/* Sizes or pointers must be the same on all ranks: compares them with rank 0's. */
-static pgas_status_t same_everywhere(uint64_t value)
+pgas_status_t pgasi_heap_reserve(uint64_t from, size_t bytes, uint64_t *offset_p)
 {
-    uint64_t rank_0 = value;
-    pgas_status_t status = pgasi_boot_broadcast(&rank_0, sizeof rank_0, 0);
-    return status == PGAS_OK && rank_0 != value ? PGAS_ERR_MISMATCH : status;
-}
-
-static pgas_status_t alloc_symmetric(size_t bytes, uint64_t *offset_p)
-{
+    uint64_t offset = 0;
     pthread_mutex_lock(&heap_lock);
-    pgas_status_t status = pgasi_extents_alloc_low(symmetric, bytes, BLOCK_ALIGN, offset_p);
-    if (status == PGAS_OK && *offset_p + bytes > pgasi_extents_lowest_used(local)) {
-        pgasi_extents_free(symmetric, *offset_p);
+    pgas_status_t status = pgasi_extents_alloc_from(symmetric, from, bytes, BLOCK_ALIGN, &offset);
+    if (status == PGAS_OK && offset + bytes > pgasi_extents_lowest_used(local)) {
+        pgasi_extents_free(symmetric, offset);
         status = PGAS_ERR_NO_MEMORY;
     }
-    if (status == PGAS_ERR_NO_MEMORY)
-        report_exhausted("pgas_alloc", bytes);
     note_use();
     pthread_mutex_unlock(&heap_lock);
+    if (status == PGAS_OK)
+        *offset_p = offset;
     return status;
 }
 
-static void free_symmetric(uint64_t offset)
+void pgasi_heap_unreserve(uint64_t offset)
 {
     pthread_mutex_lock(&heap_lock);
     pgasi_extents_free(symmetric, offset);
     pthread_mutex_unlock(&heap_lock);
 }
 
-pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
+bool pgasi_heap_is_reserved(uint64_t offset)
 {
-    pgas_status_t status = pgasi_boot_enter();
-    if (status != PGAS_OK)
-        return status;
-    uint64_t offset = 0;
-    status = same_everywhere(bytes);
-    if (status == PGAS_ERR_MISMATCH)
-        PGASI_ERROR("mem",
-                    "pgas_alloc of %zu bytes here, but not on rank 0: sizes must be the same",
-                    bytes);
-    if (status == PGAS_OK && !ptr_p)
-        status = PGAS_ERR_INVALID;
-    if (status == PGAS_OK && bytes)
-        status = alloc_symmetric(bytes, &offset);
-    bool mine = status == PGAS_OK && bytes;
-    status = pgasi_boot_agree(status);
-    if (status != PGAS_OK) {
-        if (mine)
-            free_symmetric(offset);
-        return status;
-    }
-    *ptr_p = bytes ? pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset) : PGAS_NULL;
-    return PGAS_OK;
+    uint64_t bytes;
+    pthread_mutex_lock(&heap_lock);
+    bool is_block = pgasi_extents_size_of(symmetric, offset, &bytes) == PGAS_OK;
+    pthread_mutex_unlock(&heap_lock);
+    return is_block;
 }
 
-pgas_status_t pgas_free(pgas_gptr_t ptr)
+uint64_t pgasi_heap_top(void)
 {
-    pgas_status_t status = pgasi_boot_enter();
-    if (status != PGAS_OK)
-        return status;
-    uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
-    status = same_everywhere(pgas_gptr_offset(ptr));
-    if (status == PGAS_OK && ptr) {
-        pthread_mutex_lock(&heap_lock);
-        uint64_t bytes;
-        if (pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET ||
-            pgasi_extents_size_of(symmetric, offset, &bytes) != PGAS_OK)
-            status = PGAS_ERR_INVALID;
-        pthread_mutex_unlock(&heap_lock);
-    }
-    if (status == PGAS_ERR_INVALID)
-        PGASI_ERROR("mem", "pgas_free of %#" PRIx64 ": no live block of pgas_alloc (freed twice?)",
-                    ptr);
-    if (status == PGAS_ERR_MISMATCH)
-        PGASI_ERROR("mem", "pgas_free of offset %#" PRIx64 " here, but of another block on rank 0",
-                    pgas_gptr_offset(ptr));
-    status = pgasi_boot_agree(status);
-    if (status == PGAS_OK && ptr)
-        free_symmetric(offset);
-    return status;
+    pthread_mutex_lock(&heap_lock);
+    uint64_t top = pgasi_extents_highest_used(symmetric);
+    pthread_mutex_unlock(&heap_lock);
+    return top;
+}
+
+void pgasi_heap_report(const char *what, size_t bytes)
+{
+    pthread_mutex_lock(&heap_lock);
+    report_exhausted(what, bytes);
+    pthread_mutex_unlock(&heap_lock);
 }
 
 /* ---- one rank ---- */

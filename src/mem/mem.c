@@ -28,6 +28,7 @@ pgas_status_t pgasi_mem_start(void)
 void pgasi_mem_stop(void)
 {
     pgasi_regmem_stop();
+    pgasi_symmetric_stop();
     pgasi_heap_stop();
     pgasi_segments_stop();
 }

@@ -92,6 +92,16 @@ void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p);
 /* heap.c: the allocator of segment 0 */
 pgas_status_t pgasi_heap_start(size_t bytes);
 void pgasi_heap_stop(void);
+/** Reserves the lowest free range of the bottom part at or above `from`. @return PGAS_OK,
+ *  PGAS_ERR_NO_MEMORY (not logged) */
+pgas_status_t pgasi_heap_reserve(uint64_t from, size_t bytes, uint64_t *offset_p);
+void pgasi_heap_unreserve(uint64_t offset);
+/** Whether a reserved range begins at this offset. */
+bool pgasi_heap_is_reserved(uint64_t offset);
+/** From this offset on, nothing is reserved. */
+uint64_t pgasi_heap_top(void);
+/** Logs that a request does not fit. */
+void pgasi_heap_report(const char *what, size_t bytes);
 /** Allocates a block of this rank from the top. 0 bytes give PGAS_NULL. @return PGAS_OK,
  *  PGAS_ERR_NO_MEMORY (logged) */
 pgas_status_t pgasi_heap_alloc(size_t bytes, pgas_gptr_t *ptr_p);
@@ -109,5 +119,10 @@ typedef struct {
     uint64_t chunks, chunks_high;
 } pgasi_heap_use_t;
 void pgasi_heap_use(pgasi_heap_use_t *use_p);
+
+/* symmetric.c */
+extern uint32_t pgasi_symmetric_votes; /* for tests: allreduces of pgas_team_alloc and _free */
+/** From now on no team has a block. */
+void pgasi_symmetric_stop(void);
 
 #endif

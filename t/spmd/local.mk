@@ -13,9 +13,10 @@ check_PROGRAMS += %D%/boot.t %D%/coll.t %D%/team.t
 %C%_boot_t_SOURCES = %D%/boot.c
 %C%_coll_t_SOURCES = %D%/coll.c
 %C%_team_t_SOURCES = %D%/team.c
-check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/atomic.t %D%/signal.t
+check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/team_heap.t %D%/atomic.t %D%/signal.t
 %C%_rma_large_t_SOURCES = %D%/rma_large.c %D%/job.h
 %C%_heap_t_SOURCES = %D%/heap.c %D%/job.h
+%C%_team_heap_t_SOURCES = %D%/team_heap.c %D%/job.h
 %C%_atomic_t_SOURCES = %D%/atomic.c %D%/job.h
 %C%_signal_t_SOURCES = %D%/signal.c %D%/job.h
 

@@ -102,6 +102,23 @@ static bool step_alloc(model_t *m, pgasi_extents_t *x, pgasi_rng_t *rng, bool hi
     return status == PGAS_OK && offset == (uint64_t)want;
 }
 
+static bool step_alloc_from(model_t *m, pgasi_extents_t *x, pgasi_rng_t *rng)
+{
+    int bytes = 1 + (int)pgasi_rng_below(rng, pgasi_rng_below(rng, 4) == 0 ? 200 : 20);
+    int alignment = 1 << pgasi_rng_below(rng, 6), want = -1;
+    int from = pgasi_rng_below(rng, 3) ? (int)pgasi_rng_below(rng, SIZE_MODEL + 20) : 0;
+    uint64_t offset = 0;
+    for (int at = from; at < SIZE_MODEL && want < 0; at++)
+        if (at % alignment == 0 && free_run(m, at) >= bytes)
+            want = at;
+    pgas_status_t status =
+        pgasi_extents_alloc_from(x, (uint64_t)from, (uint64_t)bytes, (uint64_t)alignment, &offset);
+    if (want < 0)
+        return status == PGAS_ERR_NO_MEMORY;
+    mark(m, want, bytes, ++m->n_made);
+    return status == PGAS_OK && offset == (uint64_t)want;
+}
+
 static bool step_alloc_at(model_t *m, pgasi_extents_t *x, pgasi_rng_t *rng)
 {
     int bytes = (int)pgasi_rng_below(rng, 40), at = (int)pgasi_rng_below(rng, SIZE_MODEL + 20);
@@ -147,8 +164,10 @@ static bool step(model_t *m, pgasi_extents_t *x, pgasi_rng_t *rng, bool growing)
     uint64_t dice = pgasi_rng_below(rng, 100);
     if (dice < (growing ? 30u : 15u))
         return step_alloc(m, x, rng, false);
-    if (dice < (growing ? 55u : 30u))
+    if (dice < (growing ? 45u : 22u))
         return step_alloc(m, x, rng, true);
+    if (dice < (growing ? 55u : 30u))
+        return step_alloc_from(m, x, rng);
     if (dice < (growing ? 65u : 35u))
         return step_alloc_at(m, x, rng);
     return step_free(m, x, rng, dice < 90);
@@ -239,6 +258,8 @@ static void refusals_change_nothing(void)
     ok(!x, "and no object");
     pgasi_extents_create(1000, &x);
     is_int(pgasi_extents_alloc_low(x, 0, 1, &offset), PGAS_ERR_INVALID, "no bytes");
+    is_int(pgasi_extents_alloc_from(x, 0, 0, 1, &offset), PGAS_ERR_INVALID, "no bytes from 0 on");
+    is_int(pgasi_extents_alloc_from(x, 0, 8, 3, &offset), PGAS_ERR_INVALID, "alignment 3 from 0");
     is_int(pgasi_extents_alloc_low(x, 8, 3, &offset), PGAS_ERR_INVALID, "alignment 3");
     is_int(pgasi_extents_alloc_high(x, 8, 0, &offset), PGAS_ERR_INVALID, "alignment 0");
     is_int(pgasi_extents_alloc_low(x, 1001, 1, &offset), PGAS_ERR_NO_MEMORY, "more than there is");
@@ -256,7 +277,7 @@ static void refusals_change_nothing(void)
 
 int main(void)
 {
-    plan(19);
+    plan(21);
     uint64_t seed = tap_seed(20240103);
     equals_a_plain_array(seed);
     equal_calls_give_equal_offsets(seed);
