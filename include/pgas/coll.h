@@ -5,28 +5,25 @@
  *      pgas_barrier(NULL);
  *
  *  Shape: every rank of the team calls the same functions in the same order, with one thread at a
- *  time. team NULL is the team of all ranks. Buffers are ordinary memory and reusable on return. A
- *  rank that waits inside serves requests of its peers.
+ *  time. team NULL is the team of all ranks. Buffers are ordinary memory, do not overlap unless a
+ *  function says so, and are reusable on return. A rank that waits inside serves its peers.
  *
  *  Cost: small data within a node take a few cache lines, and no system call while each rank has a
  *  core. Between nodes the leaders (small data) or all ranks (large data) call non-blocking MPI
- *  collectives.
+ *  functions.
  *
  *  Statuses of all functions:
  *      PGAS_OK
  *      PGAS_ERR_NOT_INIT
- *      PGAS_ERR_INVALID    NULL buffer with a size, or a root or type out of range
- *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or SWAP
- *      PGAS_ERR_CONTEXT    inside a handler, or not slot 0 and MPI provides only
- *                          MPI_THREAD_FUNNELED
+ *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; sizes that differ
+ *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or is SWAP
+ *      PGAS_ERR_CONTEXT      inside a handler, or not slot 0 and MPI provides only
+ *                            MPI_THREAD_FUNNELED
  *      PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
- *      PGAS_ERR_PEER       a rank of the team died (PGAS_ON_PEER_DEATH=continue)
- *  Reductions and scans combine values in the order of ranks within a node, and of nodes. So every
- *  rank gets the same bits.
- *
- *  Ranks that wait in a collective of the team, or enter one later, return PGAS_ERR_PEER when they
- *  notice the death. The contents of the buffers are undefined then. Between nodes MPI may still
- *  write to the buffers of the collective that was running. */
+ *      PGAS_ERR_PEER         a rank of the team died (PGAS_ON_PEER_DEATH=continue)
+ *  After a death every rank in a collective of the team, or entering one later, returns
+ *  PGAS_ERR_PEER. The contents of the buffers are undefined then. Between nodes MPI may still write
+ *  to the buffers of the collective that was running. */
 #ifndef PGAS_COLL_H
 #define PGAS_COLL_H
 
@@ -45,8 +42,9 @@ PGAS_API pgas_status_t pgas_barrier(pgas_team_t *team);
 PGAS_API pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int root);
 
 /** Combines n_elems elements of all ranks, element by element. allreduce: the result is in dst of
- *  all ranks; dst may be src. reduce: the result replaces the data in buffer of the root; other
- *  ranks' data stay. */
+ *  all ranks, with the same bits; dst may be src. reduce: the result replaces the data in buffer of
+ *  the root; other ranks' data stay. An operator of the program combines in the order of ranks; its
+ *  type may be PGAS_TYPE_NONE. */
 PGAS_API pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                       pgas_type_t type, pgas_op_t op);
 PGAS_API pgas_status_t pgas_reduce(pgas_team_t *team, void *buffer, size_t n_elems,
@@ -59,15 +57,22 @@ PGAS_API pgas_status_t pgas_scan(pgas_team_t *team, const void *src, void *dst, 
 PGAS_API pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op);
 
-/** Copies `bytes` bytes of src of each rank, in the order of ranks, to dst of the root (gather) or
- *  of all ranks (allgather). dst has pgas_team_size(team) * bytes bytes. */
+/** Copies a block of each rank, one after another by rank, to dst of the root (gather) or of all
+ *  ranks (allgather). Blocks have `bytes` bytes on all ranks, or in the v forms bytes_of[r] bytes of
+ *  rank r. pgas_gatherv reads dst and bytes_of on the root only. */
 PGAS_API pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes,
                                    int root);
 PGAS_API pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes);
+PGAS_API pgas_status_t pgas_gatherv(pgas_team_t *team, const void *src, size_t bytes, void *dst,
+                                    const size_t *bytes_of, int root);
+PGAS_API pgas_status_t pgas_allgatherv(pgas_team_t *team, const void *src, size_t bytes, void *dst,
+                                       const size_t *bytes_of);
 
-/** Exchanges blocks of `bytes` bytes: block s of src goes to rank s, and block r of dst comes from
- *  rank r. src and dst must not overlap. */
+/** Exchanges blocks, which follow each other by rank: block s of src goes to rank s, and block r of
+ *  dst comes from rank r. Blocks have `bytes` bytes, or src_bytes[s] and dst_bytes[r]. */
 PGAS_API pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_t bytes);
+PGAS_API pgas_status_t pgas_alltoallv(pgas_team_t *team, const void *src, const size_t *src_bytes,
+                                      void *dst, const size_t *dst_bytes);
 
 PGAS_END_DECLS
 #endif

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include "pgas/op.h"
 #include "pgas/status.h"
 #include "pgas/team.h"
 
@@ -58,6 +59,28 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine);
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root);
 pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes);
 pgas_status_t pgasi_boot_barrier(void);
+
+/** Starts a collective that proceeds while the caller does something else. The arguments are those
+ *  of the public functions. end.fn is called once, on a thread of this rank inside the library,
+ *  without locks, perhaps before the function returns. @return PGAS_OK: accepted */
+typedef struct {
+    void (*fn)(void *arg, pgas_status_t status);
+    void *arg;
+} pgasi_coll_end_t;
+pgas_status_t pgasi_barrier_start(pgas_team_t *team, pgasi_coll_end_t end);
+pgas_status_t pgasi_broadcast_start(pgas_team_t *team, void *buffer, size_t bytes, int root,
+                                    pgasi_coll_end_t end);
+pgas_status_t pgasi_allreduce_start(pgas_team_t *team, void *buffer, size_t n_elems,
+                                    pgas_type_t type, pgas_op_t op, pgasi_coll_end_t end);
+pgas_status_t pgasi_alltoallv_start(pgas_team_t *team, const void *src, const size_t *src_bytes,
+                                    void *dst, const size_t *dst_bytes, pgasi_coll_end_t end);
+
+/** The collectives that were started and have not ended. progress continues them, on threads that
+ *  may call MPI. @return the number of those that ended */
+extern int pgasi_coll_n_pending;
+int pgasi_coll_progress(void);
+/** Waits, with progress, until those of the team (NULL: all) have ended. */
+void pgasi_coll_settle(const pgas_team_t *team);
 
 /** The team of all ranks, for which public functions accept NULL. NULL before start. */
 pgas_team_t *pgasi_team_world(void);

@@ -522,3 +522,113 @@ pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_
     return team->n_nodes == 1 ? pgasi_board_alltoall(&team->board, src, dst, bytes)
                               : pgasi_between_alltoall(team, team->comm, src, dst, bytes);
 }
+
+/* ---- blocks of any sizes ---- */
+
+/* The sum of n sizes; SIZE_MAX: too large, or there is no list. */
+static size_t sum_of(const size_t *bytes_of, int n)
+{
+    size_t sum = 0;
+    if (!bytes_of)
+        return SIZE_MAX;
+    for (int i = 0; i < n; i++)
+        if (__builtin_add_overflow(sum, bytes_of[i], &sum))
+            return SIZE_MAX;
+    return sum;
+}
+
+static bool good_blocks(const void *at, const size_t *bytes_of, int n)
+{
+    size_t sum = sum_of(bytes_of, n);
+    return sum < SIZE_MAX && (sum == 0 || at);
+}
+
+pgas_status_t pgas_gatherv(pgas_team_t *team, const void *src, size_t bytes, void *dst,
+                           const size_t *bytes_of, int root)
+{
+    pgas_status_t status = enter_whole(&team);
+    if (status != PGAS_OK)
+        return status;
+    bool receives = team->rank == root;
+    if (!has_rank(team, root) || (bytes > 0 && !src) ||
+        (receives && !good_blocks(dst, bytes_of, team->size)))
+        return PGAS_ERR_INVALID;
+    if (team->n_nodes == 1)
+        return pgasi_board_gatherv(&team->board, src, bytes, dst, bytes_of, root);
+    pgasi_blocks_t blocks = { src, NULL, bytes, root, dst, receives ? bytes_of : NULL };
+    return pgasi_coll_exchange(team, &blocks);
+}
+
+pgas_status_t pgas_allgatherv(pgas_team_t *team, const void *src, size_t bytes, void *dst,
+                              const size_t *bytes_of)
+{
+    pgas_status_t status = enter_whole(&team);
+    if (status != PGAS_OK)
+        return status;
+    if ((bytes > 0 && !src) || !good_blocks(dst, bytes_of, team->size) ||
+        bytes != bytes_of[team->rank])
+        return PGAS_ERR_INVALID;
+    if (team->n_nodes == 1)
+        return pgasi_board_gatherv(&team->board, src, bytes, dst, bytes_of, -1);
+    pgasi_blocks_t blocks = { src, NULL, bytes, -1, dst, bytes_of };
+    return pgasi_coll_exchange(team, &blocks);
+}
+
+static pgas_status_t check_alltoallv(pgas_team_t **team_io, const pgasi_blocks_t *b)
+{
+    pgas_status_t status = enter_whole(team_io);
+    if (status != PGAS_OK)
+        return status;
+    const pgas_team_t *team = *team_io;
+    bool good = good_blocks(b->src, b->out, team->size) && good_blocks(b->dst, b->in, team->size) &&
+                b->out[team->rank] == b->in[team->rank];
+    return good ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+pgas_status_t pgas_alltoallv(pgas_team_t *team, const void *src, const size_t *src_bytes, void *dst,
+                             const size_t *dst_bytes)
+{
+    pgasi_blocks_t blocks = { src, src_bytes, 0, -1, dst, dst_bytes };
+    pgas_status_t status = check_alltoallv(&team, &blocks);
+    if (status != PGAS_OK)
+        return status;
+    return team->n_nodes == 1 ? pgasi_board_alltoallv(&team->board, src, src_bytes, dst, dst_bytes)
+                              : pgasi_coll_exchange(team, &blocks);
+}
+
+/* ---- collectives that proceed meanwhile ---- */
+
+pgas_status_t pgasi_barrier_start(pgas_team_t *team, pgasi_coll_end_t end)
+{
+    pgas_status_t status = enter_whole(&team);
+    return status == PGAS_OK ? pgasi_coll_barrier_nb(team, end) : status;
+}
+
+pgas_status_t pgasi_broadcast_start(pgas_team_t *team, void *buffer, size_t bytes, int root,
+                                    pgasi_coll_end_t end)
+{
+    pgas_status_t status = enter_whole(&team);
+    if (status != PGAS_OK)
+        return status;
+    if (!has_rank(team, root) || (bytes > 0 && !buffer))
+        return PGAS_ERR_INVALID;
+    return pgasi_coll_broadcast_nb(team, buffer, bytes, root, end);
+}
+
+pgas_status_t pgasi_allreduce_start(pgas_team_t *team, void *buffer, size_t n_elems,
+                                    pgas_type_t type, pgas_op_t op, pgasi_coll_end_t end)
+{
+    const pgas_op_def_t *def;
+    pgas_status_t status = enter_whole(&team);
+    if (status == PGAS_OK)
+        status = check_elems(buffer, n_elems, type, op, &def);
+    return status == PGAS_OK ? pgasi_coll_allreduce_nb(team, buffer, n_elems, def, end) : status;
+}
+
+pgas_status_t pgasi_alltoallv_start(pgas_team_t *team, const void *src, const size_t *src_bytes,
+                                    void *dst, const size_t *dst_bytes, pgasi_coll_end_t end)
+{
+    pgasi_blocks_t blocks = { src, src_bytes, 0, -1, dst, dst_bytes };
+    pgas_status_t status = check_alltoallv(&team, &blocks);
+    return status == PGAS_OK ? pgasi_coll_exchange_nb(team, &blocks, end) : status;
+}

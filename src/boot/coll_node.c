@@ -400,3 +400,115 @@ pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *
         good = alltoall_slice(board, src, dst, bytes, done, PGASI_MIN(slice, bytes - done));
     return status_of(good);
 }
+
+/* ---- blocks of any sizes ---- */
+
+static bool max_of_all(pgasi_board_t *board, size_t *value_io)
+{
+    uint64_t value = *value_io;
+    const pgas_op_def_t *def = pgasi_op_find(PGAS_OP(PGAS_MAX, PGAS_U64));
+    bool good = pgasi_board_allreduce(board, &value, &value, 1, def) == PGAS_OK;
+    *value_io = (size_t)value;
+    return good;
+}
+
+static size_t greatest(const size_t *bytes_of, int n)
+{
+    size_t most = 0;
+    for (int i = 0; i < n; i++)
+        most = PGASI_MAX(most, bytes_of[i]);
+    return most;
+}
+
+static size_t rest_of(size_t bytes, size_t done, size_t piece)
+{
+    return bytes > done ? PGASI_MIN(bytes - done, piece) : 0;
+}
+
+/* Copies the piece at `done` of each member's block, if it is that long. */
+static bool take_parts(pgasi_board_t *board, char *dst, const size_t *bytes_of, size_t done)
+{
+    for (int i = 0; i < board->n; i++) {
+        size_t n = rest_of(bytes_of[i], done, PGASI_BOARD_AREA);
+        const void *in = pgasi_board_wait(board, i, n);
+        if (!in)
+            return false;
+        if (n > 0)
+            memcpy(dst + done, in, n);
+        dst = bytes_of[i] > 0 ? dst + bytes_of[i] : dst;
+    }
+    board->known = board->step;
+    return true;
+}
+
+pgas_status_t pgasi_board_gatherv(pgasi_board_t *board, const void *src, size_t bytes, void *dst,
+                                  const size_t *bytes_of, int root)
+{
+    bool receives = root < 0 || root == board->me, good = true;
+    if (board->n == 1)
+        return alone(src, dst, PGASI_MIN(bytes, bytes_of[0]));
+    /* a root alone knows the sizes of all */
+    size_t most = root < 0 ? greatest(bytes_of, board->n) : bytes;
+    if (root >= 0)
+        good = max_of_all(board, &most);
+    for (size_t done = 0; good && done < most; done += PGASI_BOARD_AREA) {
+        size_t n = rest_of(bytes, done, PGASI_BOARD_AREA);
+        int waiter = root < 0 ? board->me : root;
+        if (n > 0)
+            good = put(board, (const char *)src + done, n, waiter);
+        else
+            pass(board, waiter);
+        if (good && receives)
+            good = take_parts(board, dst, bytes_of, done);
+    }
+    return status_of(good);
+}
+
+/* A message holds one slice for each member, which may be shorter or empty. */
+typedef struct {
+    const char *src;
+    char *dst;
+    const size_t *src_bytes, *dst_bytes;
+    size_t slice;
+} slices_t;
+
+static bool alltoallv_slice(pgasi_board_t *board, const slices_t *s, size_t done)
+{
+    size_t whole = PGASI_MAX((size_t)board->n * s->slice, PGASI_BOARD_INLINE + 1);
+    char *out = pgasi_board_begin(board, whole), *to = s->dst;
+    const char *from = s->src;
+    if (!out)
+        return false;
+    for (int i = 0; i < board->n; i++) {
+        size_t n = rest_of(s->src_bytes[i], done, s->slice);
+        if (n > 0)
+            memcpy(out + (size_t)i * s->slice, from + done, n);
+        from = s->src_bytes[i] > 0 ? from + s->src_bytes[i] : from;
+    }
+    post_to_all(board);
+    for (int i = 0; i < board->n; i++) {
+        size_t n = rest_of(s->dst_bytes[i], done, s->slice);
+        const char *in = pgasi_board_wait(board, i, whole);
+        if (!in)
+            return false;
+        if (n > 0)
+            memcpy(to + done, in + (size_t)board->me * s->slice, n);
+        to = s->dst_bytes[i] > 0 ? to + s->dst_bytes[i] : to;
+    }
+    board->known = board->step;
+    return true;
+}
+
+pgas_status_t pgasi_board_alltoallv(pgasi_board_t *board, const void *src, const size_t *src_bytes,
+                                    void *dst, const size_t *dst_bytes)
+{
+    if (board->n == 1)
+        return alone(src, dst, PGASI_MIN(src_bytes[0], dst_bytes[0]));
+    size_t most = greatest(src_bytes, board->n), slice = PGASI_BOARD_AREA / (size_t)board->n;
+    bool good = max_of_all(board, &most);
+    slice = slice > 64 ? slice - slice % 64 : PGASI_MAX(slice, 1);
+    slices_t s = { src, dst, src_bytes, dst_bytes, PGASI_MIN(slice, most) };
+    for (size_t done = 0; good && done < most; done += s.slice)
+        good = alltoallv_slice(board, &s, done);
+    return status_of(good);
+}

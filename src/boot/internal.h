@@ -147,6 +147,8 @@ struct pgas_team {
     int n_dead_seen;
     /* a member died, and a collective was given up because of it: no further one starts */
     bool broken;
+    uint32_t n_started; /* collectives of coll_nb.c: all, and those that have not ended */
+    int n_pending;
     pgas_team_t *next;
 };
 
@@ -182,6 +184,12 @@ pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *ds
                                  int root);
 pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
 pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
+/** Blocks of any sizes; root -1: all members receive. bytes_of matters where the data are
+ *  received. */
+pgas_status_t pgasi_board_gatherv(pgasi_board_t *board, const void *src, size_t bytes, void *dst,
+                                  const size_t *bytes_of, int root);
+pgas_status_t pgasi_board_alltoallv(pgasi_board_t *board, const void *src, const size_t *src_bytes,
+                                    void *dst, const size_t *dst_bytes);
 
 /* ---- coll_mpi.c: by MPI, with progress; comm is one of the team's ---- */
 
@@ -211,5 +219,26 @@ pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes
 pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op);
 pgas_status_t pgasi_coll_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes);
+
+/* ---- coll_nb.c: collectives that proceed by rounds of messages ---- */
+
+/** Blocks of bytes from and for each rank of a team, one after another. */
+typedef struct {
+    const void *src;
+    const size_t *out; /* [size] NULL: out_all bytes of src go to each rank, or to root alone */
+    size_t out_all;
+    int root; /* -1: all ranks receive */
+    void *dst;
+    const size_t *in; /* [size] NULL: this rank receives nothing */
+} pgasi_blocks_t;
+pgas_status_t pgasi_coll_barrier_nb(pgas_team_t *team, pgasi_coll_end_t end);
+pgas_status_t pgasi_coll_broadcast_nb(pgas_team_t *team, void *buffer, size_t bytes, int root,
+                                      pgasi_coll_end_t end);
+pgas_status_t pgasi_coll_allreduce_nb(pgas_team_t *team, void *buffer, size_t n_elems,
+                                      const pgas_op_def_t *def, pgasi_coll_end_t end);
+pgas_status_t pgasi_coll_exchange_nb(pgas_team_t *team, const pgasi_blocks_t *b,
+                                     pgasi_coll_end_t end);
+/** As exchange_nb; waits with progress. */
+pgas_status_t pgasi_coll_exchange(pgas_team_t *team, const pgasi_blocks_t *blocks);
 
 #endif

@@ -398,6 +398,7 @@ pgas_status_t pgas_team_destroy(pgas_team_t *team)
         at = &(*at)->next;
     if (!team || !*at)
         return PGAS_ERR_INVALID;
+    pgasi_coll_settle(team);
     /* with progress; afterwards no rank reads the board any more */
     status = pgasi_coll_barrier(team);
     if (status != PGAS_OK)

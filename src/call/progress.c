@@ -307,6 +307,8 @@ static inline int progress_round(void)
         n += (int)pgasi_eps_refuse();
     if (PGAS_UNLIKELY(pgasi_sendq_shared_waits()))
         n += pgasi_progress_shared();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)))
+        n += pgasi_coll_progress();
     return n + serve_round(arrived, due);
 }
 

@@ -248,6 +248,7 @@ static pgas_status_t stop_all(void)
     pgasi_call_forget();
     serve_for_threads();
     pgasi_call_complete();
+    pgasi_coll_settle(NULL);
     pgas_status_t status = pgas_quiesce();
     if (status == PGAS_ERR_PEER)
         pgasi_watch_leave();

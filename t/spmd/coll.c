@@ -424,6 +424,170 @@ static bool one_alltoall(const case_t *c)
     return is_want(dst, (size_t)c->n * c->bytes);
 }
 
+/* ---- blocks of any sizes ---- */
+
+/* The size of the block from `who` for `to`; every third one is empty. */
+static size_t block_of(const case_t *c, int who, int to)
+{
+    uint64_t random = pgasi_hash_combine(c->key, (uint64_t)who * 1000 + (uint64_t)to);
+    return random % 3 == 0 ? 0 : random % (c->bytes + 1);
+}
+
+static void fill_exactly(unsigned char *at, const case_t *c, int who, int to, size_t bytes)
+{
+    fill(spare, bytes / 8 + 1, PGAS_U64, 0, c->key + (uint64_t)to, who);
+    memcpy(at, spare, bytes);
+}
+
+/* What this rank gets from all; the sizes in bytes_of. @return their sum */
+static size_t want_any_blocks(const case_t *c, int to, bool by_target, size_t *bytes_of)
+{
+    size_t sum = 0;
+    for (int r = 0; r < c->n; r++) {
+        bytes_of[r] = block_of(c, r, by_target ? to : 0);
+        fill_exactly(want + sum, c, r, by_target ? to : 0, bytes_of[r]);
+        sum += bytes_of[r];
+    }
+    return sum;
+}
+
+static bool one_gatherv(const case_t *c)
+{
+    bool at_root = c->me == c->root;
+    size_t bytes_of[16], mine = block_of(c, c->me, 0);
+    fill_exactly(src, c, c->me, 0, mine);
+    size_t sum = want_any_blocks(c, 0, false, bytes_of);
+    clear(sum);
+    return pgas_gatherv(c->team, mine > 0 ? src : NULL, mine, at_root ? dst : NULL,
+                        at_root ? bytes_of : NULL, c->root) == PGAS_OK &&
+           (at_root ? is_want(dst, sum) : untouched(dst, sum + GUARD_BYTES));
+}
+
+static bool one_allgatherv(const case_t *c)
+{
+    size_t bytes_of[16], mine = block_of(c, c->me, 0);
+    fill_exactly(src, c, c->me, 0, mine);
+    size_t sum = want_any_blocks(c, 0, false, bytes_of);
+    clear(sum);
+    return pgas_allgatherv(c->team, src, mine, dst, bytes_of) == PGAS_OK && is_want(dst, sum);
+}
+
+static size_t fill_any_blocks(const case_t *c, size_t *bytes_of)
+{
+    size_t sum = 0;
+    for (int r = 0; r < c->n; r++) {
+        bytes_of[r] = block_of(c, c->me, r);
+        fill_exactly(src + sum, c, c->me, r, bytes_of[r]);
+        sum += bytes_of[r];
+    }
+    return sum;
+}
+
+static bool one_alltoallv(const case_t *c)
+{
+    size_t in[16], out[16], sum = want_any_blocks(c, c->me, true, in);
+    fill_any_blocks(c, out);
+    clear(sum);
+    return pgas_alltoallv(c->team, src, out, dst, in) == PGAS_OK && is_want(dst, sum);
+}
+
+/* ---- those that proceed meanwhile ---- */
+
+static void note_end(void *arg, pgas_status_t status)
+{
+    *(int *)arg = (int)status;
+}
+
+/* Whether it was accepted, and ends without an error. */
+static bool ends(pgas_status_t accepted, const int *result)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (accepted == PGAS_OK && *result == PGAS_INPROGRESS) {
+        pgasi_coll_progress();
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return accepted == PGAS_OK && *result == PGAS_OK;
+}
+
+static bool one_broadcast_nb(const case_t *c)
+{
+    int result = PGAS_INPROGRESS;
+    fill(want, c->bytes / 8 + 1, PGAS_U64, 0, c->key, c->root);
+    clear(c->bytes);
+    if (c->me == c->root)
+        memcpy(dst, want, c->bytes);
+    return ends(pgasi_broadcast_start(c->team, dst, c->bytes, c->root,
+                                      (pgasi_coll_end_t){ note_end, &result }),
+                &result) &&
+           is_want(dst, c->bytes);
+}
+
+static bool one_allreduce_nb(const case_t *c)
+{
+    int result = PGAS_INPROGRESS;
+    size_t bytes = c->n_elems * bytes_of(c->type);
+    fill(dst, c->n_elems, c->type, c->op, c->key, c->me);
+    memset(dst + bytes, PATTERN, GUARD_BYTES);
+    if (!ends(pgasi_allreduce_start(c->team, dst, c->n_elems, (pgas_type_t)c->type,
+                                    (pgas_op_t)c->op, (pgasi_coll_end_t){ note_end, &result }),
+              &result))
+        return false;
+    model(0, c->n, c->n_elems, c->type, c->op, c->key);
+    return is_want(dst, bytes);
+}
+
+static bool one_own_nb(const case_t *c)
+{
+    int result = PGAS_INPROGRESS;
+    bool is_large = c->key % 3 == 0;
+    pgas_op_t op = is_large ? op_large : op_affine;
+    size_t elem = is_large ? sizeof(large_t) : sizeof(affine_t), n = choose_elems(c, elem);
+    fill(dst, n * elem / 8, PGAS_U64, 0, c->key, c->me);
+    memset(dst + n * elem, PATTERN, GUARD_BYTES);
+    if (!ends(pgasi_allreduce_start(c->team, dst, n, PGAS_TYPE_NONE, op,
+                                    (pgasi_coll_end_t){ note_end, &result }),
+              &result))
+        return false;
+    model_own(c, n, op, 0, c->n);
+    return is_want(dst, n * elem);
+}
+
+static bool one_alltoallv_nb(const case_t *c)
+{
+    int result = PGAS_INPROGRESS;
+    size_t in[16], out[16], sum = want_any_blocks(c, c->me, true, in);
+    fill_any_blocks(c, out);
+    clear(sum);
+    return ends(pgasi_alltoallv_start(c->team, src, out, dst, in,
+                                      (pgasi_coll_end_t){ note_end, &result }),
+                &result) &&
+           is_want(dst, sum);
+}
+
+/* Several at a time, and blocking ones between them: they are told apart. */
+static bool one_mix_nb(const case_t *c)
+{
+    int result[5];
+    pgasi_coll_end_t end[5];
+    uint64_t sums[2] = { (uint64_t)c->me + 1, 7 }, root = (uint64_t)c->me, all = 0,
+             n = (uint64_t)c->n;
+    for (int i = 0; i < 5; i++) {
+        result[i] = PGAS_INPROGRESS;
+        end[i] = (pgasi_coll_end_t){ note_end, &result[i] };
+    }
+    bool good =
+        pgasi_allreduce_start(c->team, &sums[0], 1, PGAS_U64, PGAS_ADD, end[0]) == PGAS_OK &&
+        pgasi_barrier_start(c->team, end[1]) == PGAS_OK &&
+        pgasi_broadcast_start(c->team, &root, sizeof root, c->root, end[2]) == PGAS_OK &&
+        pgas_allreduce(c->team, &n, &all, 1, PGAS_U64, PGAS_ADD) == PGAS_OK && all == n * n &&
+        pgasi_allreduce_start(c->team, &sums[1], 1, PGAS_U64, PGAS_ADD, end[3]) == PGAS_OK &&
+        pgasi_barrier_start(c->team, end[4]) == PGAS_OK && pgas_barrier(c->team) == PGAS_OK;
+    for (int i = 4; i >= 0; i--)
+        good = ends(good ? PGAS_OK : PGAS_ERR_INVALID, &result[i]) && good;
+    return good && sums[0] == n * (n + 1) / 2 && sums[1] == 7 * n && root == (uint64_t)c->root;
+}
+
 static bool one_barrier(const case_t *c)
 {
     return pgas_barrier(c->team) == PGAS_OK;
@@ -433,11 +597,24 @@ typedef bool (*one_fn_t)(const case_t *c);
 static const struct {
     const char *name;
     one_fn_t run;
-} kinds[] = { { "broadcast", one_broadcast }, { "allreduce", one_allreduce },
-              { "reduce", one_reduce },       { "scan", one_scan },
-              { "exscan", one_exscan },       { "operators of the program", one_own },
-              { "gather", one_gather },       { "allgather", one_allgather },
-              { "alltoall", one_alltoall },   { "barrier", one_barrier } };
+} kinds[] = { { "broadcast", one_broadcast },
+              { "allreduce", one_allreduce },
+              { "reduce", one_reduce },
+              { "scan", one_scan },
+              { "exscan", one_exscan },
+              { "operators of the program", one_own },
+              { "gather", one_gather },
+              { "allgather", one_allgather },
+              { "alltoall", one_alltoall },
+              { "barrier", one_barrier },
+              { "gatherv", one_gatherv },
+              { "allgatherv", one_allgatherv },
+              { "alltoallv", one_alltoallv },
+              { "broadcast_nb", one_broadcast_nb },
+              { "allreduce_nb", one_allreduce_nb },
+              { "alltoallv_nb", one_alltoallv_nb },
+              { "operators of the program, _nb", one_own_nb },
+              { "several at a time", one_mix_nb } };
 #define N_KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 /* ---- promises ---- */
@@ -620,6 +797,17 @@ static void refusals(void)
                 pgas_allreduce(NULL, NULL, &y, 1, PGAS_I32, PGAS_ADD) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, &x, &y, SIZE_MAX / 2, PGAS_I32, PGAS_ADD) == PGAS_ERR_INVALID,
             "NULL with a size, and sizes that overflow, are refused");
+    size_t sizes[16] = { 0 }, more[16] = { 1 };
+    sizes[pgas_team_rank(NULL)] = 4;
+    more[0] = more[n - 1] = SIZE_MAX;
+    spmd_ok(pgas_allgatherv(NULL, &x, 4, NULL, sizes) == PGAS_ERR_INVALID &&
+                pgas_allgatherv(NULL, &x, 3, &y, sizes) == PGAS_ERR_INVALID &&
+                pgas_allgatherv(NULL, &x, 4, &y, NULL) == PGAS_ERR_INVALID &&
+                pgas_gatherv(NULL, NULL, 4, &y, sizes, 0) == PGAS_ERR_INVALID &&
+                pgas_gatherv(NULL, &x, 4, &y, sizes, n) == PGAS_ERR_INVALID &&
+                pgas_alltoallv(NULL, &x, sizes, &y, NULL) == PGAS_ERR_INVALID &&
+                pgas_alltoallv(NULL, &x, more, &y, more) == PGAS_ERR_INVALID,
+            "so are lists of sizes that are missing, wrong or too long");
     spmd_ok(pgas_broadcast(NULL, NULL, 0, 0) == PGAS_OK &&
                 pgas_allgather(NULL, NULL, NULL, 0) == PGAS_OK &&
                 pgas_allreduce(NULL, NULL, NULL, 0, PGAS_I32, PGAS_ADD) == PGAS_OK && y == 7,
@@ -688,7 +876,7 @@ static void nobody_leaves_early(const side_t *side)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 7 + 1 + 2 + 4 + 2);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 8 + 1 + 2 + 4 + 2);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
