@@ -38,6 +38,10 @@ void pgasi_op_combine_run(const pgas_op_def_t *def, void *to, const void *from, 
  *  alignment. */
 void pgasi_op_merge_run(const pgas_op_def_t *def, void *elems, const void *contributions,
                         uint64_t n);
+/** Merges contribution k into the element at elems[k], for n of them. An element may occur more
+ *  than once. */
+void pgasi_op_merge_at(const pgas_op_def_t *def, void *const *elems, const void *contributions,
+                       uint64_t n);
 /** Sets n contributions to the identity. */
 void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n);
 
