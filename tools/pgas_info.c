@@ -92,7 +92,7 @@ static int devices(void)
         print_port(&port);
     if (status == PGAS_ERR_NOT_FOUND)
         printf("PGAS_VERBS_DEVICE=device or device:port chooses one; provider:device how it is "
-               "driven\n");
+               "driven; several between commas, or all: connections use the nearest in turn\n");
     else
         fprintf(stderr, "pgas_info: cannot list devices: %s\n", pgas_status_text(status));
     return flushed(status != PGAS_ERR_NOT_FOUND);

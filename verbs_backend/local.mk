@@ -21,7 +21,7 @@ if HAVE_MLX5DV
 verbs_queue_sources += %D%/queue/prm.h %D%/queue/prm.c %D%/queue/mlx5.h %D%/queue/mlx5_qp.c %D%/queue/provider_mlx5.c
 endif
 verbs_transport_sources = \
-	%D%/transport/format.h %D%/transport/inside.h %D%/transport/tp.c %D%/transport/ctx.c %D%/transport/endpoint.c \
+	%D%/transport/format.h %D%/transport/inside.h %D%/transport/tp.c %D%/transport/rails.c %D%/transport/ctx.c %D%/transport/endpoint.c \
 	%D%/transport/cm.h %D%/transport/cm.c %D%/transport/cm_socket.c %D%/transport/cm_listen.c %D%/transport/hosts.c \
 	%D%/transport/lost.c %D%/transport/memory.c %D%/transport/bounce.c %D%/transport/pending.h %D%/transport/pending.c \
 	%D%/transport/rma.c %D%/transport/amo.c %D%/transport/flush.c %D%/transport/am.c %D%/transport/receive.h \

@@ -111,8 +111,9 @@ PGASI_PARAM(ARRAY_ACCESS, array_access, CHOICE, "auto", "auto|open|guarded", "",
             "elements of coherent arrays: auto: plain loads and stores, a lock for chunks that "
             "are recalled often; open: never a lock; guarded: always a lock")
 PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
-            "device of the transport verbs: snic, mlx5_0, mlx5_0:1, verbs:mlx5_0; empty: the "
-            "nearest card that is up, otherwise snic")
+            "devices of the transport verbs, up to 8 between commas: snic, mlx5_0, mlx5_0:1, "
+            "verbs:mlx5_0; all: each port of a card that is up; empty: the nearest of them, "
+            "otherwise snic")
 PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "",
             "GID of the port (RoCE); -1: the library chooses")
 PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "",

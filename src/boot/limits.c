@@ -140,7 +140,7 @@ static bool chooses_snic(void)
 {
     char transport[PGASI_PARAM_TEXT_BYTES];
     pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, transport);
-    return strcmp(transport, "verbs") == 0 && strcmp(pgasi_param.verbs_device, "snic") == 0;
+    return strcmp(transport, "verbs") == 0 && strncmp(pgasi_param.verbs_device, "snic", 4) == 0;
 }
 
 static bool lacks_addresses(char why[WHY_BYTES], double *need_p)

@@ -145,16 +145,16 @@ static void queue_unheard(void)
     pgas_verbs_dev_t *dev = ctx->tp->dev;
     uint32_t rest = PGASI_VERBS_CQ_DEPTH - ctx->cqs[0].reserved;
     int first = 0, second = -1;
-    bool good = ctx->n_cqs == 1 && pgasi_verbs_ctx_cq(ctx, rest, &first) == PGAS_OK;
+    bool good = ctx->n_cqs == 1 && pgasi_verbs_ctx_cq(ctx, 0, rest, &first) == PGAS_OK;
     true_ops = dev->ops;
     ops = *true_ops;
     ops.cq_fd = refuse_fd;
     dev->ops = &ops;
-    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, 1, &second);
+    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, 0, 1, &second);
     dev->ops = true_ops;
     spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && ctx->n_cqs == 1,
             "a queue that cannot be slept on is not kept");
-    spmd_ok(pgasi_verbs_ctx_cq(ctx, 1, &second) == PGAS_OK && ctx->n_cqs == 2,
+    spmd_ok(pgasi_verbs_ctx_cq(ctx, 0, 1, &second) == PGAS_OK && ctx->n_cqs == 2,
             "another is made when it can");
     pgasi_verbs_ctx_cq_leave(ctx, 1, second);
     pgasi_verbs_ctx_cq_leave(ctx, rest, first);

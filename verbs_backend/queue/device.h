@@ -103,6 +103,10 @@ struct pgasi_verbs_ops {
                                   pgas_verbs_mem_t *mem_p);
     pgas_status_t (*mem_alloc)(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
                                pgas_verbs_mem_t *mem_p);
+    /** Registers memory that another device of the provider has allocated or registered, which it
+     *  outlives. Optional: mem_register does. */
+    pgas_status_t (*mem_again)(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *first,
+                               uint32_t access, pgas_verbs_mem_t *mem_p);
     void (*mem_release)(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
     /** snic only: maps memory that mem_alloc of another process has allocated, by its packed
      *  description. pack writes up to *bytes_io bytes; unmap undoes map. */
@@ -164,6 +168,11 @@ extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
  *  to be called by advance functions. */
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
+
+/** Registers memory with a further device, which has the provider of the first one. It is released
+ *  there before the first one releases it. */
+pgas_status_t pgasi_verbs_register_again(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *first,
+                                         uint32_t access, pgas_verbs_mem_t *mem_p);
 
 /** Lists all ports as pgas_verbs_list does, in one pass.
  *  @param infos  n_max entries to fill; may be NULL if n_max is 0

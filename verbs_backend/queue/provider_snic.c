@@ -133,6 +133,17 @@ static pgas_status_t snic_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_
     return status;
 }
 
+/* Shares the file of the first device, which closes it. */
+static pgas_status_t snic_mem_again(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *first,
+                                    uint32_t access, pgas_verbs_mem_t *mem_p)
+{
+    pgas_status_t status = enter_memory(pgasi_snic_dev_of(dev), first->addr, first->bytes, access,
+                                        (int)(intptr_t)first->inside - 1, mem_p);
+    if (status == PGAS_OK)
+        mem_p->inside = NULL;
+    return status;
+}
+
 static void snic_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
     int fd = (int)(intptr_t)mem->inside - 1;
@@ -279,6 +290,7 @@ const pgasi_verbs_ops_t pgasi_verbs_snic = {
     .step = snic_step,
     .mem_register = snic_mem_register,
     .mem_alloc = snic_mem_alloc,
+    .mem_again = snic_mem_again,
     .mem_release = snic_mem_release,
     .mem_pack = snic_mem_pack,
     .mem_map = snic_mem_map,

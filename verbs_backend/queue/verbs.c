@@ -69,6 +69,17 @@ pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t 
     return status;
 }
 
+pgas_status_t pgasi_verbs_register_again(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *first,
+                                         uint32_t access, pgas_verbs_mem_t *mem_p)
+{
+    pgas_status_t status =
+        dev->ops->mem_again ? dev->ops->mem_again(dev, first, access, mem_p)
+                            : dev->ops->mem_register(dev, first->addr, first->bytes, access, mem_p);
+    if (status == PGAS_OK)
+        count(dev, 1);
+    return status;
+}
+
 pgas_status_t pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
     if (!mem || !mem->addr)

@@ -33,7 +33,7 @@ static pgas_status_t send(pgasi_verbs_ep_t *ep, const char *from, size_t bytes,
                           pgasi_verbs_buffer_t *buffer)
 {
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)from, (uint32_t)bytes,
-                               buffer != NULL ? ep->ctx->buffer_mem.lkey : 0 };
+                               buffer != NULL ? ep->ctx->buffer_mem[ep->rail].lkey : 0 };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND,
                                      .flags = buffer != NULL ? 0 : PGAS_VERBS_INLINE,
                                      .spans = &span,

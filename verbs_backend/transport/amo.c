@@ -17,7 +17,7 @@ pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *p
     if (fetches && pending->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &pending->slot))
         return PGAS_ERR_AGAIN;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[pending->slot].result, 8,
-                               ep->ctx->slot_mem.lkey };
+                               ep->ctx->slot_mem[ep->rail].lkey };
     pgas_verbs_request_t request = { .op = pending->op == PGASI_AMO_ADD ? PGAS_VERBS_FADD
                                                                         : PGAS_VERBS_CSWAP,
                                      .flags = fetches ? PGAS_VERBS_SIGNAL : 0,
@@ -107,7 +107,7 @@ pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *
         .kind = by_nic ? PGASI_VERBS_PENDING_AMO : PGASI_VERBS_PENDING_AMO_REQUEST,
         .comp = comp,
         .remote_addr = remote_addr,
-        .rkey = key->rkey,
+        .rkey = key->rkeys[ep->rail],
         .bytes = bytes,
         .op = (uint8_t)op,
         .name = key->name,

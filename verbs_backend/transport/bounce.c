@@ -7,21 +7,24 @@
 
 #include <stdlib.h>
 
+#define BUFFER_ACCESS PGAS_VERBS_LOCAL_WRITE
+#define SLOT_ACCESS   (PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_WRITE)
+
 static pgas_status_t make_buffers(pgasi_verbs_ctx_t *ctx)
 {
     const uint32_t n = PGASI_VERBS_N_SMALL + PGASI_VERBS_N_LARGE;
     size_t bytes = (size_t)PGASI_VERBS_N_SMALL * PGASI_VERBS_SMALL +
                    (size_t)PGASI_VERBS_N_LARGE * ctx->large_bytes;
-    pgas_status_t status = pgas_verbs_mem_register(ctx->tp->dev, NULL, bytes,
-                                                   PGAS_VERBS_LOCAL_WRITE, &ctx->buffer_mem);
+    pgas_status_t status =
+        pgas_verbs_mem_register(ctx->tp->dev, NULL, bytes, BUFFER_ACCESS, &ctx->buffer_mem[0]);
     if (status != PGAS_OK)
         return status;
     ctx->buffers = calloc(n, sizeof ctx->buffers[0]);
     if (!ctx->buffers) {
-        pgas_verbs_mem_release(ctx->tp->dev, &ctx->buffer_mem);
+        pgas_verbs_mem_release(ctx->tp->dev, &ctx->buffer_mem[0]);
         return PGAS_ERR_NO_MEMORY;
     }
-    char *at = ctx->buffer_mem.addr;
+    char *at = ctx->buffer_mem[0].addr;
     for (uint32_t i = 0; i < n; i++) {
         pgasi_verbs_buffer_t *buffer = &ctx->buffers[i];
         buffer->is_large = i < PGASI_VERBS_N_LARGE;
@@ -45,6 +48,15 @@ pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx)
     return status;
 }
 
+pgas_status_t pgasi_verbs_buffers_join(pgasi_verbs_ctx_t *ctx, int rail)
+{
+    pgas_status_t status = pgasi_verbs_buffers_init(ctx);
+    if (status == PGAS_OK)
+        status = pgasi_verbs_mem_join(ctx->tp, ctx->buffer_mem, rail, BUFFER_ACCESS);
+    return status == PGAS_OK ? pgasi_verbs_mem_join(ctx->tp, ctx->slot_mem, rail, SLOT_ACCESS)
+                             : status;
+}
+
 pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes)
 {
     pgasi_verbs_buffer_t **list =
@@ -64,8 +76,8 @@ void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffe
 
 void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx)
 {
-    pgas_verbs_mem_release(ctx->tp->dev, &ctx->buffer_mem);
-    pgas_verbs_mem_release(ctx->tp->dev, &ctx->slot_mem);
+    pgasi_verbs_mem_leave(ctx->tp, ctx->buffer_mem);
+    pgasi_verbs_mem_leave(ctx->tp, ctx->slot_mem);
     free(ctx->buffers);
     free(ctx->free_slots);
 }
@@ -74,15 +86,15 @@ pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx)
 {
     pgas_status_t status =
         pgas_verbs_mem_register(ctx->tp->dev, NULL, PGASI_VERBS_SLOTS * sizeof ctx->slots[0],
-                                PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_WRITE, &ctx->slot_mem);
+                                SLOT_ACCESS, &ctx->slot_mem[0]);
     if (status != PGAS_OK)
         return status;
     ctx->free_slots = malloc(PGASI_VERBS_SLOTS * sizeof ctx->free_slots[0]);
     if (!ctx->free_slots) {
-        pgas_verbs_mem_release(ctx->tp->dev, &ctx->slot_mem);
+        pgas_verbs_mem_release(ctx->tp->dev, &ctx->slot_mem[0]);
         return PGAS_ERR_NO_MEMORY;
     }
-    ctx->slots = ctx->slot_mem.addr;
+    ctx->slots = ctx->slot_mem[0].addr;
     for (uint32_t i = PGASI_VERBS_SLOTS - 1; i > 0; i--)
         ctx->free_slots[ctx->n_free_slots++] = i;
     return PGAS_OK;

@@ -69,9 +69,13 @@ static void do_job(pgasi_verbs_ctx_t *ctx, const pgasi_cm_job_t *job)
         return;
     }
     pgasi_cm_record_t record = { .kind = PGASI_CM_CONNECT_REPLY, .ticket = asked->ticket };
-    record.status = (int16_t)pgasi_verbs_accept(ctx, job->peer, (int)asked->ctx, &asked->address,
-                                                asked->slots_addr, asked->slots_rkey,
-                                                &record.address, &record.inbound);
+    const pgasi_verbs_asked_t request = { .peer = job->peer,
+                                          .ctx = (int)asked->ctx,
+                                          .rail = (int)asked->rail,
+                                          .theirs = &asked->address,
+                                          .slots_addr = asked->slots_addr,
+                                          .slots_rkey = asked->slots_rkey };
+    record.status = (int16_t)pgasi_verbs_accept(ctx, &request, &record.address, &record.inbound);
     pthread_mutex_lock(&ctx->tp->cm->lock);
     pgasi_cm_connection_t *connection = find_connection(ctx->tp->cm, job->connection);
     if (connection)
@@ -132,6 +136,7 @@ static void send_request(pgasi_verbs_tp_t *tp, pgasi_cm_connection_t *connection
                                  .ticket = request->ticket,
                                  .slots_addr = request->slots_addr,
                                  .slots_rkey = request->slots_rkey,
+                                 .rail = (uint32_t)request->rail,
                                  .address = request->mine };
     request->sent = true;
     pgasi_cm_send_record(tp->cm, connection, tp, &record);

@@ -31,6 +31,8 @@ typedef struct {
     uint64_t slots_addr; /* CONNECT_REQUEST */
     uint32_t slots_rkey;
     uint32_t inbound; /* CONNECT_REPLY, DISCONNECT */
+    uint32_t rail;    /* CONNECT_REQUEST */
+    uint32_t reserved;
     pgas_verbs_address_t address;
 } pgasi_cm_record_t;
 

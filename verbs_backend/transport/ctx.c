@@ -24,7 +24,7 @@ pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd)
     return epoll_ctl(ctx->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? PGAS_OK : PGAS_ERR_IO;
 }
 
-static pgas_status_t add_cq(pgasi_verbs_ctx_t *ctx)
+static pgas_status_t add_cq(pgasi_verbs_ctx_t *ctx, int rail)
 {
     pgasi_verbs_send_cq_t *cqs = realloc(ctx->cqs, (size_t)(ctx->n_cqs + 1) * sizeof cqs[0]);
     int fd;
@@ -32,9 +32,9 @@ static pgas_status_t add_cq(pgasi_verbs_ctx_t *ctx)
         return PGAS_ERR_NO_MEMORY;
     ctx->cqs = cqs;
     pgasi_verbs_send_cq_t *added = &cqs[ctx->n_cqs];
-    *added = (pgasi_verbs_send_cq_t){ NULL, 0, NULL };
-    pgas_status_t status =
-        pgas_verbs_cq_create(ctx->tp->dev, PGASI_VERBS_CQ_DEPTH, PGAS_VERBS_CQ_EVENTS, &added->cq);
+    *added = (pgasi_verbs_send_cq_t){ .rail = rail };
+    pgas_status_t status = pgas_verbs_cq_create(ctx->tp->rails[rail].dev, PGASI_VERBS_CQ_DEPTH,
+                                                PGAS_VERBS_CQ_EVENTS, &added->cq);
     if (status != PGAS_OK)
         goto failed;
     status = pgas_verbs_cq_fd(added->cq, &fd);
@@ -52,12 +52,13 @@ failed:
     return status;
 }
 
-pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p)
+pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, int rail, uint32_t depth, int *index_p)
 {
     int i = 0;
-    while (i < ctx->n_cqs && ctx->cqs[i].reserved + depth > PGASI_VERBS_CQ_DEPTH)
+    while (i < ctx->n_cqs &&
+           (ctx->cqs[i].rail != rail || ctx->cqs[i].reserved + depth > PGASI_VERBS_CQ_DEPTH))
         i++;
-    pgas_status_t status = i < ctx->n_cqs ? PGAS_OK : add_cq(ctx);
+    pgas_status_t status = i < ctx->n_cqs ? PGAS_OK : add_cq(ctx, rail);
     if (status == PGAS_OK) {
         ctx->cqs[i].reserved += depth;
         *index_p = i;
@@ -156,6 +157,7 @@ pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_
     ctx->super.ops = &pgasi_verbs_table;
     ctx->tp = tp;
     ctx->index = index;
+    ctx->turn = (uint32_t)(tp->opts.rank + index);
     ctx->wake_fd = ctx->epoll_fd = -1;
     ctx->large_bytes = PGASI_MAX(8192u, (uint32_t)PGASI_ALIGN_UP(tp->address.message_bytes +
                                                                      sizeof(pgasi_verbs_prefix_t),
@@ -176,7 +178,7 @@ pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_
     if (status == PGAS_OK)
         status = pgasi_verbs_slots_init(ctx);
     if (status == PGAS_OK)
-        status = add_cq(ctx);
+        status = add_cq(ctx, pgasi_verbs_rail_first(ctx));
     /* opened now, because context 0 cannot report later that it has no buffers for replies */
     if (status == PGAS_OK && index == 0)
         status = pgasi_verbs_buffers_init(ctx);

@@ -51,19 +51,31 @@ static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, pgasi_verbs_tp
     return PGAS_OK;
 }
 
+static int choose_rail(pgasi_verbs_ctx_t *ctx, int peer, const pgasi_verbs_tp_address_t *address)
+{
+    int rail = pgasi_verbs_rail_choose(ctx, address);
+    if (rail < 0)
+        pgasi_warn_once(
+            &ctx->tp->warned_machine, "verbs",
+            "rank %d cannot be reached: no device in PGAS_VERBS_DEVICE is up both there "
+            "and here",
+            peer);
+    return rail;
+}
+
 static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
 {
     pgasi_verbs_ctx_t *ctx = ep->ctx;
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     opts.send_depth = (uint32_t)ctx->tp->params.verbs_send_depth;
-    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, opts.send_depth, &ep->cq);
+    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, ep->rail, opts.send_depth, &ep->cq);
     if (status != PGAS_OK)
         return status;
     opts.send_cq = opts.recv_cq = ctx->cqs[ep->cq].cq;
     opts.recv_depth = 1; /* nothing arrives here */
     opts.send_spans = 1;
     opts.inline_max = PGASI_VERBS_INLINE;
-    status = pgas_verbs_qp_create(ctx->tp->dev, &opts, &ep->qp);
+    status = pgas_verbs_qp_create(ctx->tp->rails[ep->rail].dev, &opts, &ep->qp);
     if (status != PGAS_OK) {
         pgasi_verbs_ctx_cq_leave(ctx, opts.send_depth, ep->cq);
         PGASI_ERROR("verbs", "making a queue pair from context %d to rank %d failed: %s",
@@ -75,8 +87,10 @@ static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
 static void free_queue_pair(pgasi_verbs_ep_t *ep)
 {
     if (ep->qp) {
-        if (ep->tx)
+        if (ep->tx) {
+            pgasi_verbs_rail_count(ep->ctx->tp, ep->rail, ep->tx);
             pgasi_verbs_ctx_tx_close(ep->ctx, ep->cq, ep->tx);
+        }
         uint32_t depth = (uint32_t)ep->ctx->tp->params.verbs_send_depth;
         pgas_verbs_qp_destroy(ep->qp);
         pgasi_verbs_ctx_cq_leave(ep->ctx, depth, ep->cq);
@@ -92,13 +106,15 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
     pgas_status_t status = pgasi_verbs_end_of(tp, peer);
     if (status == PGAS_OK)
         status = find_address(tp, peer, &address);
+    int rail = status == PGAS_OK ? choose_rail(ctx, peer, &address) : -1;
     if (status == PGAS_OK)
-        status = pgasi_verbs_buffers_init(ctx);
+        status = rail >= 0 ? pgasi_verbs_buffers_join(ctx, rail) : PGAS_ERR_MISMATCH;
     pgasi_verbs_ep_t *ep = status == PGAS_OK ? calloc(1, sizeof *ep) : NULL;
     if (!ep)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     ep->ctx = ctx;
     ep->peer = peer;
+    ep->rail = rail;
     ep->cookie = address.cookie;
     ep->message_bytes =
         PGASI_MIN(address.message_bytes, ctx->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
@@ -120,7 +136,8 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_
     ep->connect = (pgasi_verbs_connect_t){ .ctx = ctx,
                                            .peer = peer,
                                            .slots_addr = (uint64_t)(uintptr_t)ctx->slots,
-                                           .slots_rkey = ctx->slot_mem.rkey };
+                                           .slots_rkey = ctx->slot_mem[rail].rkey,
+                                           .rail = rail };
     ep->qp->dev->ops->qp_address(ep->qp, &ep->connect.mine);
     pgasi_verbs_cm_connect(tp, &ep->connect);
     *ep_p = ep;

@@ -50,10 +50,11 @@ typedef struct {
     uint32_t pid;
     uint32_t message_bytes; /* header and data of one message */
     uint8_t is_snic, n_hosts;
+    uint8_t rails; /* a bit for each rail whose port is active */
     /* ports at which the rank listens, one for each of these addresses and no other */
     uint16_t ports[PGASI_VERBS_HOSTS_MAX];
     uint8_t hosts[PGASI_VERBS_HOSTS_MAX][16]; /* IPv6, or IPv4 mapped into it */
 } pgasi_verbs_tp_address_t;
-#define PGASI_VERBS_TP_MAGIC 0x32505456u
+#define PGASI_VERBS_TP_MAGIC 0x33505456u
 
 #endif

@@ -154,33 +154,36 @@ static pgasi_verbs_inbound_t *add_inbound(pgasi_verbs_receiver_t *receiver)
     return inbound;
 }
 
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
-                                 const pgas_verbs_address_t *theirs, uint64_t slots_addr,
-                                 uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
-                                 uint32_t *inbound_p)
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_asked_t *asked,
+                                 pgas_verbs_address_t *mine_p, uint32_t *inbound_p)
 {
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
+    if (asked->rail < 0 || asked->rail >= ctx->tp->n_rails)
+        return PGAS_ERR_MISMATCH;
+    pgas_status_t status = pgasi_verbs_receive_on(ctx, asked->rail);
+    if (status != PGAS_OK)
+        return status;
     pgasi_verbs_inbound_t *inbound = add_inbound(receiver);
     if (!inbound)
         return PGAS_ERR_NO_MEMORY;
-    inbound->rank = peer;
-    inbound->ctx = peer_ctx;
-    inbound->slots_addr = slots_addr;
-    inbound->slots_rkey = slots_rkey;
+    inbound->rank = asked->peer;
+    inbound->ctx = asked->ctx;
+    inbound->slots_addr = asked->slots_addr;
+    inbound->slots_rkey = asked->slots_rkey;
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
+    status = pgasi_verbs_ctx_cq(ctx, asked->rail, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
     if (status != PGAS_OK)
         goto free_inbound;
     opts.send_cq = ctx->cqs[inbound->cq].cq;
-    opts.recv_cq = receiver->cq;
-    opts.srq = receiver->srq;
+    opts.recv_cq = receiver->rails[asked->rail].cq;
+    opts.srq = receiver->rails[asked->rail].srq;
     opts.send_depth = PGASI_VERBS_INBOUND_DEPTH;
     opts.send_spans = 1;
     opts.inline_max = sizeof(pgasi_verbs_amo_reply_t);
-    status = pgas_verbs_qp_create(ctx->tp->dev, &opts, &inbound->qp);
+    status = pgas_verbs_qp_create(ctx->tp->rails[asked->rail].dev, &opts, &inbound->qp);
     if (status != PGAS_OK)
         goto leave_cq;
-    status = pgas_verbs_qp_connect(inbound->qp, theirs);
+    status = pgas_verbs_qp_connect(inbound->qp, asked->theirs);
     if (status != PGAS_OK)
         goto close_qp;
     inbound->qp->dev->ops->qp_address(inbound->qp, mine_p);
@@ -194,8 +197,8 @@ leave_cq:
 free_inbound:
     free(inbound);
     if (status != PGAS_ERR_PEER) { /* the socket of the connection manager reports a death */
-        PGASI_ERROR("verbs", "connecting with context %d of rank %d failed: %s", peer_ctx, peer,
-                    pgas_status_text(status));
+        PGASI_ERROR("verbs", "connecting with context %d of rank %d failed: %s", asked->ctx,
+                    asked->peer, pgas_status_text(status));
     }
     return status;
 }

@@ -1,6 +1,7 @@
-/** Inside of the transport "verbs". A rank has one device. A context has completion queues, and one
- *  queue pair for each peer that it uses, made on first use. The peer's context 0 makes the other
- *  end. All messages arrive in the receive queue and the buffers of context 0.
+/** Inside of the transport "verbs". A rank has one device or several, its rails (rails.c). A
+ *  context has completion queues, and one queue pair for each peer that it uses, made on first use. The
+ *  peer's context 0 makes the other end. All messages arrive in the receive queue and the buffers of
+ *  context 0.
  *
  *  An operation of the caller is a pending operation (pgasi_verbs_pending_t) on an endpoint. It is
  *  posted at once if the endpoint is connected, no operation waits before it, and the send queue
@@ -30,7 +31,8 @@
 #include "verbs_backend/transport/format.h"
 #include "verbs_backend/transport/pending.h"
 
-#define PGASI_VERBS_CTXS_MAX 1024
+#define PGASI_VERBS_CTXS_MAX  1024
+#define PGASI_VERBS_RAILS_MAX 8
 /* waiting or in flight on a context; further ones get PGAS_ERR_AGAIN */
 #define PGASI_VERBS_PENDING_MAX 4096
 #define PGASI_VERBS_SLOTS       1024 /* atomics in flight on a context */
@@ -56,7 +58,7 @@ typedef struct pgasi_verbs_receiver pgasi_verbs_receiver_t;
 
 /** Registered memory. */
 typedef struct {
-    pgas_verbs_mem_t mem;
+    pgas_verbs_mem_t mems[PGASI_VERBS_RAILS_MAX]; /* of each rail */
     uint32_t name; /* place in the table, and how often the place was used */
     bool allocated;
 } pgasi_verbs_mem_t;
@@ -67,7 +69,7 @@ typedef struct {
     pgasi_verbs_tp_t *tp;
     const pgasi_verbs_ctx_t *ctx;
     int peer;
-    uint32_t rkey, name;
+    uint32_t rkeys[PGASI_VERBS_RAILS_MAX], name;
     bool nic_atomics; /* the card's atomics may be used for 8 bytes */
     uint64_t base, bytes;
     void *mapped; /* where this process can load and store, or NULL */
@@ -84,6 +86,7 @@ typedef struct pgasi_verbs_connect {
     int peer;
     uint64_t ticket;
     pgas_verbs_address_t mine;
+    int rail;
     uint64_t slots_addr;
     uint32_t slots_rkey;
     bool sent;
@@ -110,6 +113,7 @@ struct pgasi_verbs_ep {
     pgas_status_t broken;
     pgas_verbs_qp_t *qp;
     pgas_verbs_tx_t *tx;
+    int rail;
     int cq; /* place of its completion queue in the context */
     uint64_t posted, done;
     uint32_t cookie, inbound; /* sent before each message */
@@ -132,6 +136,7 @@ struct pgasi_verbs_ep {
 
 typedef struct {
     pgas_verbs_cq_t *cq;
+    int rail;
     uint32_t reserved;   /* completions for which its queue pairs have reserved room */
     pgas_verbs_tx_t *tx; /* one of its transmitters, by which all of them are polled */
 } pgasi_verbs_send_cq_t;
@@ -151,7 +156,9 @@ struct pgasi_verbs_ctx {
     pgas_status_t lost;
     /* pieces: as many as there are buffers, so that waiting gets cannot use them up */
     pgasi_pool_t pending_pool, pieces, flushes;
-    pgas_verbs_mem_t buffer_mem, slot_mem;
+    uint32_t turn; /* of the rails, see pgasi_verbs_rail_choose */
+    /* of each rail on which the context has connections */
+    pgas_verbs_mem_t buffer_mem[PGASI_VERBS_RAILS_MAX], slot_mem[PGASI_VERBS_RAILS_MAX];
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
     uint32_t large_bytes;
     pgasi_verbs_amo_reply_t *slots;
@@ -159,7 +166,7 @@ struct pgasi_verbs_ctx {
     uint32_t n_free_slots;
     struct {
         const char *from, *to;
-        uint32_t lkey, version;
+        uint32_t lkeys[PGASI_VERBS_RAILS_MAX], version;
     } last_mem; /* the memory that was found last */
     int wake_fd, epoll_fd;
     pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
@@ -167,11 +174,21 @@ struct pgasi_verbs_ctx {
     pgasi_verbs_receiver_t *receiver; /* of context 0 */
 };
 
+typedef struct {
+    pgas_verbs_dev_t *dev;
+    int distance;
+    bool is_active, is_near;
+    bool has_failed;                    /* atomic */
+    uint64_t n_connections, n_requests; /* atomic: of closed connections */
+} pgasi_verbs_rail_t;
+
 struct pgasi_verbs_tp {
     pgasi_tp_t super;
     pgasi_tp_opts_t opts;
     pgasi_params_t params;
-    pgas_verbs_dev_t *dev;
+    pgasi_verbs_rail_t rails[PGASI_VERBS_RAILS_MAX];
+    int n_rails;
+    pgas_verbs_dev_t *dev; /* of rail 0, which allocates memory */
     pgasi_verbs_tp_address_t address;
     char sample; /* peers copy it, to find out whether they may */
     const void *(*addr_of)(void *arg, int rank);
@@ -232,6 +249,26 @@ static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int p
     return (marks & PGASI_VERBS_UNREACHABLE) != 0 ? PGAS_ERR_TRANSPORT : PGAS_ERR_PEER;
 }
 
+/* rails.c */
+pgas_status_t pgasi_verbs_rails_open(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_rails_close(pgasi_verbs_tp_t *tp);
+/** The rail of the next connection of a context to this peer. -1: they have none in common. */
+int pgasi_verbs_rail_choose(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_tp_address_t *peer);
+/** The rail of a context's first connection, unless its peer or the rail forbids it. */
+int pgasi_verbs_rail_first(const pgasi_verbs_ctx_t *ctx);
+/** New connections avoid this rail. */
+void pgasi_verbs_rail_failed(pgasi_verbs_tp_t *tp, int rail);
+/** Counts the requests of a connection that is closed. */
+void pgasi_verbs_rail_count(pgasi_verbs_tp_t *tp, int rail, const pgas_verbs_tx_t *tx);
+void pgasi_verbs_rails_describe(const pgasi_verbs_tp_t *tp, char *text, size_t bytes);
+/** Registers the memory mems[0] with a further rail. It may be registered there already. */
+pgas_status_t pgasi_verbs_mem_join(pgasi_verbs_tp_t *tp, pgas_verbs_mem_t *mems, int rail,
+                                   uint32_t access);
+pgas_status_t pgasi_verbs_mem_join_all(pgasi_verbs_tp_t *tp, pgas_verbs_mem_t *mems,
+                                       uint32_t access);
+/** Releases memory on all rails. */
+void pgasi_verbs_mem_leave(pgasi_verbs_tp_t *tp, pgas_verbs_mem_t *mems);
+
 /* lost.c */
 /** A connection to a peer was lost: the backend asks its owner whether the peer has died. Any
  *  thread may call it; cm->lock may be held.
@@ -254,10 +291,10 @@ void pgasi_verbs_ctx_close(pgasi_tp_ctx_t *ctx);
 int pgasi_verbs_progress(pgasi_tp_ctx_t *ctx);
 /** A readable fd wakes a thread that sleeps on the context's descriptor. */
 pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd);
-/** Finds or opens a completion queue of the context with room for one more queue pair of this
- *  depth.
+/** Finds or opens a completion queue of the context on this rail, with room for one more queue pair
+ *  of this depth.
  *  @param index_p  its place */
-pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p);
+pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, int rail, uint32_t depth, int *index_p);
 void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index);
 /** Opens a transmitter for a queue pair on a completion queue of the context. */
 pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_qp_t *qp,
@@ -274,6 +311,8 @@ pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx);
 pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes);
 void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffer);
 void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx);
+/** Registers the context's buffers and slots with a rail, unless they are. */
+pgas_status_t pgasi_verbs_buffers_join(pgasi_verbs_ctx_t *ctx, int rail);
 /** The slots for results of atomics. Slot 0 is for results that are not needed. */
 pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx);
 bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p);
@@ -385,8 +424,8 @@ pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *
                                      size_t bytes, pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_verbs_key_release(pgasi_tp_key_t *key);
-/** The local key of memory of this rank; 0: it is not registered as a whole. */
-uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes);
+/** The local key of memory of this rank on a rail; 0: it is not registered as a whole. */
+uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, int rail, const void *addr, uint64_t bytes);
 /** Whether `bytes` bytes at addr are inside of the named memory. The caller holds tp->lock. */
 bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes);
 
@@ -399,12 +438,17 @@ pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq);
 /** @return true: nothing has arrived, so the caller may sleep */
 bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx);
 void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data);
+/** The content of a connect request. */
+typedef struct {
+    int peer, ctx, rail;
+    const pgas_verbs_address_t *theirs;
+    uint64_t slots_addr;
+    uint32_t slots_rkey;
+} pgasi_verbs_asked_t;
 /** Opens this rank's end of a queue pair on which a context of a peer will send. The thread of
  *  context 0 calls it. */
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
-                                 const pgas_verbs_address_t *theirs, uint64_t slots_addr,
-                                 uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
-                                 uint32_t *inbound_p);
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_asked_t *asked,
+                                 pgas_verbs_address_t *mine_p, uint32_t *inbound_p);
 /** A peer no longer uses a queue pair: this end is closed when all arrived messages have been
  *  delivered.
  *  @param inbound  PGASI_VERBS_ALL_INBOUND: all of the peer's */

@@ -9,7 +9,8 @@
 
 typedef struct {
     uint32_t magic;
-    uint32_t rkey, name;
+    uint32_t rkeys[PGASI_VERBS_RAILS_MAX];
+    uint32_t name;
     uint16_t bytes; /* of the device's part, which follows */
     uint8_t nic_atomics, reserved;
     uint64_t base, length;
@@ -70,20 +71,22 @@ static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes,
         return bytes > 0 ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INVALID;
     mem->allocated = !addr;
     pgas_status_t status =
-        !addr ? pgas_verbs_mem_register(tp->dev, NULL, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem)
-              : pgas_verbs_mem_register(tp->dev, addr, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem);
+        pgas_verbs_mem_register(tp->dev, addr, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mems[0]);
+    if (status == PGAS_OK)
+        status = pgasi_verbs_mem_join_all(tp, mem->mems, PGAS_VERBS_ACCESS_ALL);
     if (status != PGAS_OK) {
         PGASI_ERROR(
             "verbs", "%s %zu bytes failed: %s; see %s", !addr ? "allocating" : "registering", bytes,
             pgas_status_text(status),
             !addr ? "PGAS_HEAP_SIZE, and the limits of memory and descriptors (ulimit -v, -l, -n)"
                   : "the limit of locked memory (ulimit -l)");
+        pgasi_verbs_mem_leave(tp, mem->mems);
         free(mem);
         return status;
     }
     status = enter(tp, mem);
     if (status != PGAS_OK) {
-        pgas_verbs_mem_release(tp->dev, &mem->mem);
+        pgasi_verbs_mem_leave(tp, mem->mems);
         free(mem);
         return status;
     }
@@ -96,7 +99,7 @@ pgas_status_t pgasi_verbs_tp_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_me
 {
     pgas_status_t status = add_memory(pgasi_verbs_tp_of(tp), NULL, bytes, mem_p);
     if (status == PGAS_OK)
-        *addr_p = mem_of(*mem_p)->mem.addr;
+        *addr_p = mem_of(*mem_p)->mems[0].addr;
     return status;
 }
 
@@ -116,14 +119,14 @@ void pgasi_verbs_tp_mem_release(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem)
     tp->mems[mem->name & ((1u << PLACE_BITS) - 1)] = NULL;
     __atomic_store_n(&tp->mem_version, tp->mem_version + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&tp->lock);
-    pgas_verbs_mem_release(tp->dev, &mem->mem);
+    pgasi_verbs_mem_leave(tp, mem->mems);
     free(mem);
 }
 
 static bool holds(const pgasi_verbs_mem_t *mem, uint64_t addr, uint64_t bytes)
 {
-    return mem && bytes <= mem->mem.bytes &&
-           addr - (uint64_t)(uintptr_t)mem->mem.addr <= mem->mem.bytes - bytes;
+    return mem && bytes <= mem->mems[0].bytes &&
+           addr - (uint64_t)(uintptr_t)mem->mems[0].addr <= mem->mems[0].bytes - bytes;
 }
 
 bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes)
@@ -133,23 +136,24 @@ bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t add
            holds(tp->mems[place], addr, bytes);
 }
 
-uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes)
+uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, int rail, const void *addr, uint64_t bytes)
 {
     pgasi_verbs_tp_t *tp = ctx->tp;
     const char *from = addr;
     uint32_t version = __atomic_load_n(&tp->mem_version, __ATOMIC_ACQUIRE);
     if (ctx->last_mem.version == version && from >= ctx->last_mem.from && from < ctx->last_mem.to &&
         bytes <= (uint64_t)(ctx->last_mem.to - from))
-        return ctx->last_mem.lkey;
+        return ctx->last_mem.lkeys[rail];
     uint32_t lkey = 0;
     pthread_mutex_lock(&tp->lock);
     for (uint32_t i = 0; i < tp->n_mems && lkey == 0; i++) {
         if (holds(tp->mems[i], (uint64_t)(uintptr_t)addr, bytes)) {
-            const pgas_verbs_mem_t *mem = &tp->mems[i]->mem;
-            lkey = mem->lkey;
+            const pgas_verbs_mem_t *mem = tp->mems[i]->mems;
+            lkey = mem[rail].lkey;
             ctx->last_mem.from = mem->addr;
             ctx->last_mem.to = (const char *)mem->addr + mem->bytes;
-            ctx->last_mem.lkey = lkey;
+            for (int k = 0; k < tp->n_rails; k++)
+                ctx->last_mem.lkeys[k] = mem[k].lkey;
             ctx->last_mem.version = tp->mem_version;
         }
     }
@@ -167,13 +171,14 @@ static uint64_t key_check(const packed_key_t *key, const void *rest)
 pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem, void *buffer,
                                    size_t *bytes_io)
 {
-    pgas_verbs_dev_t *dev = pgasi_verbs_tp_of(tp_base)->dev;
+    const pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
+    pgas_verbs_dev_t *dev = tp->dev;
     const pgasi_verbs_mem_t *mem = mem_of(tp_mem);
     unsigned char packed[PGASI_TP_KEY_MAX - sizeof(packed_key_t)];
     size_t packed_bytes = 0;
     if (mem->allocated && dev->ops->mem_pack) {
         packed_bytes = sizeof packed;
-        pgas_status_t status = dev->ops->mem_pack(dev, &mem->mem, packed, &packed_bytes);
+        pgas_status_t status = dev->ops->mem_pack(dev, &mem->mems[0], packed, &packed_bytes);
         if (status != PGAS_OK)
             return status;
     }
@@ -182,12 +187,13 @@ pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem, 
     packed_key_t key;
     memset(&key, 0, sizeof key);
     key.magic = KEY_MAGIC;
-    key.rkey = mem->mem.rkey;
+    for (int i = 0; i < tp->n_rails; i++)
+        key.rkeys[i] = mem->mems[i].rkey;
     key.name = mem->name;
     key.bytes = (uint16_t)packed_bytes;
     key.nic_atomics = mem->allocated && dev->limits.cpu_atomic;
-    key.base = (uint64_t)(uintptr_t)mem->mem.addr;
-    key.length = mem->mem.bytes;
+    key.base = (uint64_t)(uintptr_t)mem->mems[0].addr;
+    key.length = mem->mems[0].bytes;
     key.check = key_check(&key, packed);
     memcpy(buffer, &key, sizeof key);
     memcpy((char *)buffer + sizeof key, packed, packed_bytes);
@@ -223,7 +229,7 @@ pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const voi
     key->ctx = ctx;
     key->tp = ctx->tp;
     key->peer = peer;
-    key->rkey = packed.rkey;
+    memcpy(key->rkeys, packed.rkeys, sizeof key->rkeys);
     key->name = packed.name;
     key->nic_atomics = packed.nic_atomics;
     key->base = packed.base;

@@ -48,12 +48,9 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
 
 void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
 {
-    for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next) {
-        if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted) {
+    for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next)
+        if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted)
             pgas_verbs_tx_ring(ep->tx, true);
-            pgas_verbs_tx_ring(ep->tx, false);
-        }
-    }
 }
 
 /* A flush has reached the front of the queue, so all earlier operations are posted. */
@@ -276,6 +273,8 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
                       ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         pgas_status_t status = judge(ep, left);
+        if (status == PGAS_ERR_TRANSPORT && ep->broken == PGAS_ERR_PEER)
+            pgasi_verbs_rail_failed(ep->ctx->tp, ep->rail);
         if (status != PGAS_INPROGRESS) {
             pgasi_verbs_ep_fail(ep, status);
             n++;

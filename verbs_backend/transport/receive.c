@@ -157,22 +157,24 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound,
 
 /* ---- the queue ---- */
 
-static char *buffer_at(const pgasi_verbs_receiver_t *receiver, uint64_t index)
+static char *buffer_at(const pgasi_verbs_receiver_t *receiver,
+                       const pgasi_verbs_receive_rail_t *rail, uint64_t index)
 {
-    return (char *)receiver->mem.addr + index * receiver->stride;
+    return (char *)rail->mem.addr + index * receiver->stride;
 }
 
-static pgas_status_t give_buffers(const pgasi_verbs_receiver_t *receiver, const uint64_t *indices,
+static pgas_status_t give_buffers(const pgasi_verbs_receiver_t *receiver,
+                                  const pgasi_verbs_receive_rail_t *rail, const uint64_t *indices,
                                   uint32_t n)
 {
     pgas_verbs_recv_t recvs[BATCH];
     pgas_verbs_span_t spans[BATCH];
     for (uint32_t i = 0; i < n; i++) {
-        spans[i] = (pgas_verbs_span_t){ (uint64_t)(uintptr_t)buffer_at(receiver, indices[i]),
-                                        receiver->stride, receiver->mem.lkey };
+        spans[i] = (pgas_verbs_span_t){ (uint64_t)(uintptr_t)buffer_at(receiver, rail, indices[i]),
+                                        receiver->stride, rail->mem.lkey };
         recvs[i] = (pgas_verbs_recv_t){ .id = indices[i], .spans = &spans[i], .n_spans = 1 };
     }
-    return pgas_verbs_srq_recv(receiver->srq, recvs, n, NULL);
+    return pgas_verbs_srq_recv(rail->srq, recvs, n, NULL);
 }
 
 static void on_arrival(pgasi_verbs_ctx_t *ctx, const pgas_verbs_completion_t *completion,
@@ -210,13 +212,14 @@ static void on_arrival(pgasi_verbs_ctx_t *ctx, const pgas_verbs_completion_t *co
     }
 }
 
-int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
+/* @return the number of arrivals */
+static int receive_from(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_receive_rail_t *rail)
 {
     pgasi_verbs_receiver_t *receiver = ctx->receiver;
     pgas_verbs_completion_t completions[BATCH];
     uint64_t used[BATCH];
     uint32_t n_used = 0;
-    int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_sent = 0;
+    int n = pgas_verbs_cq_poll(rail->cq, completions, BATCH);
     if (PGAS_UNLIKELY(n < 0)) {
         /* it has not overrun, because it has as many places as there are buffers */
         pgasi_fatal("verbs", "the receive queue is dead: the device, or the process of the "
@@ -226,11 +229,21 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
         if (completions[i].id >= receiver->n_buffers)
             continue;
         if (PGAS_LIKELY(completions[i].status == PGAS_OK))
-            on_arrival(ctx, &completions[i], buffer_at(receiver, completions[i].id));
+            on_arrival(ctx, &completions[i], buffer_at(receiver, rail, completions[i].id));
         used[n_used++] = completions[i].id;
     }
-    if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
+    if (n_used > 0 && give_buffers(receiver, rail, used, n_used) != PGAS_OK)
         PGASI_ERROR("verbs", "posting %u receive buffers again failed", n_used);
+    return n;
+}
+
+int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
+{
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
+    int n = 0, n_sent = 0;
+    for (int i = 0; i < ctx->tp->n_rails; i++)
+        if (receiver->rails[i].cq)
+            n += receive_from(ctx, &receiver->rails[i]);
     if (PGAS_UNLIKELY(receiver->n_with_unsent > 0))
         n_sent = pgasi_verbs_send_unsent(ctx);
     pgasi_verbs_ring_replies(receiver);
@@ -241,11 +254,15 @@ int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
 
 bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx)
 {
-    return pgas_verbs_cq_arm(ctx->receiver->cq, false) == PGAS_OK &&
-           ctx->receiver->n_with_unsent == 0;
+    const pgasi_verbs_receiver_t *receiver = ctx->receiver;
+    bool idle = receiver->n_with_unsent == 0;
+    for (int i = 0; i < ctx->tp->n_rails && idle; i++)
+        idle = !receiver->rails[i].cq || pgas_verbs_cq_arm(receiver->rails[i].cq, false) == PGAS_OK;
+    return idle;
 }
 
-static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
+static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver,
+                          const pgasi_verbs_receive_rail_t *rail)
 {
     pgas_status_t status = PGAS_OK;
     for (uint32_t at = 0; at < receiver->n_buffers && status == PGAS_OK;) {
@@ -253,55 +270,68 @@ static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
         uint32_t n = PGASI_MIN(receiver->n_buffers - at, (uint32_t)BATCH);
         for (uint32_t i = 0; i < n; i++)
             indices[i] = at + i;
-        status = give_buffers(receiver, indices, n);
+        status = give_buffers(receiver, rail, indices, n);
         at += n;
     }
     return status;
 }
 
+static void close_rail(pgas_verbs_dev_t *dev, pgasi_verbs_receive_rail_t *rail)
+{
+    pgas_verbs_srq_destroy(rail->srq);
+    pgas_verbs_cq_destroy(rail->cq);
+    pgas_verbs_mem_release(dev, &rail->mem);
+    *rail = (pgasi_verbs_receive_rail_t){ 0 };
+}
+
+pgas_status_t pgasi_verbs_receive_on(pgasi_verbs_ctx_t *ctx, int index)
+{
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
+    pgasi_verbs_receive_rail_t *rail = &receiver->rails[index];
+    pgas_verbs_dev_t *dev = ctx->tp->rails[index].dev;
+    if (rail->cq)
+        return PGAS_OK;
+    int fd;
+    pgas_status_t status =
+        pgas_verbs_cq_create(dev, receiver->n_buffers + 64, PGAS_VERBS_CQ_EVENTS, &rail->cq);
+    if (status == PGAS_OK)
+        status = pgas_verbs_srq_create(dev, receiver->n_buffers, 1, &rail->srq);
+    if (status == PGAS_OK)
+        status = pgas_verbs_mem_register(dev, NULL, (size_t)receiver->n_buffers * receiver->stride,
+                                         PGAS_VERBS_LOCAL_WRITE, &rail->mem);
+    if (status == PGAS_OK)
+        status = pgas_verbs_cq_fd(rail->cq, &fd);
+    if (status == PGAS_OK)
+        status = pgasi_verbs_ctx_watch(ctx, fd);
+    if (status == PGAS_OK)
+        status = fill(receiver, rail);
+    if (status == PGAS_OK)
+        return PGAS_OK;
+    close_rail(dev, rail);
+    PGASI_ERROR("verbs",
+                "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need "
+                "less memory%s",
+                pgas_status_text(status),
+                status == PGAS_ERR_LIMIT ? "; see ulimit -n and ulimit -l" : "");
+    return status;
+}
+
+/* One rail is opened now, so that init fails where a rank cannot receive. */
 pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_tp_t *tp = ctx->tp;
+    const pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_receiver_t *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
         return PGAS_ERR_NO_MEMORY;
     receiver->n_buffers =
         PGASI_MIN((uint32_t)tp->params.verbs_recv_buffers, tp->dev->limits.recv_depth_max);
     receiver->stride = stride_of(tp->address.message_bytes);
-    pgas_status_t status = pgas_verbs_cq_create(tp->dev, receiver->n_buffers + 64,
-                                                PGAS_VERBS_CQ_EVENTS, &receiver->cq);
-    if (status != PGAS_OK)
-        goto free_receiver;
-    status = pgas_verbs_srq_create(tp->dev, receiver->n_buffers, 1, &receiver->srq);
-    if (status != PGAS_OK)
-        goto close_cq;
-    status = pgas_verbs_mem_register(tp->dev, NULL, (size_t)receiver->n_buffers * receiver->stride,
-                                     PGAS_VERBS_LOCAL_WRITE, &receiver->mem);
-    if (status != PGAS_OK)
-        goto close_srq;
-    int fd;
-    status = pgas_verbs_cq_fd(receiver->cq, &fd);
-    if (status == PGAS_OK)
-        status = pgasi_verbs_ctx_watch(ctx, fd);
-    if (status == PGAS_OK)
-        status = fill(receiver);
-    if (status != PGAS_OK)
-        goto release_memory;
     ctx->receiver = receiver;
-    return PGAS_OK;
-release_memory:
-    pgas_verbs_mem_release(tp->dev, &receiver->mem);
-close_srq:
-    pgas_verbs_srq_destroy(receiver->srq);
-close_cq:
-    pgas_verbs_cq_destroy(receiver->cq);
-free_receiver:
-    free(receiver);
-    PGASI_ERROR("verbs",
-                "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need "
-                "less memory%s",
-                pgas_status_text(status),
-                status == PGAS_ERR_LIMIT ? "; see ulimit -n and ulimit -l" : "");
+    pgas_status_t status = pgasi_verbs_receive_on(ctx, pgasi_verbs_rail_first(ctx));
+    if (status != PGAS_OK) {
+        ctx->receiver = NULL;
+        free(receiver);
+    }
     return status;
 }
 
@@ -312,9 +342,8 @@ void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx)
         if (receiver->inbounds[i])
             pgasi_verbs_close_inbound(ctx, receiver->inbounds[i]);
     ctx->receiver = NULL;
-    pgas_verbs_srq_destroy(receiver->srq);
-    pgas_verbs_cq_destroy(receiver->cq);
-    pgas_verbs_mem_release(ctx->tp->dev, &receiver->mem);
+    for (int i = 0; i < ctx->tp->n_rails; i++)
+        close_rail(ctx->tp->rails[i].dev, &receiver->rails[i]);
     free(receiver->inbounds);
     free(receiver);
 }

@@ -33,17 +33,26 @@ typedef struct inbound {
     } large;
 } pgasi_verbs_inbound_t;
 
-struct pgasi_verbs_receiver {
-    pgas_verbs_cq_t *cq;
+/** The receive queue of a rail. */
+typedef struct {
+    pgas_verbs_cq_t *cq; /* NULL: no peer has connected by this rail */
     pgas_verbs_srq_t *srq;
     pgas_verbs_mem_t mem;
-    uint32_t n_buffers, stride;
+} pgasi_verbs_receive_rail_t;
+
+struct pgasi_verbs_receiver {
+    pgasi_verbs_receive_rail_t rails[PGASI_VERBS_RAILS_MAX];
+    uint32_t n_buffers, stride; /* of each rail */
     pgasi_verbs_inbound_t **inbounds;
     uint32_t n_inbounds;
     uint32_t n_leaving, n_with_unsent;
     pgasi_verbs_inbound_t *to_ring;
     uint64_t n_dropped, n_too_large;
 };
+
+/* receive.c */
+/** Opens the receive queue of a rail, unless it is open. */
+pgas_status_t pgasi_verbs_receive_on(pgasi_verbs_ctx_t *ctx, int rail);
 
 /* inbound.c */
 void pgasi_verbs_send_reply(pgasi_verbs_ctx_t *ctx, pgasi_verbs_inbound_t *inbound, uint32_t slot,

@@ -24,7 +24,7 @@ static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_pending_t *pending)
 {
     if (!pending->is_looked_up) {
         pending->lkey = pending->bytes > PGASI_VERBS_SMALL
-                            ? pgasi_verbs_lkey_of(ep->ctx, pending->local, pending->bytes)
+                            ? pgasi_verbs_lkey_of(ep->ctx, ep->rail, pending->local, pending->bytes)
                             : 0;
         pending->is_looked_up = true;
     }
@@ -34,7 +34,7 @@ static pgas_status_t put_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t
                                uint64_t bytes, uint32_t flags, pgasi_verbs_buffer_t *buffer)
 {
     const char *from = buffer != NULL ? buffer->data : pending->local + pending->at;
-    uint32_t lkey = buffer != NULL ? ep->ctx->buffer_mem.lkey : pending->lkey;
+    uint32_t lkey = buffer != NULL ? ep->ctx->buffer_mem[ep->rail].lkey : pending->lkey;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)from, (uint32_t)bytes, lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
                                      .flags = flags,
@@ -112,7 +112,7 @@ static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_pending_t
     if (!buffer)
         pgasi_verbs_reclaim(ctx);
     else
-        status = read_into(ep, pending, buffer->data, ctx->buffer_mem.lkey, bytes);
+        status = read_into(ep, pending, buffer->data, ctx->buffer_mem[ep->rail].lkey, bytes);
     if (status == PGAS_OK) {
         *piece = (pgasi_verbs_pending_t){ .kind = PGASI_VERBS_PENDING_PIECE,
                                           .number = ep->posted,
@@ -160,7 +160,7 @@ static pgas_status_t transfer(pgasi_verbs_pending_kind_t kind, pgasi_tp_ctx_t *t
     pgasi_verbs_pending_t pending = { .kind = kind,
                                       .comp = comp,
                                       .remote_addr = remote_addr,
-                                      .rkey = key->rkey,
+                                      .rkey = key->rkeys[ep->rail],
                                       .local = local,
                                       .bytes = bytes };
     return pgasi_verbs_submit(ep, &pending);

@@ -28,57 +28,7 @@ static pgas_status_t load_params(pgasi_params_t *params)
     return status;
 }
 
-/* ---- the device ---- */
-
-/* The nearest hardware port that is up, or else the software NIC. */
-static pgas_status_t choose_device(const pgasi_verbs_tp_t *tp, char *name, size_t name_bytes)
-{
-    int n = 0, least = INT32_MAX;
-    pgas_status_t status = pgasi_verbs_list(NULL, 0, &n);
-    pgas_verbs_info_t *infos =
-        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof infos[0]) : NULL;
-    if (!infos)
-        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    int n_room = n;
-    status = pgasi_verbs_list(infos, n_room, &n);
-    snprintf(name, name_bytes, "snic");
-    for (int i = 0; status == PGAS_OK && i < PGASI_MIN(n, n_room); i++) {
-        bool hardware = strcmp(infos[i].provider, "snic") != 0;
-        int distance =
-            tp->opts.device_distance != NULL ? tp->opts.device_distance(infos[i].name) : 0;
-        if (hardware && infos[i].active && distance < least) {
-            least = distance;
-            snprintf(name, name_bytes, "%s:%d", infos[i].name, infos[i].port);
-        }
-    }
-    free(infos);
-    return status;
-}
-
-static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
-{
-    static const pgas_verbs_engine_t engines[] = { PGAS_VERBS_ENGINE_CALLER,
-                                                   PGAS_VERBS_ENGINE_THREAD,
-                                                   PGAS_VERBS_ENGINE_PROCESS };
-    char name[PGASI_PARAM_TEXT_BYTES];
-    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
-    pgas_status_t status = PGAS_OK;
-    snprintf(name, sizeof name, "%s", tp->params.verbs_device);
-    if (name[0] == '\0')
-        status = choose_device(tp, name, sizeof name);
-    opts.device = name;
-    opts.gid_index = tp->params.verbs_gid_index;
-    opts.engine = engines[tp->params.verbs_engine];
-    if (status == PGAS_OK)
-        status = pgas_verbs_open(&opts, &tp->dev);
-    if (status != PGAS_OK) {
-        PGASI_ERROR("verbs",
-                    "opening the device %s failed: %s; `pgas_info --devices` lists the devices, "
-                    "PGAS_VERBS_DEVICE selects one",
-                    name, pgas_status_text(status));
-    }
-    return status;
-}
+/* ---- the address ---- */
 
 /* The software NIC copies registered memory of other processes with these calls. Filters of
  * containers refuse them even for the own process, and Yama refuses them between processes. Without
@@ -145,10 +95,11 @@ static bool can_map(const pgasi_verbs_tp_t *tp)
 
 static void describe(pgasi_verbs_tp_t *tp)
 {
-    const pgas_verbs_info_t *info = &tp->dev->info;
     static const char *const engines[] = { "by the caller", "by a thread", "by a process" };
-    snprintf(tp->detail, sizeof tp->detail, "%s port %d by provider %s, %s%s%s", info->name,
-             info->port, tp->dev->ops->name, info->link, tp->address.is_snic ? ", run " : "",
+    char rails[64];
+    pgasi_verbs_rails_describe(tp, rails, sizeof rails);
+    snprintf(tp->detail, sizeof tp->detail, "%s by provider %s, %s%s%s", rails, tp->dev->ops->name,
+             tp->dev->info.link, tp->address.is_snic ? ", run " : "",
              tp->address.is_snic ? engines[tp->params.verbs_engine] : "");
     PGASI_INFO("verbs", "%s", tp->detail);
 }
@@ -173,7 +124,7 @@ static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     pgas_status_t status = load_params(&tp->params);
     if (status != PGAS_OK)
         goto unmap;
-    status = open_device(tp);
+    status = pgasi_verbs_rails_open(tp);
     if (status != PGAS_OK)
         goto unmap;
     status = make_address(tp);
@@ -189,7 +140,7 @@ static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     *tp_p = &tp->super;
     return PGAS_OK;
 close_device:
-    pgas_verbs_close(tp->dev);
+    pgasi_verbs_rails_close(tp);
 unmap:
     munmap(tp->dead, (size_t)opts->n_ranks);
     free(tp);
@@ -201,8 +152,7 @@ static void verbs_close(pgasi_tp_t *tp_base)
     pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
     __atomic_store_n(&tp->closing, true, __ATOMIC_RELAXED);
     pgasi_verbs_cm_close(tp);
-    if (pgas_verbs_close(tp->dev) != PGAS_OK)
-        PGASI_WARN("verbs", "memory is still registered: the device stays open");
+    pgasi_verbs_rails_close(tp);
     pgasi_verbs_lost_fini(tp);
     pthread_mutex_destroy(&tp->lost_lock);
     munmap(tp->dead, (size_t)tp->opts.n_ranks);
