@@ -463,6 +463,7 @@ static void frees(void)
         return;
     }
     said_begin();
+    pgas_barrier(NULL);
     status = pgas_free_on(all[job_right()]);
     pgas_barrier(NULL); /* the owners answer */
     spmd_ok(said_by("freed twice?") == n_ranks && status == PGAS_ERR_INVALID,
