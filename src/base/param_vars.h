@@ -77,8 +77,9 @@ PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
 PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
             "init refuses a configuration in which a rank may need more for heap and library; 0: "
             "a heap size that was set must fit into the memory of the host and of its cgroup")
-PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes", "",
-            "huge pages for segments; yes: init fails without them")
+PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes|2m", "",
+            "huge pages for the heap: of 1 GiB, then of 2 MiB; yes: init fails without them; 2m: try "
+            "those of 2 MiB alone, so that NUMA zones can be chosen for less than 1 GiB")
 PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
             "time that a wait spins before it yields; not used when a node has more threads than "
             "cores")

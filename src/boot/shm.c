@@ -23,8 +23,9 @@
 #include "base/param.h"
 
 #define SUPER_PAGE ((size_t)2 << 20)
-/* pages of 2^21 bytes; the C library's headers lack it */
-#define MFD_SUPER_PAGES (MFD_HUGETLB | 21u << 26)
+/* Sizes of explicit huge pages, in the order in which they are tried. */
+static const size_t huge_pages[] = { (size_t)1 << 30, SUPER_PAGE };
+#define N_HUGE_PAGES (sizeof huge_pages / sizeof huge_pages[0])
 
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t bytes;
@@ -116,20 +117,21 @@ static void advise_huge(const pgasi_shm_t *shm)
 /* ---- making the own mapping ---- */
 
 /* Makes and maps a file of huge pages. -1 with errno. */
-static int make_huge(size_t bytes, pgasi_shm_t *shm)
+static int make_huge(size_t bytes, size_t page_bytes, pgasi_shm_t *shm)
 {
-    size_t whole = PGASI_ALIGN_UP(bytes, SUPER_PAGE);
-    int fd = pgasi_shm_file(whole, MFD_SUPER_PAGES);
+    size_t whole = PGASI_ALIGN_UP(bytes, page_bytes);
+    /* the C library's headers lack names for the sizes: bits 26 to 31 are their logarithm */
+    int fd = pgasi_shm_file(whole, MFD_HUGETLB | (unsigned)__builtin_ctzl(page_bytes) << 26);
     if (fd < 0)
         return -1;
-    void *base = map_file(fd, whole, SUPER_PAGE);
+    void *base = map_file(fd, whole, page_bytes);
     if (base == MAP_FAILED) {
         int reason = errno;
         close(fd);
         errno = reason;
         return -1;
     }
-    *shm = (pgasi_shm_t){ base, whole, SUPER_PAGE };
+    *shm = (pgasi_shm_t){ base, whole, page_bytes };
     return fd;
 }
 
@@ -149,17 +151,14 @@ static int make_plain(size_t bytes, pgasi_shm_t *shm)
     return fd;
 }
 
-/* Makes and maps the own file. *reason_p: why there are no huge pages, if there are none. @return
- * the descriptor; -1: there is none */
-static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reason_p)
+/* Whether pages of this size serve a mapping: rounding up wastes at most an eighth of it. Pages of
+ * 2 MiB are small enough for all. */
+static bool page_fits(size_t page_bytes, size_t bytes)
 {
-    if (!want_huge || pgasi_param.hugepages == PGASI_HUGEPAGES_NO)
-        return make_plain(bytes, shm);
-    int fd = make_huge(bytes, shm);
-    if (fd >= 0)
-        return fd;
-    *reason_p = errno;
-    return pgasi_param.hugepages == PGASI_HUGEPAGES_TRY ? make_plain(bytes, shm) : -1;
+    if (page_bytes == SUPER_PAGE)
+        return true;
+    return pgasi_param.hugepages != PGASI_HUGEPAGES_2M &&
+           PGASI_ALIGN_UP(bytes, page_bytes) - bytes <= bytes / 8;
 }
 
 /* Once on each host. `try` is the default, and most machines have no huge pages reserved: without
@@ -212,11 +211,14 @@ static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
     return PGAS_OK;
 }
 
-/* Makes the own mapping and offers it. withdraw closes the descriptor. */
-static pgas_status_t offer(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reason_p)
+/* Makes the own mapping and offers it. withdraw closes the descriptor. *reason_p: errno, where there
+ * are no such huge pages. */
+static pgas_status_t offer(size_t bytes, size_t page_bytes, pgasi_shm_t *shm, int *reason_p)
 {
     box_t *box = &boxes[pgasi_boot.node_rank];
-    box->fd = make_region(bytes, want_huge, shm, reason_p);
+    bool huge = page_bytes > system_page();
+    box->fd = huge ? make_huge(bytes, page_bytes, shm) : make_plain(bytes, shm);
+    *reason_p = box->fd < 0 && huge ? errno : 0;
     if (box->fd < 0)
         return PGAS_ERR_NO_MEMORY;
     box->bytes = shm->bytes;
@@ -240,7 +242,7 @@ pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, vo
     bool mine = bytes > 0 && leader == pgasi_boot.node_rank;
     pgasi_shm_t shm = { NULL, 0, 0 };
     int reason = 0;
-    pgas_status_t status = sync(arg, mine ? offer(bytes, false, &shm, &reason) : PGAS_OK);
+    pgas_status_t status = sync(arg, mine ? offer(bytes, system_page(), &shm, &reason) : PGAS_OK);
     if (status == PGAS_OK)
         status = sync(arg, bytes > 0 && !mine ? map_offered(leader, &shm) : PGAS_OK);
     if (mine)
@@ -303,26 +305,39 @@ static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
     return PGAS_OK;
 }
 
-/* If one rank has huge pages and another has none, sizes differ: then all ranks do without. */
+/* All ranks use pages of the same size, so that the sizes of the mappings are the same. *reason_p:
+ * why this rank has none. */
+static pgas_status_t offer_huge(pgas_team_t *team, size_t bytes, pgasi_shm_t *mine, int *reason_p)
+{
+    pgas_status_t status = PGAS_ERR_NO_MEMORY;
+    for (size_t i = 0; i < N_HUGE_PAGES && status != PGAS_OK; i++) {
+        if (!page_fits(huge_pages[i], bytes))
+            continue;
+        status = offer(bytes, huge_pages[i], mine, reason_p);
+        bool has = status == PGAS_OK;
+        status = sync_by_board(team, status);
+        if (has && status != PGAS_OK) {
+            withdraw();
+            unmap(mine);
+        }
+    }
+    return status;
+}
+
 static pgas_status_t offer_alike(pgas_team_t *team, size_t bytes, bool want_huge, pgasi_shm_t *mine)
 {
-    int reason = 0;
-    pgas_status_t status = offer(bytes, want_huge, mine, &reason);
-    if (status != PGAS_OK && reason != 0 && pgasi_param.hugepages == PGASI_HUGEPAGES_YES)
-        refuse_no_huge_pages(bytes, reason);
-    status = sync_by_board(team, status);
-    if (status != PGAS_OK || !want_huge || pgasi_param.hugepages != PGASI_HUGEPAGES_TRY)
-        return status;
-    bool huge = mine->page_bytes > system_page();
-    if (sync_by_board(team, huge ? PGAS_OK : PGAS_ERR_NO_MEMORY) == PGAS_OK)
+    int reason = 0, none;
+    want_huge = want_huge && pgasi_param.hugepages != PGASI_HUGEPAGES_NO;
+    if (want_huge && offer_huge(team, bytes, mine, &reason) == PGAS_OK)
         return PGAS_OK;
-    tell_no_huge_pages(bytes, reason);
-    if (huge) {
-        withdraw();
-        unmap(mine);
-        status = offer(bytes, false, mine, &reason);
+    if (want_huge && pgasi_param.hugepages == PGASI_HUGEPAGES_YES) {
+        if (reason)
+            refuse_no_huge_pages(bytes, reason);
+        return PGAS_ERR_NO_MEMORY;
     }
-    return sync_by_board(team, status);
+    if (want_huge)
+        tell_no_huge_pages(bytes, reason);
+    return sync_by_board(team, offer(bytes, system_page(), mine, &none));
 }
 
 pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p,

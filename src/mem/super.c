@@ -20,6 +20,8 @@
 #include "mem/segment.h"
 #include "mem/thread.h"
 
+#define LARGE_PAGE ((size_t)2 << 20)
+
 typedef struct chunk {
     struct chunk *next; /* in the order of growth */
     uint64_t offset;    /* in the heap */
@@ -92,6 +94,15 @@ void pgasi_supers_stop(void)
 
 /* ---- options ---- */
 
+/* Super-chunks are whole pages, up to pages of 2 MiB. Of larger pages each would take far more than
+ * it needs, so only allocators whose units are whole larger pages are placed in a zone. */
+static size_t chunk_align(const pgasi_super_t *super)
+{
+    return super->unit_bytes % pgasi_heap_page_bytes == 0
+               ? pgasi_heap_page_bytes
+               : PGASI_MIN(pgasi_heap_page_bytes, LARGE_PAGE);
+}
+
 static pgas_status_t check_opts(const pgas_pool_opts_t *o)
 {
     bool good = (unsigned)o->growth <= PGAS_GROWTH_LINEAR && o->zone >= PGAS_ZONE_NONE &&
@@ -131,7 +142,7 @@ static void set_growth(pgasi_super_t *super, const pgas_pool_opts_t *o)
 {
     size_t max_bytes = o->max_bytes ? o->max_bytes : pgasi_param.pool_max;
     super->unit_bytes = PGASI_ALIGN_UP(o->unit_bytes ? o->unit_bytes : pgasi_param.pool_unit,
-                                       pgasi_heap_page_bytes);
+                                       PGASI_MIN(pgasi_heap_page_bytes, LARGE_PAGE));
     super->max_units = PGASI_MAX(max_bytes / super->unit_bytes, 1);
     super->grow_units = PGASI_MIN(o->grow_units ? o->grow_units : 1, super->max_units);
     super->exponential = o->growth == PGAS_GROWTH_DEFAULT
@@ -174,6 +185,8 @@ pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destro
     set_growth(super, &o);
     super->rank = o.rank < 0 ? pgasi_boot.rank : o.rank;
     super->zone = is_far(super) ? o.zone - 1 : pgasi_super_choose_zone(o.zone);
+    if (super->unit_bytes % pgasi_heap_page_bytes)
+        super->zone = -1;
     super->destroy = destroy;
     super->object = object ? object : super;
     enter(super, o.owner && *o.owner ? o.owner : "program");
@@ -212,7 +225,7 @@ static pgas_status_t make_chunk(pgasi_super_t *super, size_t n_units, chunk_t **
     uint64_t *bits = calloc(pgasi_bitmap_words(n_units), sizeof *bits), offset = 0;
     pgas_status_t status = chunk && run && bits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK)
-        status = pgasi_heap_take(n_units * super->unit_bytes, pgasi_heap_page_bytes, &offset);
+        status = pgasi_heap_take(n_units * super->unit_bytes, chunk_align(super), &offset);
     if (status != PGAS_OK) {
         free(chunk);
         free(run);

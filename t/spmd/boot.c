@@ -205,6 +205,56 @@ static bool host_has_huge_pages(void)
     return n > 0;
 }
 
+static unsigned long free_huge_pages(const char *size)
+{
+    char path[96];
+    unsigned long n = 0;
+    snprintf(path, sizeof path, "/sys/kernel/mm/hugepages/hugepages-%s/free_hugepages", size);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        if (fscanf(f, "%lu", &n) != 1)
+            n = 0;
+        fclose(f);
+    }
+    return n;
+}
+
+/* @return the size of pages of a mapping of each rank; 0: there is none */
+static size_t pages_of(const char *params, size_t bytes)
+{
+    pgasi_shm_t mine;
+    void *addr_of[64];
+    size_t page_bytes = 0;
+    bool good = pgasi_boot_start(NULL, params) == PGAS_OK;
+    if (good && pgasi_shm_create_each(bytes, true, &mine, addr_of) == PGAS_OK) {
+        int right = (pgasi_boot.node_rank + 1) % pgasi_boot.node_size;
+        *(volatile int *)((char *)mine.base + bytes - 64) = 7;
+        pgasi_boot_barrier();
+        page_bytes =
+            *(volatile int *)((char *)addr_of[right] + bytes - 64) == 7 ? mine.page_bytes : 0;
+        pgasi_boot_barrier();
+        pgasi_shm_release_each(&mine, addr_of);
+    }
+    pgasi_boot_stop();
+    return page_bytes;
+}
+
+/* Pages of 1 GiB, where the host has one for each rank; make numa-vm runs this in a machine that
+ * has. */
+static void pages_of_1_gib(void)
+{
+    const size_t gib = (size_t)1 << 30;
+    if (free_huge_pages("1048576kB") < (unsigned long)spmd_size()) {
+        spmd_skip(3, "this host has no pages of 1 GiB");
+        return;
+    }
+    spmd_ok(pages_of("HUGEPAGES=yes", gib) == gib, "a mapping of 1 GiB has a page of 1 GiB");
+    size_t small = pages_of("HUGEPAGES=try", gib / 2);
+    spmd_ok(small > 0 && small < gib, "half of that has smaller ones");
+    small = pages_of("HUGEPAGES=2m", gib);
+    spmd_ok(small > 0 && small < gib, "and where those of 2 MiB alone are asked for");
+}
+
 /* PGAS_HUGEPAGES set by the user: a warning on each host for `try`, a refusal for `yes`. */
 static void huge_pages(void)
 {
@@ -484,7 +534,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 3 + 2 + 1);
+    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 3 + 2 + 3 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();
@@ -504,6 +554,7 @@ int main(int argc, char **argv)
     unshared();
     communicators();
     huge_pages();
+    pages_of_1_gib();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK && pgasi_boot.job_key != key,
             "a new start has a new job key");
     pgasi_boot_stop();

@@ -75,6 +75,7 @@ static void choices_match_their_enums(void)
         { "HUGEPAGES", "try", PGASI_HUGEPAGES_TRY },
         { "HUGEPAGES", "no", PGASI_HUGEPAGES_NO },
         { "HUGEPAGES", "yes", PGASI_HUGEPAGES_YES },
+        { "HUGEPAGES", "2m", PGASI_HUGEPAGES_2M },
         { "BIND", "none", PGASI_BIND_NONE },
         { "BIND", "core", PGASI_BIND_CORE },
         { "BIND", "numa", PGASI_BIND_NUMA },
