@@ -5,7 +5,7 @@
  * have the data. The other ranks wait in the library's barrier. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
-#include "pgas/broadcast.h"
+#include "pgas/call.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ static int call_tree(size_t bytes, pgas_sync_t *sync)
     opts.sync = sync;
     opts.when = PGAS_EXECUTED;
     pgas_sync_add(sync, 1);
-    return pgas_call_broadcast(take, args_block, bytes, PGAS_SCOPE_RANKS, &opts);
+    return pgas_call_to(pgas_on_team(NULL), take, args_block, bytes, &opts);
 }
 
 static double until_all_ran(const bench_run_t *run,
@@ -86,7 +86,7 @@ static double tree(const bench_run_t *run)
 
 static const bench_case_t cases[] = {
     { .variant = "tree",
-      .doc = "pgas_call_broadcast",
+      .doc = "pgas_call_to on a team",
       .paths = BENCH_ANYWHERE,
       .ours = tree,
       .refs = { { "mpi", BENCH_MPI, ref_mpi_bcast_known } } },

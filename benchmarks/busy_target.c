@@ -72,8 +72,7 @@ static void call(const bench_run_t *run, int n)
 {
     uint64_t value = 1, reply = 0;
     for (int i = 0; i < n; i++)
-        bench_check(pgas_call_return(run->peer, echo, &value, sizeof value, &reply, sizeof reply,
-                                     NULL),
+        bench_check(pgas_call_return(run->peer, echo, &value, sizeof value, &reply, sizeof reply),
                     "pgas_call_return");
 }
 

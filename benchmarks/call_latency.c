@@ -3,7 +3,7 @@
 #include "benchmarks/ref.h"
 
 /* Calls with buffers have a header of their own. */
-#include "pgas/buffer.h"
+#include "pgas/call.h"
 
 #include <stdlib.h>
 
@@ -82,7 +82,7 @@ static inline int by_call(int rank, pgas_handler_t handler, size_t bytes)
 static inline int by_message(int rank, pgas_handler_t handler, size_t bytes)
 {
     static const pgas_call_opts_t opts = { .size = sizeof opts, .way = PGAS_WAY_SEND };
-    return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args_block, bytes, &opts);
+    return pgas_call_to(pgas_on_rank(rank), handler, args_block, bytes, &opts);
 }
 
 static inline int by_flush(int rank, pgas_handler_t handler, size_t bytes)
@@ -92,7 +92,8 @@ static inline int by_flush(int rank, pgas_handler_t handler, size_t bytes)
 
 static inline int to_thread(int rank, pgas_handler_t handler, size_t bytes)
 {
-    return pgas_call_to(pgas_thread_make(rank, 0), handler, args_block, bytes, NULL);
+    return pgas_call_to(pgas_on_thread(pgas_thread_make(rank, 0)), handler, args_block, bytes,
+                        NULL);
 }
 
 /* Both ranks wait by pgas_progress, as a program that has nothing else to do. */
@@ -151,7 +152,7 @@ static double call_return(const bench_run_t *run)
     if (!run->active)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++)
-        bad |= pgas_call_return(run->peer, echo, args_block, run->bytes, &reply, reply_bytes, NULL);
+        bad |= pgas_call_return(run->peer, echo, args_block, run->bytes, &reply, reply_bytes);
     if (bad)
         bench_die("a call with reply of %zu bytes failed", run->bytes);
     return bench_since(begin);
@@ -165,8 +166,7 @@ static double call_mirror(const bench_run_t *run)
     if (!run->active)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++)
-        bad |= pgas_call_return(run->peer, mirror, args_block, run->bytes, reply_block, run->bytes,
-                                NULL);
+        bad |= pgas_call_return(run->peer, mirror, args_block, run->bytes, reply_block, run->bytes);
     if (bad)
         bench_die("a call with reply of %zu bytes failed", run->bytes);
     return bench_since(begin);
@@ -188,7 +188,8 @@ static double await_completion(const bench_run_t *run, int slot)
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         pgas_sync_add(&sync, 1);
-        bad |= pgas_call_to(pgas_thread_make(run->peer, slot), ping, args_block, run->bytes, &opts);
+        bad |= pgas_call_to(pgas_on_thread(pgas_thread_make(run->peer, slot)), ping, args_block,
+                            run->bytes, &opts);
         bad |= pgas_sync_wait(&sync, -1);
     }
     elapsed = bench_since(begin);
@@ -224,11 +225,12 @@ static double call_buffer(const bench_run_t *run)
     buffer.target = pgas_gptr_at(place, run->peer);
     bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
     opts.sync = &sync;
+    opts.buffers = &buffer;
+    opts.n_buffers = 1;
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         pgas_sync_add(&sync, 1);
-        bad |= pgas_call_buffer(pgas_thread_make(run->peer, PGAS_SLOT_ANY), ping, NULL, 0, &buffer,
-                                1, &opts, NULL);
+        bad |= pgas_call_to(pgas_on_rank(run->peer), ping, NULL, 0, &opts);
         bad |= pgas_sync_wait(&sync, -1);
     }
     elapsed = bench_since(begin);
@@ -264,7 +266,8 @@ static double call_executed(const bench_run_t *run)
  * */
 static pgas_status_t try_slot(const bench_run_t *run, int slot)
 {
-    return pgas_call_to(pgas_thread_make(run->rank, slot), echo, args_block, 1, NULL);
+    return pgas_call_to(pgas_on_thread(pgas_thread_make(run->rank, slot)), echo, args_block, 1,
+                        NULL);
 }
 
 static pgas_status_t has_threads(const bench_run_t *run)
@@ -335,8 +338,8 @@ static const bench_case_t cases[] = {
       .arg = PGAS_EXECUTED,
       .probe = has_service },
     { .variant = "copy",
-      .doc =
-          "pgas_call_buffer, copied, with completion when the handler has run, target in a barrier",
+      .doc = "pgas_call_to with a buffer, copied, completion when the handler has run, target in a "
+             "barrier",
       .paths = BENCH_ANYWHERE,
       .ours = call_buffer,
       .refs = { REFS },

@@ -141,8 +141,7 @@ static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg
     static const pgas_call_opts_t as_message = { .size = sizeof as_message, .way = PGAS_WAY_SEND };
     switch (way) {
     case SEND:
-        return pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), add_item, args, bytes,
-                            &as_message);
+        return pgas_call_to(pgas_on_rank(peer), add_item, args, bytes, &as_message);
     case WRITE:
         return pgas_call(peer, add_item, args, bytes, NULL);
     case OVFL: {
@@ -212,8 +211,7 @@ static int send_round(const bench_run_t *run, state_t *mine)
         agg = make_agg(run->arg);
     bad |= invoke_by_size(run, run->arg, agg);
     if (run->arg == SEND) {
-        bad |= pgas_call_to(pgas_thread_make(run->peer, PGAS_SLOT_ANY), end_round, &sum, sizeof sum,
-                            &as_message);
+        bad |= pgas_call_to(pgas_on_rank(run->peer), end_round, &sum, sizeof sum, &as_message);
     } else if (run->arg == WRITE) {
         bad |= pgas_call(run->peer, end_round, &sum, sizeof sum, NULL);
     } else {

@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     /* A call with a reply. Each rank has passed on as much as it has received. */
     int64_t theirs = -1;
     if (status == PGAS_OK)
-        status = pgas_call_return(right, ask, NULL, 0, &theirs, sizeof theirs, NULL);
+        status = pgas_call_return(right, ask, NULL, 0, &theirs, sizeof theirs);
     int good = status == PGAS_OK && theirs == 1000;
     printf("rank %d: the balance of rank %d is %lld: %s\n", rank, right, (long long)theirs,
            good ? "right" : "WRONG");

@@ -27,7 +27,7 @@ static pgas_status_t send_number(int rank, int64_t number, pgas_when_t when, pga
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = sync;
     opts.when = when;
-    return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), add, &number, sizeof number, &opts);
+    return pgas_call_to(pgas_on_rank(rank), add, &number, sizeof number, &opts);
 }
 
 /* Counts a failed wait, and prints which call has failed. */

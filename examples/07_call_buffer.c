@@ -52,9 +52,10 @@ static void fill(double *column, double value)
  * its column again when the call returns. */
 static pgas_status_t push_column(pgas_thread_t target, double *column, pgas_gptr_t place)
 {
-    pgas_buffer_t push = { PGAS_BUFFER_PUSH, column, BYTES, place, false };
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, column, BYTES, place, false, NULL };
     fill(column, 1);
-    return pgas_call_buffer(target, add_up, NULL, 0, &push, 1, NULL, NULL);
+    return pgas_call_to(pgas_on_thread(target), add_up, NULL, 0,
+                        PGAS_CALL_OPTS(.buffers = &push, .n_buffers = 1));
 }
 
 /* Pull: the call is small, and the neighbour reads the column later. The caller must not write to
@@ -63,13 +64,14 @@ static pgas_status_t push_column(pgas_thread_t target, double *column, pgas_gptr
 static pgas_status_t let_pull(pgas_thread_t target, double *column)
 {
     pgas_sync_t was_read;
-    pgas_buffer_t pull = { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, true };
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, true, NULL };
     pgas_status_t status = pgas_sync_init(&was_read, 1);
     if (status != PGAS_OK)
         return status;
 
     fill(column, 2);
-    status = pgas_call_buffer(target, keep, NULL, 0, &pull, 1, NULL, &was_read);
+    status = pgas_call_to(pgas_on_thread(target), keep, NULL, 0,
+                          PGAS_CALL_OPTS(.buffers = &pull, .n_buffers = 1, .local = &was_read));
     if (status == PGAS_OK)
         status = pgas_sync_wait(&was_read, -1);
     pgas_sync_fini(&was_read);
@@ -82,16 +84,18 @@ static pgas_status_t send_two(pgas_thread_t target, double *column, double *othe
 {
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t both[2] = { { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, false },
-                              { PGAS_BUFFER_COPY, other, BYTES, PGAS_NULL, false } };
+    pgas_buffer_t both[2] = { { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, false, NULL },
+                              { PGAS_BUFFER_COPY, other, BYTES, PGAS_NULL, false, NULL } };
     pgas_status_t status = pgas_sync_init(&done, 1);
     if (status != PGAS_OK)
         return status;
 
     opts.sync = &done;
+    opts.buffers = both;
+    opts.n_buffers = 2;
     fill(column, 3);
     fill(other, 4);
-    status = pgas_call_buffer(target, add_up, NULL, 0, both, 2, &opts, NULL);
+    status = pgas_call_to(pgas_on_thread(target), add_up, NULL, 0, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
     pgas_sync_fini(&done);

@@ -25,7 +25,8 @@ static void handle_weights(const void *args, size_t bytes, pgas_thread_t source,
 {
     size_t n_bytes;
     (void)args, (void)bytes, (void)source, (void)context;
-    if (pgas_broadcast_data(&n_bytes) == pgas_gptr_local(weights, 1) &&
+    void *table;
+    if (pgas_buffer_get(0, &table, &n_bytes) == PGAS_OK && table == pgas_gptr_local(weights, 1) &&
         n_bytes == N_WEIGHTS * sizeof(int32_t))
         has_weights = 1;
 }
@@ -34,9 +35,11 @@ static void handle_weights(const void *args, size_t bytes, pgas_thread_t source,
 static void handle_items(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     size_t n_bytes;
-    const int32_t *item = pgas_broadcast_data(&n_bytes);
-    const int32_t *weight = pgas_gptr_local(weights, 1);
+    void *piece;
     (void)args, (void)bytes, (void)source, (void)context;
+    if (pgas_buffer_get(0, &piece, &n_bytes) != PGAS_OK)
+        return;
+    const int32_t *item = piece, *weight = pgas_gptr_local(weights, 1);
     for (size_t i = 0; has_weights && i < n_bytes / sizeof *item; i++)
         sum += (int64_t)item[i] * weight[item[i] % N_WEIGHTS];
 }
@@ -57,15 +60,17 @@ static void handle_add(const void *args, size_t bytes, pgas_thread_t source, voi
 
 /* Waits until all ranks have run the handler. Broadcasts with buffers keep no order, and the items
  * need the weights. */
-static pgas_status_t broadcast_and_wait(pgas_handler_t handler, pgas_broadcast_buffer_t buffer)
+static pgas_status_t broadcast_and_wait(pgas_handler_t handler, pgas_buffer_t buffer)
 {
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.buffers = &buffer;
+    opts.n_buffers = 1;
     opts.sync = &done; /* decremented once, when all ranks have run the handler */
     pgas_status_t status = pgas_sync_init(&done, 1);
     if (status != PGAS_OK)
         return status;
-    status = pgas_call_broadcast_buffer(handler, NULL, 0, &buffer, PGAS_SCOPE_RANKS, &opts);
+    status = pgas_call_to(pgas_on_team(NULL), handler, NULL, 0, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
     pgas_sync_fini(&done);
@@ -100,14 +105,15 @@ static int64_t send_work(int n_ranks)
         return -1;
     int64_t expected = make_work(n_ranks, table, items, bytes_of);
 
-    pgas_broadcast_buffer_t push = { PGAS_BROADCAST_PUSH, table, N_WEIGHTS * sizeof *table, NULL,
-                                     weights };
-    pgas_broadcast_buffer_t each = { PGAS_BROADCAST_EACH, items, 0, bytes_of, PGAS_NULL };
+    pgas_buffer_t push = {
+        PGAS_BUFFER_PUSH, table, N_WEIGHTS * sizeof *table, weights, false, NULL
+    };
+    pgas_buffer_t each = { PGAS_BUFFER_SCATTER, items, 0, PGAS_NULL, false, bytes_of };
     pgas_status_t status = broadcast_and_wait(got_weights, push);
     if (status == PGAS_OK)
         status = broadcast_and_wait(got_items, each);
     if (status == PGAS_OK)
-        status = pgas_call_broadcast(report, NULL, 0, PGAS_SCOPE_RANKS, NULL);
+        status = pgas_call_to(pgas_on_team(NULL), report, NULL, 0, NULL);
     free(table);
     free(items);
     free(bytes_of);

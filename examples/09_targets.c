@@ -3,7 +3,7 @@
  *
  * Each rank has two threads with a sum of their own. A call to a thread runs on that thread, so the
  * sum needs no lock. The service of a rank runs calls even while all threads of the rank compute. A
- * blocking handler may wait: here it asks the next rank before it replies. pgas_spawn starts a
+ * blocking handler may wait: here it asks the next rank before it replies. A spawned call starts a
  * thread at another rank.
  *
  *   mpirun -n 4 build/examples/09_targets */
@@ -41,7 +41,7 @@ static void handle_sum_up(const void *args, size_t bytes, pgas_thread_t source, 
     (void)args, (void)bytes, (void)source, (void)context;
     int64_t sum = pgas_rank(), rest = 0;
     if (pgas_rank() + 1 < pgas_n_ranks() &&
-        pgas_call_return(pgas_rank() + 1, sum_up, NULL, 0, &rest, sizeof rest, NULL) != PGAS_OK)
+        pgas_call_return(pgas_rank() + 1, sum_up, NULL, 0, &rest, sizeof rest) != PGAS_OK)
         rest = -1000000;
     sum += rest;
     pgas_reply(&sum, sizeof sum);
@@ -69,12 +69,12 @@ static void *work(void *arg)
 static void add_at_both(int rank)
 {
     int32_t slot = 0; /* of the second thread */
-    n_bad += pgas_call_return(rank, ask_slot, NULL, 0, &slot, sizeof slot, NULL) != PGAS_OK;
+    n_bad += pgas_call_return(rank, ask_slot, NULL, 0, &slot, sizeof slot) != PGAS_OK;
 
     pgas_thread_t first = pgas_thread_make(rank, 0), second = pgas_thread_make(rank, slot);
     for (int64_t i = 0; i < N_ADDS && !n_bad; i++) {
-        n_bad += pgas_call_to(first, add, &i, sizeof i, NULL) != PGAS_OK;
-        n_bad += pgas_call_to(second, add, &i, sizeof i, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(first), add, &i, sizeof i, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(second), add, &i, sizeof i, NULL) != PGAS_OK;
     }
 }
 
@@ -83,11 +83,11 @@ static void count_twice(int rank)
 {
     pgas_sync_t done;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_thread_t service = pgas_thread_make(rank, PGAS_SLOT_SERVICE);
     n_bad += pgas_sync_init(&done, 2) != PGAS_OK;
     opts.sync = &done;
-    n_bad += pgas_spawn(rank, count, NULL, 0, &opts) != PGAS_OK;
-    n_bad += pgas_call_to(service, count, NULL, 0, &opts) != PGAS_OK;
+    n_bad += pgas_call_to(pgas_on_service(rank), count, NULL, 0, &opts) != PGAS_OK;
+    opts.spawn = true;
+    n_bad += pgas_call_to(pgas_on_rank(rank), count, NULL, 0, &opts) != PGAS_OK;
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
     pgas_sync_fini(&done);
 }
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     add_at_both(next);
     count_twice(next);
     int64_t sum = 0, half = (int64_t)N_ADDS * (N_ADDS - 1) / 2;
-    n_bad += pgas_call_return(0, sum_up, NULL, 0, &sum, sizeof sum, NULL) != PGAS_OK;
+    n_bad += pgas_call_return(0, sum_up, NULL, 0, &sum, sizeof sum) != PGAS_OK;
     pgas_quiesce();
     pthread_join(worker, NULL);
 

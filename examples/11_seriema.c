@@ -60,9 +60,9 @@ static void call_alone(const peer_t *peer)
     send.way = PGAS_WAY_SEND;
 
     /* call(peer, f) */
-    check(pgas_call_to(peer->thread, add, &one, sizeof one, &send));
+    check(pgas_call_to(pgas_on_thread(peer->thread), add, &one, sizeof one, &send));
     /* call_return(peer, f, ...) */
-    check(pgas_call_return(peer->rank, twice, &one, sizeof one, &result, sizeof result, NULL));
+    check(pgas_call_return(peer->rank, twice, &one, sizeof one, &result, sizeof result));
     check(result == 2 ? PGAS_OK : PGAS_ERR_MISMATCH);
 }
 
@@ -70,26 +70,27 @@ static void call_with_synchronizer(const peer_t *peer)
 {
     pgas_sync_t synchronizer;
     pgas_call_opts_t with = PGAS_CALL_OPTS_INIT;
-    pgas_thread_t service = pgas_thread_make(peer->rank, PGAS_SLOT_SERVICE);
     with.sync = &synchronizer;
-
     /* RDMAMemory *source */
     int64_t one = 1, *source = pgas_gptr_local(peer->memory, sizeof one);
     *source = 1;
     pgas_gptr_t place = pgas_gptr_at(peer->memory, peer->rank) + sizeof one;
-    pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source, place, false };
-    pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true };
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source, place, false, NULL };
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true, NULL };
 
     /* Synchronizer synchronizer{4} */
     check(pgas_sync_init(&synchronizer, 4));
     /* call(peer, f, &synchronizer) */
-    check(pgas_call_to(peer->thread, add, &one, sizeof one, &with));
+    check(pgas_call_to(pgas_on_thread(peer->thread), add, &one, sizeof one, &with));
     /* call_service(peer, f, ...) */
-    check(pgas_call_to(service, add, &one, sizeof one, &with));
+    check(pgas_call_to(pgas_on_service(peer->rank), add, &one, sizeof one, &with));
     /* call_buffer(.., &remote_locator, ..) */
-    check(pgas_call_buffer(peer->thread, add_buffer, NULL, 0, &push, 1, &with, NULL));
+    with.n_buffers = 1;
+    with.buffers = &push;
+    check(pgas_call_to(pgas_on_thread(peer->thread), add_buffer, NULL, 0, &with));
     /* call_buffer(peer, f, source, ...) */
-    check(pgas_call_buffer(peer->thread, add_buffer, NULL, 0, &pull, 1, &with, NULL));
+    with.buffers = &pull;
+    check(pgas_call_to(pgas_on_thread(peer->thread), add_buffer, NULL, 0, &with));
     /* spin_nonzero_operations_left() */
     check(pgas_sync_wait(&synchronizer, -1));
     pgas_sync_fini(&synchronizer);
@@ -102,10 +103,11 @@ static void call_by_messenger(const peer_t *peer)
     no_wait.full = PGAS_FULL_AGAIN;
 
     /* messenger.get_messenger(peer) */
-    check(pgas_channel_open(peer->thread));
+    check(pgas_channel_open(pgas_on_thread(peer->thread)));
     for (int i = 0; i < N_CALLS; i++) {
         /* messenger.call(peer, f), messenger.process_calls_all() */
-        while (pgas_call_to(peer->thread, add, &one, sizeof one, &no_wait) == PGAS_ERR_AGAIN)
+        while (pgas_call_to(pgas_on_thread(peer->thread), add, &one, sizeof one, &no_wait) ==
+               PGAS_ERR_AGAIN)
             pgas_progress();
     }
 }
@@ -142,7 +144,7 @@ static void work(pgas_gptr_t memory)
     call_by_messenger(&peer);
     call_by_aggregator(&peer);
     /* messenger.shutdown_all(...) */
-    check(pgas_channel_close(peer.thread));
+    check(pgas_channel_close(pgas_on_thread(peer.thread)));
     __atomic_sub_fetch(&n_working, 1, __ATOMIC_RELEASE);
 }
 
@@ -182,7 +184,7 @@ int main(int argc, char **argv)
     int64_t one = 1, all = 0, want = (int64_t)pgas_n_ranks() * (2 * N_OF_THREAD + 2);
     if (pgas_rank() == 0) {
         /* call_everyone(f) */
-        check(pgas_call_broadcast(add, &one, sizeof one, PGAS_SCOPE_THREADS, NULL));
+        check(pgas_call_to(pgas_on_team_threads(NULL), add, &one, sizeof one, NULL));
     }
     pgas_quiesce();
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);

@@ -2,7 +2,7 @@
 pkginclude_HEADERS += %D%/pgas.h %D%/version.h
 pkginclude_HEADERS += %D%/status.h %D%/init.h %D%/runtime.h %D%/info.h %D%/team.h %D%/op.h %D%/coll.h
 pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/rma.h %D%/atomic.h
-pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h %D%/buffer.h %D%/broadcast.h
+pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h
 pkginclude_HEADERS += %D%/lock.h %D%/object.h %D%/array.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h

@@ -41,8 +41,6 @@
 #include "pgas/sync.h"
 #include "pgas/call.h"
 #include "pgas/agg.h"
-#include "pgas/buffer.h"
-#include "pgas/broadcast.h"
 /* objects: locks, objects with methods, coherent arrays */
 #include "pgas/lock.h"
 #include "pgas/object.h"

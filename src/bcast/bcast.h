@@ -9,9 +9,9 @@
  *      plan.c     heads, and the children of a rank
  *      ack.c      acknowledged broadcasts
  *      run.c      runs the handler
- *      call.c     broadcasts of calls
  *      forward.c  sends buffers to children
  *      buffer.c   broadcasts of buffers
+ *      call.c     broadcasts of calls
  *      start.c    start and stop */
 #ifndef PGASI_BCAST_H
 #define PGASI_BCAST_H
@@ -20,9 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "bcast/tree.h"
+#include "call/call.h"
 #include "mem/thread.h"
 #include "msg/send_queue.h"
-#include "pgas/broadcast.h"
+#include "pgas/call.h"
 #include "pgas/status.h"
 
 #define PGASI_BCAST_CHILDREN_MAX 24 /* 20 for a million ranks; more only in place of dead ones */
@@ -32,7 +33,8 @@ enum {
     PGASI_BCAST_ACK = 1,    /* the rank above waits for an acknowledgement ... */
     PGASI_BCAST_REMOTE = 2, /* ... when the call has arrived, not when it has run */
     PGASI_BCAST_THREADS = 4,
-    PGASI_BCAST_SELF = 8 /* from a rank to itself */
+    PGASI_BCAST_SELF = 8,  /* from a rank to itself */
+    PGASI_BCAST_SPAWN = 16 /* the handler has a thread of its own */
 };
 
 /** Precedes the arguments. */
@@ -89,13 +91,8 @@ void pgasi_bcast_block_release(pgasi_bcast_block_t *b);
 
 /* ---- plan.c ---- */
 
-/** The checks of the public calls; *o_p gets the options. head_bytes: what else must fit a call. */
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
-                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
-                                pgas_call_opts_t *o_p);
 /** Fills *h for the caller's broadcast. */
-void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
-                       pgas_when_t when);
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, const pgasi_call_to_t *call);
 /** Whether a broadcast is acknowledged although no counter waits for it. Some broadcasts are, which
  *  bounds the number of messages that ranks inside the tree must queue. */
 bool pgasi_bcast_is_turn(void);
@@ -167,11 +164,12 @@ void pgasi_bcast_ack_stop(void);
 
 /* ---- run.c ---- */
 
-/** The result of pgas_broadcast_data in the handler, and the block to which it belongs, or NULL. */
+/** The buffer of the handler, or NULL, and the block to which it belongs, or NULL. */
 typedef struct {
     pgasi_bcast_block_t *block;
     const void *data;
     size_t data_bytes;
+    bool fixed; /* it was pushed */
 } pgasi_bcast_run_t;
 
 /** Runs the handler at this rank, then reports to the entry: perhaps much later, on another thread.
@@ -182,8 +180,12 @@ void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes
 bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h);
 void pgasi_bcast_run_start(void);
 
-/* ---- call.c, buffer.c, start.c ---- */
+/* ---- buffer.c, call.c, start.c ---- */
 
+/** Broadcasts a call with a buffer. token: of the counter that waits, or 0. */
+pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *call, uint32_t token);
+/** Carries out a call to a team. */
+pgas_status_t pgasi_bcast_call(const pgasi_call_to_t *call);
 void pgasi_bcast_call_start(void);
 void pgasi_bcast_buffer_start(void);
 pgas_status_t pgasi_bcast_start(void);

@@ -1,10 +1,10 @@
-/* Broadcasts of buffers: see pgas/broadcast.h.
+/* Buffers for teams: see pgas/call.h.
  *
  * The message travels down the tree as in call.c. It says where the buffer is:
  *
  *      PUSH    in the receiver's heap
  *      PULL    at the rank above
- *      EACH    the pieces of the ranks: at the rank above, or in the message itself
+ *      SCATTER the pieces of the ranks: at the rank above, or in the message itself
  *
  * Pieces are in the order of positions, so the pieces of a child's range are contiguous. A rank
  * first obtains the buffer, then sends to its children, then runs its handler, which may write to
@@ -53,7 +53,8 @@ static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry,
 static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_bcast_entry_t *entry,
                 const void *data, size_t bytes, pgasi_bcast_block_t *block)
 {
-    pgasi_bcast_run_t r = { pgasi_bcast_block_keep(block), bytes ? data : "", bytes };
+    pgasi_bcast_run_t r = { pgasi_bcast_block_keep(block), bytes ? data : "", bytes,
+                            head->way == PGAS_BUFFER_PUSH };
     pgasi_bcast_run(&head->h, args, head->args_bytes, entry, &r);
 }
 
@@ -61,11 +62,11 @@ static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_b
 static void run_self(const pgasi_bcast_buffer_head_t *head, const void *args)
 {
     pgasi_bcast_entry_t *entry = pgasi_bcast_known(&head->h);
-    pgasi_bcast_block_t *b = entry && head->way != PGAS_BROADCAST_PUSH ? entry->held : NULL;
-    if (head->way == PGAS_BROADCAST_PUSH) {
+    pgasi_bcast_block_t *b = entry && head->way != PGAS_BUFFER_PUSH ? entry->held : NULL;
+    if (head->way == PGAS_BUFFER_PUSH) {
         run(head, args, entry, pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1),
             head->bytes, NULL);
-    } else if (b && head->way == PGAS_BROADCAST_PULL) {
+    } else if (b && head->way == PGAS_BUFFER_PULL) {
         run(head, args, entry, b->memory, head->bytes, b);
     } else if (b) {
         size_t n = pgasi_bcast_range(&head->h);
@@ -81,9 +82,9 @@ static pgasi_bcast_data_t have_of(const pgasi_bcast_buffer_head_t *head,
                                   const pgasi_bcast_block_t *b)
 {
     pgasi_bcast_data_t have = { NULL, NULL, PGAS_NULL, PGAS_NULL };
-    if (head->way == PGAS_BROADCAST_PUSH) {
+    if (head->way == PGAS_BUFFER_PUSH) {
         have.data = pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1);
-    } else if (head->way == PGAS_BROADCAST_PULL) {
+    } else if (head->way == PGAS_BUFFER_PULL) {
         have.data = b->memory;
         have.ptr = b->ptr;
     } else {
@@ -99,7 +100,7 @@ static pgasi_bcast_data_t have_of(const pgasi_bcast_buffer_head_t *head,
 /* Reads the buffer or the pieces from the rank above into a block. */
 static pgas_status_t fetch(const pgasi_bcast_buffer_head_t *head, pgasi_bcast_block_t **block_p)
 {
-    bool each = head->way == PGAS_BROADCAST_EACH;
+    bool each = head->way == PGAS_BUFFER_SCATTER;
     size_t sizes_bytes = each ? pgasi_bcast_range(&head->h) * sizeof(uint64_t) : 0;
     pgasi_bcast_block_t *b = pgasi_bcast_block_new(sizes_bytes + head->bytes, true);
     if (!b)
@@ -127,9 +128,9 @@ static bool is_near(uint64_t ptr, size_t bytes)
 static bool is_quick(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan)
 {
     bool quick = true;
-    if (head->way == PGAS_BROADCAST_PULL)
+    if (head->way == PGAS_BUFFER_PULL)
         return !head->bytes || is_near(head->at, head->bytes);
-    if (head->way == PGAS_BROADCAST_EACH)
+    if (head->way == PGAS_BUFFER_SCATTER)
         return is_near(head->at, pgasi_bcast_range(&head->h) * sizeof(uint64_t)) &&
                (!head->bytes || is_near(head->pieces, head->bytes));
     for (int i = 0; i < plan->n && quick; i++)
@@ -142,7 +143,7 @@ static bool pass_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_pla
                     const void *args, pgasi_bcast_entry_t *entry)
 {
     pgasi_bcast_block_t *b = NULL;
-    if (head->way != PGAS_BROADCAST_PUSH) {
+    if (head->way != PGAS_BUFFER_PUSH) {
         pgas_status_t status = entry ? fetch(head, &b) : PGAS_ERR_INTERNAL;
         if (status != PGAS_OK) {
             give_up(plan, entry, status);
@@ -192,7 +193,7 @@ static void submit(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan
     give_up(plan, entry, PGAS_ERR_NO_MEMORY);
 }
 
-/* EACH, with the pieces in the message: children get their part of the message. */
+/* SCATTER, with the pieces in the message: children get their part of the message. */
 static void pass_message_on(const pgasi_bcast_buffer_head_t *head, const pgasi_bcast_plan_t *plan,
                             const char *args, pgasi_bcast_entry_t *entry)
 {
@@ -217,18 +218,18 @@ static void pass_message_on(const pgasi_bcast_buffer_head_t *head, const pgasi_b
 
 static bool is_sane(const pgasi_bcast_buffer_head_t *head, const char *args, size_t bytes)
 {
-    if (!pgasi_bcast_is_sane(&head->h) || head->way > PGAS_BROADCAST_EACH ||
-        head->args_bytes > bytes)
+    if (!pgasi_bcast_is_sane(&head->h) || head->way > PGAS_BUFFER_SCATTER ||
+        head->way == PGAS_BUFFER_COPY || head->args_bytes > bytes)
         return false;
-    if (head->way == PGAS_BROADCAST_PUSH) {
+    if (head->way == PGAS_BUFFER_PUSH) {
         uint64_t inside = pgas_gptr_offset(head->at) - PGASI_HEAP_OFFSET,
                  heap = pgasi_segments[0].bytes;
         return inside <= heap && head->bytes <= heap - inside && !head->flags;
     }
-    if (!(head->h.flags & PGASI_BCAST_ACK) || (head->flags && head->way != PGAS_BROADCAST_EACH))
+    if (!(head->h.flags & PGASI_BCAST_ACK) || (head->flags && head->way != PGAS_BUFFER_SCATTER))
         return false;
     if (!head->flags)
-        return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BROADCAST_PULL;
+        return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BUFFER_PULL;
     size_t n = pgasi_bcast_range(&head->h), sizes_at = pgasi_bcast_padded(head->args_bytes);
     const void *sizes = args + sizes_at;
     return head->bytes <= bytes && sizes_at + n * sizeof(uint64_t) + head->bytes == bytes &&
@@ -267,7 +268,7 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
 
 /* Copies the caller's pieces, which are in the order of ranks, to a block, in the order of
  * positions. */
-static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t *bytes_p)
+static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, uint64_t *bytes_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
     uint64_t sum = 0, *at = malloc(n * sizeof *at), from = 0;
@@ -285,7 +286,7 @@ static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t
             int r = pgasi_bcast_rank_at((uint32_t)position);
             sizes[position] = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
             if (sizes[position])
-                memcpy(to, (const char *)buffer->data + at[r], sizes[position]);
+                memcpy(to, (const char *)buffer->address + at[r], sizes[position]);
             to += pgasi_bcast_padded(sizes[position]);
         }
     }
@@ -296,55 +297,54 @@ static pgasi_bcast_block_t *pack(const pgas_broadcast_buffer_t *buffer, uint64_t
 
 /* The block that children read: the caller's memory if it stays valid and they reach it, otherwise
  * a copy. */
-static pgasi_bcast_block_t *source_block(const pgas_broadcast_buffer_t *buffer,
-                                         const pgas_call_opts_t *o)
+static pgasi_bcast_block_t *source_block(const pgas_buffer_t *buffer, const pgas_call_opts_t *o)
 {
-    pgas_gptr_t ptr = o->sync && o->when != PGAS_LOCAL ? pgas_gptr_of(buffer->data) : PGAS_NULL;
+    bool stays = buffer->mode == PGAS_BUFFER_PULL && o->sync && o->when != PGAS_LOCAL && !o->local;
+    pgas_gptr_t ptr = stays ? pgas_gptr_of(buffer->address) : PGAS_NULL;
     if (ptr)
-        return pgasi_bcast_block_of_user(buffer->data, ptr);
+        return pgasi_bcast_block_of_user(buffer->address, ptr);
     pgasi_bcast_block_t *b = pgasi_bcast_block_new(buffer->bytes, true);
     if (b && buffer->bytes)
-        memcpy(b->memory, buffer->data, buffer->bytes);
+        memcpy(b->memory, buffer->address, buffer->bytes);
     return b;
 }
 
-static pgas_status_t check_buffer(const pgas_broadcast_buffer_t *buffer)
+static pgas_status_t check_buffer(const pgas_buffer_t *buffer)
 {
-    if (!buffer || (unsigned)buffer->way > PGAS_BROADCAST_EACH ||
-        (!buffer->data && (buffer->bytes || buffer->bytes_of)))
+    if (!buffer || (unsigned)buffer->mode > PGAS_BUFFER_SCATTER ||
+        (!buffer->address && (buffer->bytes || buffer->bytes_of)))
         return PGAS_ERR_INVALID;
-    if (buffer->way != PGAS_BROADCAST_PUSH)
+    if (buffer->mode != PGAS_BUFFER_PUSH)
         return PGAS_OK;
-    uint64_t offset = pgas_gptr_offset(buffer->place), heap = pgasi_segments[0].bytes;
-    bool inside = buffer->place && offset >= PGASI_HEAP_OFFSET &&
+    uint64_t offset = pgas_gptr_offset(buffer->target), heap = pgasi_segments[0].bytes;
+    bool inside = buffer->target && offset >= PGASI_HEAP_OFFSET &&
                   offset - PGASI_HEAP_OFFSET <= heap &&
                   buffer->bytes <= heap - (offset - PGASI_HEAP_OFFSET);
     return inside ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
 /* Fills in the head. *block_p NULL: the broadcast needs no memory. */
-static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_broadcast_buffer_t *buffer,
+static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_buffer_t *buffer,
                              const pgas_call_opts_t *o, pgasi_bcast_block_t **block_p)
 {
-    head->way = (uint16_t)buffer->way;
+    bool scatter = buffer->mode == PGAS_BUFFER_SCATTER;
+    head->way = (uint16_t)(buffer->mode == PGAS_BUFFER_COPY ? PGAS_BUFFER_PULL : buffer->mode);
     head->bytes = buffer->bytes;
-    head->at = buffer->place;
+    head->at = buffer->target;
     *block_p = NULL;
-    if (buffer->way == PGAS_BROADCAST_PUSH) {
-        pgas_gptr_t mine = pgas_gptr_at(buffer->place, pgasi_boot.rank);
+    if (buffer->mode == PGAS_BUFFER_PUSH) {
+        pgas_gptr_t mine = pgas_gptr_at(buffer->target, pgasi_boot.rank);
         if (buffer->bytes)
-            memmove(pgas_gptr_local(mine, 1), buffer->data, buffer->bytes);
+            memmove(pgas_gptr_local(mine, 1), buffer->address, buffer->bytes);
         return PGAS_OK;
     }
-    *block_p =
-        buffer->way == PGAS_BROADCAST_PULL ? source_block(buffer, o) : pack(buffer, &head->bytes);
+    *block_p = scatter ? pack(buffer, &head->bytes) : source_block(buffer, o);
     return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 /* token: of the counter that waits, or 0. */
 static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
-                           const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
-                           uint32_t token)
+                           const pgas_buffer_t *buffer, const pgas_call_opts_t *o, uint32_t token)
 {
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
@@ -372,28 +372,18 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
     return sent != PGAS_OK ? sent : status;
 }
 
-pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *args, size_t bytes,
-                                         const pgas_broadcast_buffer_t *buffer, pgas_scope_t scope,
-                                         const pgas_call_opts_t *opts)
+pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *c, uint32_t token)
 {
-    pgas_call_opts_t o;
-    pgasi_sync_call_t c = { .wire = 0 };
-    pgas_status_t status =
-        pgasi_bcast_check(handler, args, bytes, PGASI_BCAST_BUFFER_BYTES, scope, opts, &o);
-    if (status == PGAS_OK)
-        status = check_buffer(buffer);
+    pgas_status_t status = check_buffer(c->o->buffers);
     if (status == PGAS_OK)
         status = pgasi_thread_check_wait();
-    if (status == PGAS_OK && o.sync)
-        status = pgasi_sync_issue_own(&c, o.sync, handler, o.when);
     if (status != PGAS_OK)
         return status;
     pgasi_bcast_buffer_head_t head;
     memset(&head, 0, sizeof head);
-    pgasi_bcast_begin(&head.h, handler, scope, o.when);
-    head.args_bytes = (uint32_t)bytes;
-    status = start(&head, args, buffer, &o, pgasi_wire_token(c.wire));
-    return o.sync ? pgasi_sync_issued(&c, status) : status;
+    pgasi_bcast_begin(&head.h, c);
+    head.args_bytes = (uint32_t)c->bytes;
+    return start(&head, c->args, c->o->buffers, c->o, token);
 }
 
 void pgasi_bcast_buffer_start(void)

@@ -5,20 +5,20 @@
 #include "base/checks.h"
 #include "bcast/bcast.h"
 
-#define PGASI_BCAST_BUFFER_BYTES 64 /* the head counts as so many, see pgas/broadcast.h */
+#define PGASI_BCAST_BUFFER_BYTES 64 /* the head counts as so many, see pgas/call.h */
 
 enum {
-    PGASI_BCAST_IN_MESSAGE = 1 /* EACH: the pieces follow the arguments */
+    PGASI_BCAST_IN_MESSAGE = 1 /* SCATTER: the pieces follow the arguments */
 };
 
 /** Precedes the arguments. */
 typedef struct {
     pgasi_bcast_head_t h;
-    uint64_t bytes; /* of the buffer; EACH: of all pieces of the range, padded to 8 */
-    /* PUSH: the buffer's address in every heap; PULL: the buffer at the rank above; EACH: the sizes
-     * of the range there */
+    uint64_t bytes; /* of the buffer; SCATTER: of all pieces of the range, padded to 8 */
+    /* PUSH: the buffer's address in every heap; PULL: the buffer at the rank above; SCATTER: the
+     * sizes of the range there */
     uint64_t at;
-    uint64_t pieces; /* EACH: the pieces there */
+    uint64_t pieces; /* SCATTER: the pieces there */
     uint16_t way, flags;
     uint32_t args_bytes;
 } pgasi_bcast_buffer_head_t;
@@ -26,7 +26,7 @@ typedef struct {
 /** The data that a rank has: the buffer, or sizes and pieces of its range. */
 typedef struct {
     const char *data;
-    const uint64_t *sizes; /* EACH; data are the pieces */
+    const uint64_t *sizes; /* SCATTER; data are the pieces */
     pgas_gptr_t ptr;       /* of data, for peers */
     pgas_gptr_t sizes_ptr;
 } pgasi_bcast_data_t;

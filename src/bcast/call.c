@@ -1,8 +1,10 @@
-/* Broadcasts of calls: see pgas/broadcast.h. A rank that receives one forwards it, then runs its
+/* Calls to teams: see pgas/call.h. A rank that receives one forwards it, then runs its
  * handler. Both happen inside the handler that received the message. */
 #include <string.h>
 
+#include "base/param.h"
 #include "bcast/bcast.h"
+#include "bcast/buffer.h"
 #include "boot/boot.h"
 #include "call/sync.h"
 #include "msg/descriptor.h"
@@ -12,22 +14,28 @@
 
 /* ---- down the tree ---- */
 
+typedef struct {
+    const void *args;
+    size_t bytes;
+    bool shared; /* PGAS_WAY_SEND, at the root */
+} message_t;
+
 static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_child_t *c,
-                               const void *args, size_t bytes, pgas_full_t full)
+                               const message_t *m, pgas_full_t full)
 {
     pgasi_bcast_head_t theirs = *h;
     theirs.low = c->low;
     theirs.high = c->high;
-    return pgasi_sendq_call_pair(c->rank, PGASI_EP_ANY, false, PGASI_DESC_BCAST, &theirs,
-                                 sizeof theirs, args, bytes, full);
+    return pgasi_sendq_call_pair(c->rank, PGASI_EP_ANY, m->shared, PGASI_DESC_BCAST, &theirs,
+                                 sizeof theirs, m->args, m->bytes, full);
 }
 
 /* Sends to the children from `first` on. A child to which this fails counts as answered. */
 static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, int first,
-                    const void *args, size_t bytes, pgasi_bcast_entry_t *entry)
+                    const message_t *m, pgasi_bcast_entry_t *entry)
 {
     for (int i = first; i < plan->n; i++) {
-        pgas_status_t status = send_down(h, &plan->child[i], args, bytes, pgasi_bcast_full());
+        pgas_status_t status = send_down(h, &plan->child[i], m, pgasi_bcast_full());
         if (status == PGAS_OK)
             pgasi_bcast_count(&pgasi_bcast_stats.n_down);
         else
@@ -37,7 +45,7 @@ static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
 
 static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    static const pgasi_bcast_run_t plain = { NULL, NULL, 0 };
+    static const pgasi_bcast_run_t plain = { NULL, NULL, 0, false };
     (void)context;
     pgasi_bcast_head_t h;
     pgasi_bcast_plan_t plan;
@@ -55,7 +63,7 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
     } else {
         pgasi_bcast_plan(&h, &plan);
         entry = pgasi_bcast_enter(&h, pgas_thread_rank(source), &plan);
-        send_on(&h, &plan, 0, args, bytes, entry);
+        send_on(&h, &plan, 0, &(message_t){ args, bytes, false }, entry);
     }
     pgasi_bcast_run(&h, args, bytes, entry, &plain);
 }
@@ -65,19 +73,21 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
 /* Sends the first message, by the rules of the caller: to a child, or to this rank if there is
  * none. */
 static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
-                                const pgasi_bcast_child_t *self, const void *args, size_t bytes,
+                                const pgasi_bcast_child_t *self, const message_t *m,
                                 pgas_full_t full)
 {
-    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, args, bytes, full);
+    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, m, full);
     if (status == PGAS_OK && plan->n)
         pgasi_bcast_count(&pgasi_bcast_stats.n_down);
     return status;
 }
 
 /* token: of the counter that waits, or 0. */
-static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes, uint32_t token,
-                           pgas_full_t full)
+static pgas_status_t start(const pgasi_bcast_head_t *root, const pgasi_call_to_t *c, uint32_t token)
 {
+    pgasi_bcast_head_t copy = *root, *h = &copy;
+    message_t m = { c->args, c->bytes, c->shared };
+    pgas_full_t full = c->o->full;
     pgasi_bcast_child_t self = { pgasi_boot.rank, 0, 1 };
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
@@ -89,7 +99,7 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
         return status;
     pgasi_bcast_head_t mine = *h;
     mine.flags |= PGASI_BCAST_SELF;
-    status = send_first(plan.n ? h : &mine, &plan, &self, args, bytes, full);
+    status = send_first(plan.n ? h : &mine, &plan, &self, &m, full);
     if (status == PGAS_ERR_PEER && plan.n) {
         pgasi_bcast_child_done(entry, plan.child[0].rank, status); /* it has just died */
         status = PGAS_OK;
@@ -99,29 +109,67 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
             pgasi_bcast_undo(entry);
         return status;
     }
-    send_on(h, &plan, 1, args, bytes, entry);
+    send_on(h, &plan, 1, &m, entry);
     if (plan.n)
-        status = send_down(&mine, &self, args, bytes, pgasi_bcast_full());
+        status = send_down(&mine, &self, &m, pgasi_bcast_full());
     if (status != PGAS_OK)
         pgasi_bcast_part_done(entry, status);
     return PGAS_OK;
 }
 
-pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size_t bytes,
-                                  pgas_scope_t scope, const pgas_call_opts_t *opts)
+/* What the arguments share a message with counts as part of them. */
+static size_t bytes_beside(const pgasi_call_to_t *c)
 {
-    pgas_call_opts_t o;
-    size_t head_bytes = scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREAD_BYTES : 0;
-    pgas_status_t status = pgasi_bcast_check(handler, args, bytes, head_bytes, scope, opts, &o);
-    pgasi_sync_call_t c = { .wire = 0 };
-    if (status == PGAS_OK && o.sync)
-        status = pgasi_sync_issue_own(&c, o.sync, handler, o.when);
+    if (c->o->n_buffers)
+        return PGASI_BCAST_BUFFER_BYTES;
+    return c->target.slot == PGAS_TARGET_TEAM_THREADS ? PGASI_BCAST_THREAD_BYTES : 0;
+}
+
+static pgas_status_t check(const pgasi_call_to_t *c)
+{
+    const pgas_call_opts_t *o = c->o;
+    size_t beside = bytes_beside(c);
+    if (c->target.slot < PGAS_TARGET_TEAM_THREADS || (o->local && o->sync && o->when == PGAS_LOCAL))
+        return PGAS_ERR_INVALID;
+    if (c->target.team || o->result || o->n_buffers > 1 ||
+        (o->spawn && c->target.slot == PGAS_TARGET_TEAM_THREADS))
+        return PGAS_ERR_UNSUPPORTED;
+    return beside && c->bytes + beside > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+static pgas_status_t call(const pgasi_call_to_t *c, uint32_t token)
+{
+    pgasi_bcast_head_t h;
+    if (c->o->n_buffers)
+        return pgasi_bcast_buffer(c, token);
+    pgasi_bcast_begin(&h, c);
+    return start(&h, c, token);
+}
+
+/* Buffers may always be reused on return. */
+static pgas_status_t issue_local(const pgasi_call_to_t *c, pgas_status_t status)
+{
+    pgasi_sync_call_t s;
+    if (status != PGAS_OK || !c->o->local)
+        return status;
+    status = pgasi_sync_issue_own(&s, c->o->local, c->handler, PGAS_LOCAL);
+    return status == PGAS_OK ? pgasi_sync_issued(&s, PGAS_OK) : status;
+}
+
+pgas_status_t pgasi_bcast_call(const pgasi_call_to_t *c)
+{
+    pgasi_sync_call_t s = { .wire = 0 };
+    pgas_status_t status = check(c);
+    if (status == PGAS_OK && c->o->local && !pgasi_sync_is_live(c->o->local))
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && c->o->sync)
+        status = pgasi_sync_issue_own(&s, c->o->sync, c->handler, c->o->when);
     if (status != PGAS_OK)
         return status;
-    pgasi_bcast_head_t h;
-    pgasi_bcast_begin(&h, handler, scope, o.when);
-    status = start(&h, args, bytes, pgasi_wire_token(c.wire), o.full);
-    return o.sync ? pgasi_sync_issued(&c, status) : status;
+    status = call(c, pgasi_wire_token(s.wire));
+    if (c->o->sync)
+        status = pgasi_sync_issued(&s, status);
+    return issue_local(c, status);
 }
 
 void pgasi_bcast_call_start(void)

@@ -12,7 +12,7 @@
 
 PGASI_STATIC_ASSERT(sizeof(pgasi_bcast_buffer_head_t) <= PGASI_BCAST_BUFFER_BYTES &&
                         sizeof(pgasi_bcast_buffer_head_t) % 8 == 0,
-                    "pgas/broadcast.h says 64");
+                    "pgas/call.h says 64");
 
 pgas_status_t pgasi_bcast_buffer_send(int rank, const pgasi_bcast_buffer_head_t *head,
                                       const void *args, const void *sizes, size_t sizes_bytes,
@@ -79,15 +79,15 @@ static pgas_status_t send_to_child(const pgasi_bcast_buffer_head_t *mine,
                                    const pgasi_bcast_child_t *c, const pgasi_bcast_data_t *have,
                                    const void *args)
 {
-    if (mine->way == PGAS_BROADCAST_EACH)
+    if (mine->way == PGAS_BUFFER_SCATTER)
         return send_each(mine, c, have, args);
     pgasi_bcast_buffer_head_t theirs = *mine;
     theirs.h.low = c->low;
     theirs.h.high = c->high;
-    if (mine->way == PGAS_BROADCAST_PULL)
+    if (mine->way == PGAS_BUFFER_PULL)
         theirs.at = have->ptr;
     pgas_status_t status =
-        mine->way == PGAS_BROADCAST_PUSH ? push(mine, c->rank, have->data) : PGAS_OK;
+        mine->way == PGAS_BUFFER_PUSH ? push(mine, c->rank, have->data) : PGAS_OK;
     return status == PGAS_OK ? pgasi_bcast_buffer_send(c->rank, &theirs, args, NULL, 0, NULL)
                              : status;
 }

@@ -18,27 +18,15 @@ static pgasi_tree_t tree;
 
 /* ---- the root ---- */
 
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
-                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
-                                pgas_call_opts_t *o_p)
-{
-    pgas_status_t status = pgasi_call_check(pgasi_boot.rank, handler, args, bytes);
-    if (status == PGAS_OK)
-        status = (unsigned)scope > PGAS_SCOPE_THREADS ? PGAS_ERR_INVALID
-                                                      : pgasi_call_read_opts(opts, o_p);
-    if (status != PGAS_OK)
-        return status;
-    return head_bytes && bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
-}
-
-void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
-                       pgas_when_t when)
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, const pgasi_call_to_t *call)
 {
     *h = (pgasi_bcast_head_t){ .source = pgas_thread_self(),
                                .high = (uint32_t)pgasi_boot.n_ranks,
-                               .handler = handler };
-    h->flags = (uint8_t)((when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
-                         (scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREADS : 0));
+                               .handler = call->handler };
+    bool threads = call->target.slot == PGAS_TARGET_TEAM_THREADS;
+    h->flags =
+        (uint8_t)((call->o->when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
+                  (threads ? PGASI_BCAST_THREADS : 0) | (call->o->spawn ? PGASI_BCAST_SPAWN : 0));
 }
 
 bool pgasi_bcast_is_turn(void)

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
+#include "call/buffers.h"
 #include "call/handler.h"
 #include "call/task.h"
 #include "mem/thread.h"
@@ -28,30 +29,21 @@ typedef struct {
     uint64_t handler;
 } task_t;
 
-static __thread struct {
-    const void *data;
-    size_t bytes;
-    /* pgasi_self.in_handler of the handler: handlers that run while it waits have no data */
-    int depth;
-} here __attribute__((tls_model("initial-exec")));
-
-const void *pgas_broadcast_data(size_t *bytes_p)
+static pgasi_buffer_here_t *only_buffer(void *buffer, size_t i)
 {
-    bool is_some = here.data && here.depth == pgasi_self.in_handler;
-    if (bytes_p)
-        *bytes_p = is_some ? here.bytes : 0;
-    return is_some ? here.data : NULL;
+    (void)i;
+    return buffer;
 }
 
 static pgas_status_t run_now(uint16_t handler, const void *args, size_t bytes, pgas_thread_t source,
                              const pgasi_bcast_run_t *run)
 {
-    __typeof__(here) before = here;
-    here.data = run->data;
-    here.bytes = run->data_bytes;
-    here.depth = pgasi_self.in_handler;
+    pgasi_buffer_here_t b = { (char *)(uintptr_t)run->data, run->data_bytes, false, run->fixed,
+                              false };
+    pgasi_buffers_t before =
+        pgasi_buffers_enter(run->data ? &b : NULL, run->data != NULL, only_buffer);
     pgas_status_t status = pgasi_handler_run_one(handler, args, bytes, source);
-    here = before;
+    pgasi_buffers_leave(before);
     return status;
 }
 
@@ -94,12 +86,12 @@ static void run_waiting(const void *args, size_t bytes, pgas_thread_t source, vo
 
 /* Runs the handler as its calls run: on a handler thread, in the order of arrival. */
 static void submit(shared_t *s, uint16_t handler, const void *args, size_t bytes,
-                   pgas_thread_t source)
+                   pgas_thread_t source, bool spawn)
 {
     static const pgasi_handler_entry_t entry = { run_waiting, NULL, NULL, true };
     char *both = join(&(task_t){ s, handler }, sizeof(task_t), args, bytes);
     if (both)
-        pgasi_task_call(&(pgasi_task_call_t){ &entry, source, handler, false, 0 }, both,
+        pgasi_task_call(&(pgasi_task_call_t){ &entry, source, handler, spawn, 0 }, both,
                         sizeof(task_t) + bytes);
     else
         shared_run_ended(s, PGAS_ERR_NO_MEMORY);
@@ -113,7 +105,7 @@ static bool blocks(uint16_t handler)
 
 bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h)
 {
-    return (h->flags & PGASI_BCAST_THREADS) || blocks(h->handler);
+    return (h->flags & (PGASI_BCAST_THREADS | PGASI_BCAST_SPAWN)) || blocks(h->handler);
 }
 
 /* Precedes the arguments of a call to one thread of this rank, and says where it reports. */
@@ -124,7 +116,7 @@ typedef struct {
     uint16_t handler, unused;
 } for_thread_t;
 
-PGASI_STATIC_ASSERT(sizeof(for_thread_t) <= PGASI_BCAST_THREAD_BYTES, "pgas/broadcast.h says 24");
+PGASI_STATIC_ASSERT(sizeof(for_thread_t) <= PGASI_BCAST_THREAD_BYTES, "pgas/call.h says 24");
 
 static uint64_t proof_of(const shared_t *s)
 {
@@ -148,7 +140,7 @@ static void on_thread(const void *args, size_t bytes, pgas_thread_t source, void
     args = (const char *)args + sizeof f;
     bytes -= sizeof f;
     if (blocks(f.handler))
-        submit(f.shared, f.handler, args, bytes, f.source);
+        submit(f.shared, f.handler, args, bytes, f.source, false);
     else
         shared_run_ended(f.shared, run_now(f.handler, args, bytes, f.source, &f.shared->run));
 }
@@ -206,7 +198,7 @@ void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes
     if (h->flags & PGASI_BCAST_THREADS)
         run_on_threads(h, args, bytes, s);
     else
-        submit(s, h->handler, args, bytes, h->source);
+        submit(s, h->handler, args, bytes, h->source, h->flags & PGASI_BCAST_SPAWN);
 }
 
 void pgasi_bcast_run_start(void)

@@ -1,5 +1,6 @@
 /* Start and stop of broadcasts. */
 #include "bcast/bcast.h"
+#include "boot/hooks.h"
 
 pgas_status_t pgasi_bcast_start(void)
 {
@@ -8,6 +9,7 @@ pgas_status_t pgasi_bcast_start(void)
     pgasi_bcast_run_start();
     pgasi_bcast_call_start();
     pgasi_bcast_buffer_start();
+    pgasi_hooks.call_team = pgasi_bcast_call;
     return status == PGAS_OK ? acks : status;
 }
 

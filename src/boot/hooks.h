@@ -2,8 +2,8 @@
  *
  *  A higher folder stores a function here when it starts. A lower folder calls the function through
  *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the
- *  caller skips the call. The callers of segment_ask, rma_by_owner, alloc_on, free_on and poll do
- *  not check: these are set before they are needed.
+ *  caller skips the call. The callers of segment_ask, rma_by_owner, alloc_on, free_on, call_bulk,
+ *  call_team and poll do not check: these are set before they are needed.
  *
  *  | hook             | called by, when                          | thread       | registered by   |
  *  |------------------|------------------------------------------|--------------|-----------------|
@@ -33,6 +33,8 @@
  *  |                  |                                          |              | mem/mem.c       |
  *  | poll             | call/progress.c: a round of progress,    | any, holds   | bulk/start.c,   |
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
+ *  | call_bulk,       | call/target.c: a call with buffers, or to| any          | bulk/start.c,   |
+ *  | call_team        | a team                                   |              | bcast/start.c   |
  *  | death_settled    | call/progress.c: a rank died; the layers | any, without | call/sync.c,    |
  *  |                  | end what they wait for from it           | locks        | bulk/start.c,   |
  *  |                  |                                          |              | bcast/ack.c,    |
@@ -53,6 +55,7 @@
 #include <stdint.h>
 #include "pgas/status.h"
 
+struct pgasi_call_to;
 struct pgasi_rma;
 struct pgasi_segment_wire;
 struct pgasi_tp_am;
@@ -103,6 +106,9 @@ typedef struct {
     /** As pgas_alloc_on and pgas_free_on. */
     pgas_status_t (*alloc_on)(int rank, int zone, size_t bytes, uint64_t *ptr_p);
     pgas_status_t (*free_on)(uint64_t ptr);
+    /** Carry out a call by pgas_call_to. @return the status of pgas_call_to */
+    pgas_status_t (*call_bulk)(const struct pgasi_call_to *call);
+    pgas_status_t (*call_team)(const struct pgasi_call_to *call);
 
     /** The layer's state of the calling thread begins anew. */
     void (*thread_attached[PGASI_N_LAYERS])(void);

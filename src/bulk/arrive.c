@@ -40,11 +40,12 @@ static bool block_has_pulls(const char *block)
     return pgasi_bulk_has_pulls(&p);
 }
 
-static uint16_t handler_of(const char *block)
+/* The handler needs a thread of its own. */
+static bool is_task(const char *block)
 {
     uint16_t handler;
     memcpy(&handler, block + offsetof(pgasi_bulk_head_t, handler), sizeof handler);
-    return handler;
+    return block[offsetof(pgasi_bulk_head_t, spawn)] || pgasi_handler_blocks(handler);
 }
 
 static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t source, bool left)
@@ -58,7 +59,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
         return;
     }
     bool pulls = block_has_pulls(stream);
-    if (!pulls && !pgasi_handler_blocks(handler_of(stream))) {
+    if (!pulls && !is_task(stream)) {
         pgasi_bulk_run_in_place(stream, source);
         return;
     }
@@ -118,11 +119,11 @@ static void open_copies(pgasi_bulk_t *p)
         p->status = PGAS_ERR_NO_MEMORY;
     for (size_t i = 0; i < p->n_parts && p->status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
-        if (pgasi_bulk_part(p, i)->mode != PGAS_BUFFER_COPY || !part->bytes)
+        if (pgasi_bulk_part(p, i)->mode != PGAS_BUFFER_COPY || !part->here.bytes)
             continue;
-        part->address = malloc(part->bytes);
-        part->own = part->address != NULL;
-        if (!part->own)
+        part->here.address = malloc(part->here.bytes);
+        part->here.own = part->here.address != NULL;
+        if (!part->here.own)
             p->status = PGAS_ERR_NO_MEMORY;
     }
     if (p->status != PGAS_OK)
@@ -146,7 +147,7 @@ static uint64_t feed_copy(pgasi_bulk_t *p, const char *data, uint64_t bytes)
     size_t i = 0;
     for (;; i++) {
         uint64_t room = pgasi_bulk_part(p, i)->mode == PGAS_BUFFER_COPY
-                            ? PGASI_ALIGN_UP(p->part[i].bytes, 8)
+                            ? PGASI_ALIGN_UP(p->part[i].here.bytes, 8)
                             : 0;
         if (p->arrived < begin + room)
             break;
@@ -154,9 +155,9 @@ static uint64_t feed_copy(pgasi_bulk_t *p, const char *data, uint64_t bytes)
     }
     pgasi_part_t *part = &p->part[i];
     uint64_t inside = p->arrived - begin;
-    uint64_t n = PGASI_MIN(bytes, PGASI_ALIGN_UP(part->bytes, 8) - inside);
-    if (inside < part->bytes)
-        memcpy(part->address + inside, data, PGASI_MIN(n, part->bytes - inside));
+    uint64_t n = PGASI_MIN(bytes, PGASI_ALIGN_UP(part->here.bytes, 8) - inside);
+    if (inside < part->here.bytes)
+        memcpy(part->here.address + inside, data, PGASI_MIN(n, part->here.bytes - inside));
     p->arrived += n;
     return n;
 }

@@ -1,9 +1,9 @@
-/* Calls with buffers, the source's side. pgas/buffer.h says what they are, bulk.h how they travel.
+/* Calls with buffers, the source's side. pgas/call.h says what they are, bulk.h how they travel.
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled
  * buffers are offered (offer.c). */
-#include "pgas/buffer.h"
+#include "bulk/bulk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "boot/boot.h"
-#include "bulk/bulk.h"
 #include "call/sync.h"
 #include "call/token.h"
 #include "mem/rma.h"
@@ -299,95 +298,102 @@ static pgas_status_t open_push_and_send(call_t *o)
     return status;
 }
 
+/* What waits for a call: a counter for its end, or the token of its result, and a counter for its
+ * buffers. */
+typedef struct {
+    pgasi_sync_call_t sync, local;
+    uint32_t result;
+} waits_t;
+
+static pgas_status_t sync_issued(const waits_t *w, pgas_status_t status)
+{
+    if (w->result)
+        return status != PGAS_OK && pgasi_token_give(w->result) ? status : PGAS_OK;
+    return w->sync.sync ? pgasi_sync_issued(&w->sync, status) : status;
+}
+
 /* Reports the outcome to both counters. If one of them has completed meanwhile, because the rank
  * died, the other one completes with PGAS_ERR_PEER too. */
-static pgas_status_t issued(const call_t *o, const pgasi_sync_call_t *s, const pgasi_sync_call_t *l,
-                            pgas_status_t status)
+static pgas_status_t issued(const call_t *o, const waits_t *w, pgas_status_t status)
 {
-    pgas_status_t first = s->sync ? pgasi_sync_issued(s, status) : status;
-    pgas_status_t second = l->sync ? pgasi_sync_issued(l, status) : status;
+    pgas_status_t first = sync_issued(w, status);
+    pgas_status_t second = w->local.sync ? pgasi_sync_issued(&w->local, status) : status;
     if (status == PGAS_OK || (first == status && second == status))
         return status;
-    if (s->sync && first != PGAS_OK)
-        pgasi_sync_lower_by(s->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
-    if (l->sync && second != PGAS_OK)
-        pgasi_sync_lower_by(l->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+    if (w->sync.sync && first != PGAS_OK)
+        pgasi_sync_lower_by(w->sync.sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+    if (w->local.sync && second != PGAS_OK)
+        pgasi_sync_lower_by(w->local.sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+    return PGAS_OK;
+}
+
+static pgas_status_t ask(call_t *o, const pgas_call_opts_t *opts, waits_t *w)
+{
+    if (!pgasi_call_may_wait(opts->sync))
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_token_take_for(opts->sync, o->rank, o->head.handler, opts->result,
+                                                opts->result_bytes, &w->result);
+    if (status != PGAS_OK)
+        return status;
+    w->sync.sync = opts->sync;
+    o->head.wire = pgasi_wire_of_reply(w->result, opts->result_bytes);
     return PGAS_OK;
 }
 
 /* The target reports all completions that are not local. A call that was sent has not arrived yet:
  * the target may have no memory for it. */
-static pgas_status_t issue(call_t *o, pgas_sync_t *sync, pgas_when_t when, pgas_sync_t *local)
+static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
 {
-    pgasi_sync_call_t s = { NULL, 0, 0, false }, l = { NULL, 0, 0, false };
+    bool two = opts->when != PGAS_LOCAL;
+    pgas_sync_t *sync = two ? opts->sync : NULL, *local = two ? opts->local : opts->sync;
     pgas_when_t read = o->some_pull ? PGAS_EXECUTED : PGAS_LOCAL;
-    pgas_status_t status =
-        sync ? pgasi_sync_issue(&s, sync, o->rank, o->head.handler, when, true) : PGAS_OK;
+    pgas_status_t status = PGAS_OK;
+    waits_t w;
+    memset(&w, 0, sizeof w);
+    if (opts->result)
+        status = ask(o, opts, &w);
+    else if (sync)
+        status = pgasi_sync_issue(&w.sync, sync, o->rank, o->head.handler, opts->when, true);
     if (status != PGAS_OK)
         return status;
     if (local)
-        status = pgasi_sync_issue(&l, local, o->rank, o->head.handler, read, true);
+        status = pgasi_sync_issue(&w.local, local, o->rank, o->head.handler, read, true);
     if (status != PGAS_OK) {
-        l.sync = NULL;
-        return issued(o, &s, &l, status);
+        w.local.sync = NULL;
+        return issued(o, &w, status);
     }
-    o->head.wire = s.wire;
-    o->head.local = pgasi_wire_token(l.wire);
-    return issued(o, &s, &l, open_push_and_send(o));
+    if (!opts->result)
+        o->head.wire = w.sync.wire;
+    o->head.local = pgasi_wire_token(w.local.wire);
+    return issued(o, &w, open_push_and_send(o));
 }
 
-pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, const void *args,
-                               size_t bytes, const pgas_buffer_t *buffers, size_t n_buffers,
-                               const pgas_call_opts_t *opts, pgas_sync_t *local)
+pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *c)
 {
-    pgas_call_opts_t opt = PGAS_CALL_OPTS_INIT;
-    call_t o = { .rank = pgas_thread_rank(target),
-                 .ep = pgasi_ep_of_slot(pgas_thread_slot(target)),
-                 .args = args,
-                 .bytes = bytes,
-                 .buffers = buffers,
-                 .n = n_buffers };
-    pgas_status_t status = pgasi_call_read_opts(opts, &opt);
-    o.full = opt.full;
-    o.shared = opt.way == PGAS_WAY_SEND;
-    if (status == PGAS_OK)
-        status = pgasi_call_check(o.rank, handler, args, bytes);
-    if (status == PGAS_OK && o.ep < 0)
-        status = PGAS_ERR_LIMIT;
-    if (status == PGAS_OK)
-        status = check_buffers(&o);
+    const pgas_call_opts_t *opts = c->o;
+    call_t o = { .rank = c->rank,
+                 .ep = c->ep,
+                 .shared = c->shared,
+                 .args = c->args,
+                 .bytes = c->bytes,
+                 .buffers = opts->buffers,
+                 .n = opts->n_buffers,
+                 .full = opts->full };
+    pgas_status_t status = check_buffers(&o);
     if (status != PGAS_OK)
         return status;
-    o.head.handler = handler;
-    o.head.n_parts = (uint8_t)n_buffers;
-    o.head.ep = (uint32_t)o.ep;
-    if (opt.when != PGAS_LOCAL)
-        return issue(&o, opt.sync, opt.when, local);
-    if (local && opt.sync)
+    if (opts->when == PGAS_LOCAL && opts->local && opts->sync)
         return PGAS_ERR_INVALID; /* both would count the same completion */
-    return issue(&o, NULL, PGAS_LOCAL, local ? local : opt.sync);
-}
-
-pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                void *reply, size_t reply_bytes, pgas_sync_t *executed)
-{
-    call_t o = { .rank = rank, .args = args, .bytes = bytes };
-    if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)
+    if (opts->result_bytes > pgasi_param.buffer_limit || opts->result_bytes > UINT32_MAX)
         return PGAS_ERR_LIMIT;
-    o.head.handler = handler;
-    o.head.reply_bytes = reply_bytes;
-    o.head.reply_address = (uint64_t)(uintptr_t)reply;
-    o.head.reply_ptr = ptr_of(reply, reply_bytes);
-    pgas_full_t full;
-    uint32_t token;
-    pgas_status_t status = choose_full(&o, &full);
-    if (status == PGAS_OK)
-        status = pgasi_token_take_for(executed, rank, handler, reply, reply_bytes, &token);
-    if (status != PGAS_OK)
-        return status;
-    o.head.wire = pgasi_wire_of_reply(token, reply_bytes);
-    status = send_call(&o, full);
-    if (status != PGAS_OK && !pgasi_token_give(token))
-        return PGAS_OK; /* the rank has died meanwhile, and the counter has completed */
-    return status;
+    o.head.handler = c->handler;
+    o.head.n_parts = (uint8_t)opts->n_buffers;
+    o.head.spawn = opts->spawn;
+    o.head.ep = (uint32_t)c->ep;
+    if (opts->result) {
+        o.head.reply_bytes = opts->result_bytes;
+        o.head.reply_address = (uint64_t)(uintptr_t)opts->result;
+        o.head.reply_ptr = ptr_of(opts->result, opts->result_bytes);
+    }
+    return issue(&o, opts);
 }

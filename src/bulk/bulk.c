@@ -16,19 +16,15 @@
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
 #include "msg/serve.h"
-#include "pgas/buffer.h"
 
-/* The message whose handler the thread runs, and pgasi_self.in_handler at that time. */
-typedef struct {
-    pgasi_bulk_t *bulk;
-    int depth;
-} running_t;
-static __thread running_t running __attribute__((tls_model("initial-exec")));
+static pgasi_buffer_here_t *part_here(void *bulk, size_t i)
+{
+    return &((pgasi_bulk_t *)bulk)->part[i].here;
+}
 
 pgasi_bulk_t *pgasi_bulk_running(void)
 {
-    /* a handler that runs while this one waits has buffers of its own, or none */
-    return running.bulk && running.depth == pgasi_self.in_handler ? running.bulk : NULL;
+    return pgasi_buffers_owner(part_here);
 }
 
 /* ---- memory and parts ---- */
@@ -58,7 +54,8 @@ static pgas_status_t place_pushed(pgasi_part_t *part, const pgasi_bulk_part_t *w
     pgasi_where_t where = PGASI_WHERE_FAR;
     void *address = NULL;
     pgas_status_t status = w->bytes ? pgasi_resolve(w->ptr, w->bytes, &where, &address) : PGAS_OK;
-    part->address = address;
+    part->here.address = address;
+    part->here.fixed = true;
     part->state = PGASI_PART_DONE;
     return status;
 }
@@ -67,7 +64,7 @@ void pgasi_bulk_place_parts(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
         const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
-        p->part[i].bytes = w->bytes;
+        p->part[i].here.bytes = w->bytes;
         p->part[i].bulk = p;
         if (w->mode == PGAS_BUFFER_PUSH && p->status == PGAS_OK)
             p->status = place_pushed(&p->part[i], w);
@@ -82,8 +79,8 @@ void pgasi_bulk_place_copies(pgasi_bulk_t *p)
     for (size_t i = 0; i < p->n_parts; i++) {
         if (pgasi_bulk_part(p, i)->mode != PGAS_BUFFER_COPY)
             continue;
-        p->part[i].address = at;
-        at += PGASI_ALIGN_UP(p->part[i].bytes, 8);
+        p->part[i].here.address = at;
+        at += PGASI_ALIGN_UP(p->part[i].here.bytes, 8);
     }
 }
 
@@ -98,8 +95,8 @@ bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p)
 void pgasi_bulk_destroy(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++)
-        if (p->part[i].own)
-            free(p->part[i].address);
+        if (p->part[i].here.own)
+            free(p->part[i].here.address);
     if (p->own_block)
         free(p->block);
     free(p);
@@ -123,11 +120,10 @@ static void run(pgasi_bulk_t *p)
     uint64_t wire = status == PGAS_OK ? h->wire : h->wire & ~PGASI_WIRE_ARRIVED;
     pgasi_call_t outer = pgasi_call_begin(p->source, h->handler, wire);
     if (status == PGAS_OK) {
-        running_t before = running;
-        running = (running_t){ p, pgasi_self.in_handler };
+        pgasi_buffers_t before = pgasi_buffers_enter(p, p->n_parts, part_here);
         status =
             pgasi_handler_run_here(h->handler, p->block + h->args_at, h->args_bytes, p->source);
-        running = before;
+        pgasi_buffers_leave(before);
     } else if (!h->wire) {
         report_lost(p);
     }
@@ -152,9 +148,9 @@ static void run_as_task(void *arg)
 
 void pgasi_bulk_finish(pgasi_bulk_t *p)
 {
-    if (p->status == PGAS_OK && pgasi_handler_blocks(p->head.handler)) {
+    if (p->status == PGAS_OK && (p->head.spawn || pgasi_handler_blocks(p->head.handler))) {
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
-        pgas_status_t status = pgasi_task_submit_call(run_as_task, p);
+        pgas_status_t status = pgasi_task_submit_call(run_as_task, p, p->head.spawn);
         if (status == PGAS_OK) /* the task may have freed p already */
             return;
         p->status = status;
@@ -191,46 +187,4 @@ void pgasi_bulk_wake_poll(void)
 {
     pgasi_bulk_want_poll();
     pgasi_wake(pgasi_boot.node_rank);
-}
-
-/* ---- what handlers see ---- */
-
-size_t pgas_buffer_count(void)
-{
-    const pgasi_bulk_t *p = pgasi_bulk_running();
-    return p ? p->n_parts : 0;
-}
-
-pgas_status_t pgas_buffer_get(size_t i, void **address_p, size_t *bytes_p)
-{
-    const pgasi_bulk_t *p = pgasi_bulk_running();
-    if (!p || i >= p->n_parts)
-        return PGAS_ERR_RANGE;
-    if (!address_p || !bytes_p)
-        return PGAS_ERR_INVALID;
-    *address_p = p->part[i].address;
-    *bytes_p = p->part[i].bytes;
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_buffer_take(size_t i, void **address_p)
-{
-    pgasi_bulk_t *p = pgasi_bulk_running();
-    if (!p || i >= p->n_parts)
-        return PGAS_ERR_RANGE;
-    pgasi_part_t *part = &p->part[i];
-    if (!address_p || part->taken || pgasi_bulk_part(p, i)->mode == PGAS_BUFFER_PUSH)
-        return PGAS_ERR_INVALID;
-    if (!part->own) {
-        char *memory = malloc(part->bytes ? part->bytes : 1);
-        if (!memory)
-            return PGAS_ERR_NO_MEMORY;
-        if (part->bytes)
-            memcpy(memory, part->address, part->bytes);
-        part->address = memory;
-    }
-    part->own = false;
-    part->taken = true;
-    *address_p = part->address;
-    return PGAS_OK;
 }

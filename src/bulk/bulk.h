@@ -10,7 +10,7 @@
  *      bulk.c    a bulk message at its target
  *      reach.c   memory of other ranks within reach
  *      offer.c   the source: buffers that targets may read
- *      buffer.c  the source: pgas_call_buffer
+ *      buffer.c  the source: calls with buffers or large results
  *      read.c    the target reads the buffers of one call
  *      pull.c    order and limits of these reads
  *      arrive.c  messages arrive, in one piece or in several
@@ -24,7 +24,8 @@
 #include <stdint.h>
 #include "boot/hooks.h"
 #include "bulk/wire.h"
-#include "pgas/buffer.h"
+#include "call/buffers.h"
+#include "call/call.h"
 #include "pgas/call.h"
 #include "transport/transport.h"
 
@@ -45,12 +46,9 @@ typedef enum {
 typedef struct {
     pgasi_tp_comp_t comp;
     struct pgasi_bulk *bulk;
-    char *address;
-    uint64_t bytes;
+    pgasi_buffer_here_t here;
     uint64_t asked, arrived; /* PGASI_PART_ASK: bytes */
     pgasi_part_state_t state;
-    bool own;   /* address must be freed */
-    bool taken; /* by the handler */
 } pgasi_part_t;
 
 typedef struct pgasi_bulk {
@@ -139,9 +137,8 @@ void pgasi_offers_stop(void);
 
 /* ---- buffer.c ---- */
 
-/** pgas_call_return for replies larger than PGAS_CALL_MAX; the counter is live. */
-pgas_status_t pgasi_bulk_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                void *reply, size_t reply_bytes, pgas_sync_t *executed);
+/** Carries out a call to a rank, thread or service, with buffers or a large result. */
+pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *call);
 
 /* ---- read.c, under the receive lock ---- */
 

@@ -1,6 +1,6 @@
 /* Offers: the buffers of sent calls, as long as their targets may read them. See bulk.h.
  *
- * A call with pulled buffers enters an offer into a table, for which pgas/buffer.h says open pull.
+ * A call with pulled buffers enters an offer into a table, for which pgas/call.h says open pull.
  * The requests of the target are checked against it. The size of the table, N_OFFERS, also bounds
  * the number of such calls. */
 #include <string.h>

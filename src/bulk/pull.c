@@ -48,7 +48,7 @@ static uint64_t need_of(const pgasi_bulk_t *p)
 {
     uint64_t need = 0;
     for (size_t i = 0; i < p->n_parts; i++)
-        need += pgasi_bulk_part(p, i)->mode == PGAS_BUFFER_PULL ? p->part[i].bytes : 0;
+        need += pgasi_bulk_part(p, i)->mode == PGAS_BUFFER_PULL ? p->part[i].here.bytes : 0;
     return need;
 }
 

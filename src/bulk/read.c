@@ -35,11 +35,11 @@ static bool read_near(pgasi_part_t *part, const pgasi_bulk_part_t *w, int rank)
     const void *there = pgasi_reach_map(rank, w->ptr, w->bytes);
     const pgasi_bulk_t *p = part->bulk;
     if (!there && rank != pgasi_boot.rank)
-        return pgasi_reach_copy(rank, part->address, w->address, w->bytes, false);
+        return pgasi_reach_copy(rank, part->here.address, w->address, w->bytes, false);
     if (!there && pgasi_offer_has(p->head.offer, (size_t)(part - p->part), w->address, w->bytes))
         there = (const void *)(uintptr_t)w->address;
     if (there)
-        memcpy(part->address, there, w->bytes);
+        memcpy(part->here.address, there, w->bytes);
     return there;
 }
 
@@ -68,7 +68,7 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
     pgasi_ctx_peer_t *peer = &ctx->peer[rank];
     uint64_t inside = offset - PGASI_HEAP_OFFSET;
     if (peer->heap_bytes && w->bytes <= peer->heap_bytes && inside <= peer->heap_bytes - w->bytes) {
-        memcpy(part->address, peer->heap + inside, w->bytes);
+        memcpy(part->here.address, peer->heap + inside, w->bytes);
         return PGAS_OK;
     }
     pgas_status_t status = pgasi_key_get(ctx, rank, offset, w->bytes, &key, &address);
@@ -76,7 +76,8 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
         return status;
     part->comp.fn = got;
     part->state = PGASI_PART_GET; /* the callback, which runs in a later round, changes it */
-    status = ctx->tp->ops->get(ctx->tp, rank, key, address, part->address, w->bytes, &part->comp);
+    status =
+        ctx->tp->ops->get(ctx->tp, rank, key, address, part->here.address, w->bytes, &part->comp);
     if (status == PGAS_INPROGRESS)
         pgasi_ctx_count(ctx, 1);
     return status;
@@ -100,8 +101,8 @@ bool pgasi_read_asks(pgasi_bulk_t *p)
 void pgasi_read_ask(pgasi_bulk_t *p)
 {
     pgasi_part_t *part = first_asking(p);
-    while (part && part->asked < part->bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
-        pgasi_bulk_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
+    while (part && part->asked < part->here.bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
+        pgasi_bulk_ask_t a = { part->asked, PGASI_MIN(part->here.bytes - part->asked, ASK_BYTES),
                                p->number, p->head.offer, (uint32_t)(part - p->part) };
         pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
                            0);
@@ -114,13 +115,14 @@ void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void 
     if (d->part >= p->n_parts || p->part[d->part].state != PGASI_PART_ASK)
         return;
     pgasi_part_t *part = &p->part[d->part];
-    if (d->status != PGAS_OK || d->offset != part->arrived || bytes > part->bytes - part->arrived) {
+    if (d->status != PGAS_OK || d->offset != part->arrived ||
+        bytes > part->here.bytes - part->arrived) {
         p->status = d->status != PGAS_OK ? (pgas_status_t)d->status : PGAS_ERR_INTERNAL;
         part->state = PGASI_PART_DONE;
     } else {
-        memcpy(part->address + part->arrived, data, bytes);
+        memcpy(part->here.address + part->arrived, data, bytes);
         part->arrived += bytes;
-        if (part->arrived == part->bytes)
+        if (part->arrived == part->here.bytes)
             part->state = PGASI_PART_DONE;
         else
             pgasi_read_ask(p);
@@ -136,10 +138,11 @@ static pgas_status_t read_by_asking(pgasi_part_t *part, int rank)
     const pgasi_bulk_t *p = part->bulk;
     size_t piece_max = pgasi_bulk_piece_max(rank);
     pgas_status_t status = PGAS_OK;
-    for (uint64_t done = 0; done < part->bytes && status == PGAS_OK;) {
-        uint64_t bytes = PGASI_MIN(part->bytes - done, piece_max);
+    for (uint64_t done = 0; done < part->here.bytes && status == PGAS_OK;) {
+        uint64_t bytes = PGASI_MIN(part->here.bytes - done, piece_max);
         pgasi_bulk_ask_t a = { done, bytes, 0, p->head.offer, (uint32_t)(part - p->part) };
-        status = pgasi_ask(rank, PGASI_DESC_BUFFER_READ, &a, sizeof a, part->address + done, bytes);
+        status =
+            pgasi_ask(rank, PGASI_DESC_BUFFER_READ, &a, sizeof a, part->here.address + done, bytes);
         done += bytes;
     }
     return status;
@@ -157,7 +160,7 @@ static void read_as_helper(void *arg)
         bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes;
         if (!mine || read_near(part, w, rank))
             continue;
-        status = w->ptr ? pgas_get(part->address, w->ptr, w->bytes) : PGAS_ERR_UNSUPPORTED;
+        status = w->ptr ? pgas_get(part->here.address, w->ptr, w->bytes) : PGAS_ERR_UNSUPPORTED;
         if (status != PGAS_OK)
             status = read_by_asking(part, rank);
     }
@@ -199,13 +202,13 @@ void pgasi_read_begin(pgasi_bulk_t *p)
         const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
         if (w->mode != PGAS_BUFFER_PULL)
             continue;
-        if (!part->bytes) {
+        if (!part->here.bytes) {
             part->state = PGASI_PART_DONE;
             continue;
         }
-        part->address = malloc(part->bytes);
-        part->own = part->address != NULL;
-        if (!part->own)
+        part->here.address = malloc(part->here.bytes);
+        part->here.own = part->here.address != NULL;
+        if (!part->here.own)
             p->status = PGAS_ERR_NO_MEMORY;
         else if (w->helper)
             part->state = PGASI_PART_HELPER;

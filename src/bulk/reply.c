@@ -205,34 +205,6 @@ pgas_status_t pgas_reply(const void *data, size_t bytes)
     return reply_large(&copy, data, bytes);
 }
 
-/* ---- asking for a reply of any size ---- */
-
-static pgas_status_t ask(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                         void *reply, size_t reply_bytes, pgas_sync_t *sync)
-{
-    return reply_bytes > pgasi_param.call_max
-               ? pgasi_bulk_return(rank, handler, args, bytes, reply, reply_bytes, sync)
-               : pgasi_ask_nb(rank, handler, args, bytes, reply, reply_bytes, sync);
-}
-
-pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                               void *reply, size_t reply_bytes, pgas_sync_t *executed)
-{
-    static char nothing;
-    pgas_sync_t own = { 1, PGAS_OK, 0 };
-    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
-    if (status == PGAS_OK && !reply && reply_bytes)
-        status = PGAS_ERR_INVALID;
-    if (status == PGAS_OK && !executed)
-        status = pgasi_thread_check_wait();
-    if (status == PGAS_OK && executed && !pgasi_sync_is_live(executed))
-        status = PGAS_ERR_INVALID;
-    if (status == PGAS_OK)
-        status = ask(rank, handler, args, bytes, reply ? reply : &nothing, reply_bytes,
-                     executed ? executed : &own);
-    return status == PGAS_OK && !executed ? pgas_sync_wait(&own, -1) : status;
-}
-
 /* ---- ends ---- */
 
 void pgasi_replies_peer_died(int rank)

@@ -36,6 +36,7 @@ pgas_status_t pgasi_bulk_start(void)
     pgasi_reach_start();
     pgasi_arrive_start();
     pgasi_pulls_start();
+    pgasi_hooks.call_bulk = pgasi_bulk_call;
     pgasi_hooks.poll[PGASI_LAYER_BULK] = poll;
     pgasi_hooks_want_poll(PGASI_LAYER_BULK, false); /* a request of an earlier job */
     pgasi_hooks.death_settled[PGASI_LAYER_BULK] = forget_dead;

@@ -10,7 +10,7 @@
 #include "msg/channel_memory.h"
 #include "msg/descriptor.h"
 #include "msg/recv_queue.h"
-#include "pgas/buffer.h"
+#include "pgas/call.h"
 
 size_t pgasi_bulk_piece_max(int rank)
 {

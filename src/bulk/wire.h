@@ -26,7 +26,7 @@ typedef struct {
     uint32_t head_bytes; /* of the stream up to the first copied buffer, a multiple of 8 */
     uint32_t args_at, args_bytes;
     uint16_t handler;
-    uint8_t n_parts, spare;
+    uint8_t n_parts, spawn;
     uint64_t wire; /* token of the call, see descriptor.h; 0: no thread waits for the call */
     /* token of a counter at the source, which decrements when all buffers are read; 0: none */
     uint32_t local;

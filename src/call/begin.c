@@ -137,16 +137,16 @@ void pgasi_call_forget(void)
 
 /* Fills in all that does not depend on the memory for the arguments, and announces the call to its
  * counter. Statuses: those of pgas_call_begin. */
-static pgas_status_t describe(begun_t *b, pgas_thread_t target, pgas_handler_t handler,
+static pgas_status_t describe(begun_t *b, pgas_target_t target, pgas_handler_t handler,
                               size_t bytes, const pgas_call_opts_t *o)
 {
-    b->rank = pgas_thread_rank(target);
+    b->rank = target.rank;
     pgas_status_t status = check_call(b->rank, handler, "", bytes, o->way == PGAS_WAY_SEND);
     if (status != PGAS_OK)
         return status;
     if (begun.begun)
         return PGAS_ERR_BUSY;
-    b->ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    b->ep = pgasi_ep_of_slot(target.slot);
     if (b->ep < 0)
         return PGAS_ERR_LIMIT;
     if (pgasi_boot_is_dead(b->rank))
@@ -176,18 +176,20 @@ static bool begin_in_place(begun_t *b)
     return in_place;
 }
 
-pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
+pgas_status_t pgas_call_begin(pgas_target_t target, pgas_handler_t handler, size_t bytes,
                               const pgas_call_opts_t *opts, void **args_p)
 {
     if (begun.epoch != pgasi_epoch)
         pgasi_call_forget();
-    pgas_call_opts_t o;
+    const pgas_call_opts_t *o;
     pgas_status_t status = args_p ? pgasi_call_read_opts(opts, &o) : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         return status;
+    if (target.slot < 0 || o->spawn || o->n_buffers || o->local || o->result)
+        return PGAS_ERR_UNSUPPORTED;
     begun_t b;
     memset(&b, 0, sizeof b);
-    status = describe(&b, target, handler, bytes, &o);
+    status = describe(&b, target, handler, bytes, o);
     if (status != PGAS_OK)
         return status;
     if (!begin_in_place(&b)) {

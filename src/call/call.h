@@ -2,8 +2,40 @@
 #ifndef PGASI_CALL_H
 #define PGASI_CALL_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include "call/sync.h"
+#include "pgas/call.h"
 #include "pgas/status.h"
+
+/** Reads the options of a call. NULL: defaults.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  an unknown size or value, or values that exclude each other */
+pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call_opts_t **o_p);
+
+/** A call by pgas_call_to, whose target, arguments and options are valid. */
+typedef struct pgasi_call_to {
+    int rank, ep; /* not for teams */
+    bool shared;  /* it travels as PGAS_WAY_SEND says */
+    pgas_handler_t handler;
+    const void *args;
+    size_t bytes;
+    pgas_target_t target;
+    const pgas_call_opts_t *o;
+} pgasi_call_to_t;
+
+/** The counter on which pgas_call_return itself waits, which never was begun, has this token. */
+#define PGASI_CALL_OWN_SYNC UINT32_MAX
+static inline bool pgasi_call_may_wait(const pgas_sync_t *sync)
+{
+    return sync->token == PGASI_CALL_OWN_SYNC || pgasi_sync_is_live(sync);
+}
+
+/** Sends a call of one descriptor, with its counter or its result. number: the handler of the
+ *  descriptor, which may be one of the library. */
+pgas_status_t pgasi_call_send(const pgasi_call_to_t *call, uint32_t number, const void *args,
+                              size_t bytes);
 
 /** Publishes the calls that the calling thread has gathered, and waits until all that it has issued
  *  has been sent. The thread may then stay away from the library, although no other thread makes

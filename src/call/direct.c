@@ -4,52 +4,24 @@
  * hold. Its thread has a context of its own; the thread is outside of handlers; no counter waits
  * for the call; it can be sent at once. On the node this short path takes no lock. Calls of 8 bytes
  * (pgas/detail/call.h) and streams of calls of one size rarely even store the tail. All other calls
- * and all errors take the long path through send_queue.c. */
+ * and all errors take the long path of target.c. */
 #include "msg/send.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "boot/boot.h"
 #include "call/call.h"
-#include "call/sync.h"
 #include "mem/thread.h"
 
 #define DIRECT_MAX 1024 /* the greatest size of a call that takes the short path on the node */
 
-/* ---- the long path ---- */
-
-typedef struct {
-    int ep;
-    bool shared; /* through the context of threads that have none of their own */
-    pgas_full_t full;
-} how_t;
-
-static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args,
-                                                    size_t bytes, pgas_sync_t *sync,
-                                                    pgas_when_t when, how_t how)
+static __attribute__((noinline)) pgas_status_t
+call(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
-    if (!sync)
-        return pgasi_sendq_call_ep(rank, how.ep, how.shared, handler, args, bytes, NULL, how.full);
-    pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
-                                            pgasi_self.in_handler || how.full == PGAS_FULL_QUEUE);
-    if (status != PGAS_OK)
-        return status;
-    status = pgasi_sendq_call_ep(rank, how.ep, how.shared, handler, args, bytes,
-                                 c.wire ? &c.wire : NULL, how.full);
-    return pgasi_sync_issued(&c, status);
-}
-
-static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler,
-                                                              const void *args, size_t bytes,
-                                                              pgas_sync_t *executed,
-                                                              pgas_full_t full)
-{
+    const pgas_call_opts_t o = { .sync = executed };
+    pgasi_call_to_t c = { .rank = rank, .ep = PGASI_EP_ANY, .handler = handler, .o = &o };
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
-    how_t how = { PGASI_EP_ANY, false, full };
-    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how)
-                             : status;
+    return status == PGAS_OK ? pgasi_call_send(&c, handler, args, bytes) : status;
 }
 
 /* ---- the short paths ---- */
@@ -223,74 +195,5 @@ pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, 
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
         call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
-    return check_and_call(rank, handler, args, bytes, executed, PGAS_FULL_WAIT);
-}
-
-pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                pgas_sync_t *executed)
-{
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
-        call_far(rank, handler, args, bytes, executed))
-        return PGAS_OK;
-    return check_and_call(rank, handler, args, bytes, executed, PGAS_FULL_AGAIN);
-}
-
-pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
-{
-    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    if (!PGASI_OPTS_SANE(opts, sizeof o))
-        return PGAS_ERR_INVALID;
-    if (opts)
-        o = *opts;
-    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE ||
-        (unsigned)o.way > PGAS_WAY_SEND)
-        return PGAS_ERR_INVALID;
-    *o_p = o;
-    return PGAS_OK;
-}
-
-static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
-{
-    pgas_status_t status = pgasi_call_read_opts(opts, o);
-    if (status == PGAS_OK)
-        *how = (how_t){ PGASI_EP_ANY, o->way == PGAS_WAY_SEND, o->full };
-    return status;
-}
-
-pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args,
-                           size_t bytes, const pgas_call_opts_t *opts)
-{
-    pgas_call_opts_t o;
-    how_t how;
-    int rank = pgas_thread_rank(target);
-    pgas_status_t status = read_opts(opts, &o, &how);
-    if (status == PGAS_OK)
-        status = check_call(rank, handler, args, bytes, how.shared);
-    if (status != PGAS_OK)
-        return status;
-    how.ep = pgasi_ep_of_slot(pgas_thread_slot(target));
-    return how.ep < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
-}
-
-pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                         const pgas_call_opts_t *opts)
-{
-    pgas_call_opts_t o;
-    how_t how;
-    pgas_status_t status = read_opts(opts, &o, &how);
-    if (status == PGAS_OK)
-        status = check_call(rank, handler, args, bytes, how.shared);
-    if (status == PGAS_OK && bytes + sizeof(uint64_t) > pgasi_param.call_max)
-        status = PGAS_ERR_LIMIT;
-    if (status != PGAS_OK)
-        return status;
-    char *block = malloc(sizeof(uint64_t) + bytes);
-    if (!block)
-        return PGAS_ERR_NO_MEMORY;
-    memcpy(block, &(uint64_t){ handler }, sizeof(uint64_t));
-    if (bytes)
-        memcpy(block + sizeof(uint64_t), args, bytes);
-    status = call(rank, PGASI_DESC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, o.when, how);
-    free(block);
-    return status;
+    return call(rank, handler, args, bytes, executed);
 }

@@ -132,7 +132,7 @@ static void pass_token(bool away)
 static void run(task_t *t, bool with_token)
 {
     pgasi_thread_hooks.on_block = with_token ? pass_token : NULL;
-    pgasi_self.in_task = with_token || !t->fn;
+    pgasi_self.in_task = with_token || !t->fn || t->call.spawn;
     if (t->fn) {
         t->fn(t->arg);
     } else {
@@ -205,25 +205,26 @@ static void submit(task_t *t, queue_t *q)
         drop(t);
 }
 
-static pgas_status_t submit_fn(void (*fn)(void *arg), void *arg, queue_t *q)
+static pgas_status_t submit_fn(void (*fn)(void *arg), void *arg, bool spawn, queue_t *q)
 {
     task_t *t = calloc(1, sizeof *t);
     if (!t)
         return PGAS_ERR_NO_MEMORY;
     t->fn = fn;
     t->arg = arg;
+    t->call.spawn = spawn;
     submit(t, q);
     return PGAS_OK;
 }
 
 pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg)
 {
-    return submit_fn(fn, arg, &pool.others);
+    return submit_fn(fn, arg, false, &pool.others);
 }
 
-pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg)
+pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg, bool spawn)
 {
-    return submit_fn(fn, arg, &pool.calls);
+    return submit_fn(fn, arg, spawn, spawn ? &pool.others : &pool.calls);
 }
 
 void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t bytes)

@@ -24,8 +24,8 @@ void pgasi_tasks_stop(void); /* to be called after quiescence */
  *  handlers. */
 pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg);
 /** Runs fn(arg) as if it were a call of a handler that may wait: with the run token, in the order
- *  of those calls. */
-pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg);
+ *  of those calls. spawn: as a spawned call, without the run token. */
+pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg, bool spawn);
 
 /** Copies the arguments, runs the handler on a handler thread, and then answers. wire is the call's
  *  token as in sync.h; 0: no thread waits. A spawned call runs without the run token, on a thread

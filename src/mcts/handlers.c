@@ -1,7 +1,6 @@
 /* The handlers of a search: they check what arrives and pass it on. A message of a search that has
  * ended is dropped. */
 #include "mcts/walk.h"
-#include "pgas/buffer.h"
 
 static worker_t *worker_of(uint32_t number, size_t bytes, size_t least)
 {

@@ -98,7 +98,7 @@ pgas_status_t pgas_mcts_result(pgas_mcts_t *m, pgas_mcts_result_t *result_p)
         node_id_t root = __atomic_load_n(&m->root, __ATOMIC_RELAXED);
         int rank = m->opts.mode == PGAS_MCTS_ROOT ? 0 : id_rank(root);
         status = pgas_call_return(rank, pgasi_mcts_registry.handler[HANDLER_RESULT], &message,
-                                  sizeof message, &answer, sizeof answer, NULL);
+                                  sizeof message, &answer, sizeof answer);
     } while (status == PGAS_OK && answer.busy);
     if (status == PGAS_OK)
         status = pgasi_info_fill(result_p, &answer.result, sizeof answer.result);

@@ -235,7 +235,7 @@ static pgas_status_t follow_best_moves(pgas_mcts_t *m, pgas_mcts_move_t *moves, 
     while (n < PGAS_MCTS_VARIATION_MAX && answer.child && status == PGAS_OK) {
         message.node = answer.child;
         status = pgas_call_return(id_rank(message.node), pgasi_mcts_registry.handler[HANDLER_PV],
-                                  &message, sizeof message, &answer, sizeof answer, NULL);
+                                  &message, sizeof message, &answer, sizeof answer);
         if (status != PGAS_OK || answer.move == PGAS_MCTS_NO_MOVE)
             break;
         moves[n++] = (pgas_mcts_move_t)answer.move;

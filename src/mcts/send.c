@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "mcts/message.h"
-#include "pgas/buffer.h"
+#include "pgas/call.h"
 
 typedef struct postponed {
     struct postponed *next;
@@ -38,9 +38,10 @@ static pgas_status_t call_large(int rank, pgas_handler_t handler, const char *ar
 {
     const size_t head = sizeof(create_message_t);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t state = { PGAS_BUFFER_COPY, args + head, bytes - head, 0, false };
-    return pgas_call_buffer(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args, head, &state, 1,
-                            &opts, NULL);
+    pgas_buffer_t state = { PGAS_BUFFER_COPY, args + head, bytes - head, 0, false, NULL };
+    opts.buffers = &state;
+    opts.n_buffers = 1;
+    return pgas_call_to(pgas_on_rank(rank), handler, args, head, &opts);
 }
 
 static pgas_status_t try_post(worker_t *w, int rank, handler_number_t number, const void *args,

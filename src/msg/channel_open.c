@@ -1,22 +1,23 @@
 /* Channels that the program opens ahead of the first call, and closes. */
 #include "msg/send.h"
 
+#include "base/info_fill.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "mem/thread.h"
 #include "pgas/rma.h"
 
 /* Locks the calling thread's context and gives the destination, which may not be in use yet. */
-static pgas_status_t own_channel(pgas_thread_t target, pgasi_sendq_t **sq_p, int *dest_p)
+static pgas_status_t own_channel(pgas_target_t target, pgasi_sendq_t **sq_p, int *dest_p)
 {
-    int rank = pgas_thread_rank(target), ep = pgasi_ep_of_slot(pgas_thread_slot(target));
+    int rank = target.rank, ep = target.slot < 0 ? -1 : pgasi_ep_of_slot(target.slot);
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
-    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+    if (target.slot >= 0 && (uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     if (ep < 0)
-        return PGAS_ERR_LIMIT;
+        return target.slot < 0 ? PGAS_ERR_UNSUPPORTED : PGAS_ERR_LIMIT;
     *dest_p = ep * pgasi_boot.n_ranks + rank;
     pgasi_ctx_lock(pgasi_self.ctx);
     status = pgasi_sendq_of(pgasi_self.ctx, sq_p);
@@ -46,7 +47,7 @@ static pgas_status_t open_far(pgasi_sendq_t *sq, out_t *out, int dest)
     return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
-pgas_status_t pgas_channel_open(pgas_thread_t target)
+pgas_status_t pgas_channel_open(pgas_target_t target)
 {
     pgasi_sendq_t *sq;
     int dest;
@@ -88,7 +89,7 @@ static bool give_back(out_t *out)
     return all;
 }
 
-pgas_status_t pgas_channel_close(pgas_thread_t target)
+pgas_status_t pgas_channel_close(pgas_target_t target)
 {
     pgasi_sendq_t *sq;
     int dest;
@@ -120,23 +121,23 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
     return status;
 }
 
-pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
+pgas_status_t pgas_channel_info(pgas_target_t target, pgas_channel_info_t *info_p)
 {
     pgasi_sendq_t *sq;
     int dest;
-    pgas_status_t status = info_p ? own_channel(target, &sq, &dest) : PGAS_ERR_INVALID;
+    pgas_status_t status = own_channel(target, &sq, &dest);
     if (status != PGAS_OK)
         return status;
     out_t *out = &sq->out[dest];
-    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN,
-                                     .stores = out->kind == OUT_NODE,
-                                     .puts = out->kind == OUT_PUT };
+    pgas_channel_info_t info = { .open = out->kind != OUT_UNKNOWN,
+                                 .stores = out->kind == OUT_NODE,
+                                 .puts = out->kind == OUT_PUT };
     if (has_chunks(out)) {
-        info_p->chunk_bytes = pgasi_chunk_bytes;
-        info_p->n_chunks = out->n_chunks;
-        info_p->sent = pgasi_channel_handed_over(out);
-        info_p->consumed = out->source->head(out);
+        info.chunk_bytes = pgasi_chunk_bytes;
+        info.n_chunks = out->n_chunks;
+        info.sent = pgasi_channel_handed_over(out);
+        info.consumed = out->source->head(out);
     }
     pgasi_ctx_unlock(sq->ctx);
-    return PGAS_OK;
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }

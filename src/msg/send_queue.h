@@ -71,11 +71,6 @@ void pgasi_call_settle(pgas_call_window_t *window);
 pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p);
 void pgasi_sendq_destroy(pgasi_sendq_t *sendq);
 
-/** Reads the options of a call. NULL: defaults.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  an unknown size or value */
-pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
-
 /** The checks of every public call. */
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
 

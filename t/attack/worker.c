@@ -147,7 +147,7 @@ static void ask_some(int target)
     for (size_t i = 0; i < bytes / 8; i++)
         args[i] = mix(state + i);
     if (!worked("call_return", target,
-                pgas_call_return(target, ask, args, bytes, &reply, sizeof reply, NULL)))
+                pgas_call_return(target, ask, args, bytes, &reply, sizeof reply)))
         return;
     if (reply != mix(args[0] + bytes))
         wrong("call_return", target, reply, mix(args[0] + bytes));
@@ -166,8 +166,7 @@ static void count_some(int target)
     if (n_accepted == n && worked("sync_wait", target, pgas_sync_wait(&sync, -1))) {
         n_sent[target] += n;
         if (worked("question", target,
-                   pgas_call_return(target, counted, &me, sizeof me, &n_there, sizeof n_there,
-                                    NULL)) &&
+                   pgas_call_return(target, counted, &me, sizeof me, &n_there, sizeof n_there)) &&
             n_there != n_sent[target])
             wrong("counted calls", target, n_there, n_sent[target]);
     }

@@ -217,7 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     while (pgas_progress() > 0) { /* answers come back to us */
     }
     uint64_t word = 0;
-    require(pgas_call_return(0, echo, &total, sizeof total, &word, sizeof total, NULL) == PGAS_OK,
+    require(pgas_call_return(0, echo, &total, sizeof total, &word, sizeof total) == PGAS_OK,
             "calls still work");
     return 0;
 }

@@ -102,7 +102,7 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
 static uint64_t ran_at(int rank)
 {
     uint64_t n = UINT64_MAX;
-    return pgas_call_return(rank, ask, NULL, 0, &n, sizeof n, NULL) == PGAS_OK ? n : UINT64_MAX;
+    return pgas_call_return(rank, ask, NULL, 0, &n, sizeof n) == PGAS_OK ? n : UINT64_MAX;
 }
 
 static void reset(void)

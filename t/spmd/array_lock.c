@@ -104,7 +104,7 @@ static void one_writer_at_a_time(void)
     uint64_t before = sum();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
-        n_bad += pgas_call_broadcast(add_blocking, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_team(NULL), add_blocking, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + (uint64_t)(5 * n_ranks * n_ranks),
             "handlers that block, too");

@@ -36,8 +36,7 @@ static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *
     pgas_status_t status = PGAS_OK;
     level--;
     if (level > 0)
-        status =
-            pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below, NULL);
+        status = pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below);
     below = status == PGAS_OK ? below + 1 : 1000000;
     pgas_reply(&below, sizeof below);
 }
@@ -46,7 +45,7 @@ static void a_hundred_nest(void)
 {
     uint64_t level = DEPTH, below = 0;
     pgas_status_t status =
-        pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below, NULL);
+        pgas_call_return(job_right(), nest, &level, sizeof level, &below, sizeof below);
     spmd_ok(status == PGAS_OK && below == DEPTH,
             "%d nested calls, each of which waits for the next (%d)", DEPTH, (int)below);
     pgas_barrier(NULL);
@@ -109,7 +108,7 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
 static void what_concerns_all_is_refused(void)
 {
     uint64_t bad = 7;
-    pgas_status_t status = pgas_call_return(job_right(), refused, NULL, 0, &bad, sizeof bad, NULL);
+    pgas_status_t status = pgas_call_return(job_right(), refused, NULL, 0, &bad, sizeof bad);
     spmd_ok(status == PGAS_OK && bad == 0,
             "collectives, quiescence and the end are refused in handlers");
 }
@@ -128,8 +127,7 @@ static void on_attach(const void *args, size_t bytes, pgas_thread_t source, void
            pgas_thread_detach() != PGAS_OK;
     bad += pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_thread_self() != self;
     bad += pgas_thread_attach() != PGAS_OK;
-    bad += pgas_call_return(me, attach_plain, NULL, 0, &n_plain_bad, sizeof n_plain_bad, NULL) !=
-           PGAS_OK;
+    bad += pgas_call_return(me, attach_plain, NULL, 0, &n_plain_bad, sizeof n_plain_bad) != PGAS_OK;
     pgas_reply(&bad, sizeof bad);
 }
 
@@ -149,8 +147,7 @@ static void attaching_nests(void)
     uint64_t bad = 0, n_bad = 0;
     bool good = true;
     for (int i = 0; i < 3; i++) {
-        good = pgas_call_return(job_right(), attach, NULL, 0, &bad, sizeof bad, NULL) == PGAS_OK &&
-               good;
+        good = pgas_call_return(job_right(), attach, NULL, 0, &bad, sizeof bad) == PGAS_OK && good;
         n_bad += bad;
     }
     spmd_ok(good && n_bad == 0, "a blocking handler attaches and detaches, down to where it began");
@@ -181,7 +178,7 @@ static void they_transfer(void)
     pgas_barrier(NULL);
     uint64_t value = 4711 + (uint64_t)me, good = 0;
     pgas_status_t status =
-        pgas_call_return(job_right(), put_far, &value, sizeof value, &good, sizeof good, NULL);
+        pgas_call_return(job_right(), put_far, &value, sizeof value, &good, sizeof good);
     spmd_ok(status == PGAS_OK && good == 1, "put, flush and get, also to other nodes");
     pgas_barrier(NULL);
     pgas_free(word);
@@ -205,14 +202,17 @@ static void spawned_handlers_run_at_once(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_sync_init(&done, 2);
     opts.sync = &done;
+    opts.spawn = true;
     int peer = job_right();
-    bool good = pgas_spawn(peer, first_of_pair, NULL, 0, &opts) == PGAS_OK &&
-                pgas_spawn(peer, second_of_pair, NULL, 0, &opts) == PGAS_OK;
+    bool good = pgas_call_to(pgas_on_rank(peer), first_of_pair, NULL, 0, &opts) == PGAS_OK &&
+                pgas_call_to(pgas_on_rank(peer), second_of_pair, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK,
             "spawned handlers have threads of their own");
     pgas_sync_fini(&done);
-    spmd_ok(pgas_spawn(n_ranks, first_of_pair, NULL, 0, NULL) == PGAS_ERR_RANGE &&
-                pgas_spawn(0, 4000, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
+    spmd_ok(pgas_call_to(pgas_on_rank(n_ranks), first_of_pair, NULL, 0,
+                         PGAS_CALL_OPTS(.spawn = true)) == PGAS_ERR_RANGE &&
+                pgas_call_to(pgas_on_rank(0), 4000, NULL, 0, PGAS_CALL_OPTS(.spawn = true)) ==
+                    PGAS_ERR_NOT_FOUND,
             "no such rank, no such handler");
 }
 

@@ -9,7 +9,7 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_LANES=2
- *   source: pgas/broadcast.h
+ *   source: pgas/call.h
  */
 #include <pthread.h>
 #include "base/checks.h"
@@ -55,7 +55,7 @@ static pgas_status_t broadcast_once(size_t bytes, pgas_when_t when, pgas_sync_t 
     memcpy(args, &me, sizeof me);
     for (size_t i = sizeof me; i < bytes; i++)
         args[i] = (unsigned char)(bytes * 31 + i);
-    pgas_status_t status = pgas_call_broadcast(once, args, bytes, PGAS_SCOPE_RANKS, &o);
+    pgas_status_t status = pgas_call_to(pgas_on_team(NULL), once, args, bytes, &o);
     free(args);
     return status;
 }
@@ -148,8 +148,7 @@ static pgas_status_t broadcast_number(uint32_t number, size_t bytes, const pgas_
     for (size_t i = sizeof number; i < bytes; i++)
         args[i] = (unsigned char)(number + i);
     pgas_status_t status;
-    while ((status = pgas_call_broadcast(ordered, args, bytes, PGAS_SCOPE_RANKS, o)) ==
-           PGAS_ERR_AGAIN)
+    while ((status = pgas_call_to(pgas_on_team(NULL), ordered, args, bytes, o)) == PGAS_ERR_AGAIN)
         pgas_progress();
     return status;
 }
@@ -182,7 +181,7 @@ static void many_roots_at_once(uint64_t seed)
     n_wrong = 0;
     pgas_barrier(NULL);
     uint32_t wrong = 7;
-    n_bad = pgas_call_broadcast(ordered, &wrong, sizeof wrong, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+    n_bad = pgas_call_to(pgas_on_team(NULL), ordered, &wrong, sizeof wrong, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_wrong == n_ranks, "and a wrong number is noticed");
     n_wrong = 0;
@@ -204,13 +203,13 @@ static void on_again(const void *args, size_t bytes, pgas_thread_t source, void 
     int32_t below = 1;
     if (level == 0)
         n_again_failed +=
-            pgas_call_broadcast(again, &below, sizeof below, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+            pgas_call_to(pgas_on_team(NULL), again, &below, sizeof below, NULL) != PGAS_OK;
 }
 
 static void from_handlers(void)
 {
     int32_t level = 0;
-    int n_bad = pgas_call_broadcast(again, &level, sizeof level, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+    int n_bad = pgas_call_to(pgas_on_team(NULL), again, &level, sizeof level, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_again_failed == 0 && n_again[0] == n_ranks && n_again[1] == n_ranks * n_ranks,
             "handlers broadcast, and pgas_quiesce waits for all of it");
@@ -239,21 +238,21 @@ static void handlers_that_block(void)
     if (me == 0) {
         o.sync = &arrived;
         o.when = PGAS_REMOTE;
-        n_bad += pgas_call_broadcast(gated, NULL, 0, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_team(NULL), gated, NULL, 0, &o) != PGAS_OK;
         n_bad += pgas_sync_wait(&arrived, -1) != PGAS_OK;
         o.sync = &ran;
         o.when = PGAS_EXECUTED;
         o.full = PGAS_FULL_AGAIN;
         int n = 0;
         while (n < PGAS_BROADCASTS_MAX) {
-            pgas_status_t status = pgas_call_broadcast(gated, NULL, 0, PGAS_SCOPE_RANKS, &o);
+            pgas_status_t status = pgas_call_to(pgas_on_team(NULL), gated, NULL, 0, &o);
             n += status == PGAS_OK;
             if (status != PGAS_OK && status != PGAS_ERR_AGAIN)
                 break;
             pgas_progress();
         }
         n_bad += n != PGAS_BROADCASTS_MAX;
-        n_refused = pgas_call_broadcast(gated, NULL, 0, PGAS_SCOPE_RANKS, &o) == PGAS_ERR_AGAIN;
+        n_refused = pgas_call_to(pgas_on_team(NULL), gated, NULL, 0, &o) == PGAS_ERR_AGAIN;
         n_early = ran.count != PGAS_BROADCASTS_MAX;
     }
     pgas_barrier(NULL);
@@ -321,7 +320,7 @@ static pgas_status_t broadcast_to_threads(pgas_handler_t handler, pgas_sync_erro
     pgas_status_t status = pgas_sync_init(&sync, 1);
     o.sync = &sync;
     if (status == PGAS_OK)
-        status = pgas_call_broadcast(handler, &me, sizeof me, PGAS_SCOPE_THREADS, &o);
+        status = pgas_call_to(pgas_on_team_threads(NULL), handler, &me, sizeof me, &o);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&sync, -1);
     if (sync.count != 0 || pgas_sync_error(&sync, error_p) != PGAS_OK)
@@ -419,22 +418,23 @@ static void refusals(void)
     unsigned char *args = job_alloc(call_max + 1);
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t never = { 1, PGAS_OK, 0 };
-    int n_bad =
-        pgas_call_broadcast(once, args, call_max + 1, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_LIMIT;
+    int n_bad = pgas_call_to(pgas_on_team(NULL), once, args, call_max + 1, NULL) != PGAS_ERR_LIMIT;
     n_bad +=
-        pgas_call_broadcast(once, args, call_max - 23, PGAS_SCOPE_THREADS, NULL) != PGAS_ERR_LIMIT;
-    n_bad += pgas_call_broadcast(once, NULL, 1, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_call_broadcast(0, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_call_broadcast(4000, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_call_broadcast(once, args, 4, (pgas_scope_t)2, NULL) != PGAS_ERR_INVALID;
+        pgas_call_to(pgas_on_team_threads(NULL), once, args, call_max - 23, NULL) != PGAS_ERR_LIMIT;
+    n_bad += pgas_call_to(pgas_on_team(NULL), once, NULL, 1, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_to(pgas_on_team(NULL), 0, NULL, 0, NULL) != PGAS_ERR_NOT_FOUND;
+    n_bad += pgas_call_to(pgas_on_team(NULL), 4000, NULL, 0, NULL) != PGAS_ERR_NOT_FOUND;
+    pgas_target_t odd = pgas_on_team(NULL);
+    odd.slot = -3;
+    n_bad += pgas_call_to(odd, once, args, 4, NULL) != PGAS_ERR_INVALID;
     o.sync = &never;
-    n_bad += pgas_call_broadcast(once, args, 4, PGAS_SCOPE_RANKS, &o) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_to(pgas_on_team(NULL), once, args, 4, &o) != PGAS_ERR_INVALID;
     o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
     o.when = (pgas_when_t)7;
-    n_bad += pgas_call_broadcast(once, args, 4, PGAS_SCOPE_RANKS, &o) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_to(pgas_on_team(NULL), once, args, 4, &o) != PGAS_ERR_INVALID;
     o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
     o.size = 4;
-    n_bad += pgas_call_broadcast(once, args, 4, PGAS_SCOPE_RANKS, &o) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_to(pgas_on_team(NULL), once, args, 4, &o) != PGAS_ERR_INVALID;
     n_runs = 0;
     pgas_quiesce();
     spmd_ok(n_bad == 0 && n_runs == 0, "refused broadcasts run nowhere");

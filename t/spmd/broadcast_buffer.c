@@ -9,13 +9,14 @@
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   log:    does not fit
- *   source: pgas/broadcast.h
+ *   source: pgas/call.h
  */
 #include <pthread.h>
 #include "base/param.h"
 #include "base/rng.h"
 #include "bcast/bcast.h"
 #include "t/pattern.h"
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 
 #define LARGE    ((size_t)3 << 19)
@@ -62,9 +63,11 @@ static void on_filled(const void *args, size_t bytes, pgas_thread_t source, void
     what_t w;
     size_t n = 0;
     (void)context;
-    unsigned char *data = (unsigned char *)(uintptr_t)pgas_broadcast_data(&n);
+    void *data = NULL;
+    pgas_status_t got = pgas_buffer_get(0, &data, &n);
     memcpy(&w, args, sizeof w);
-    __atomic_fetch_add(&n_wrong, bytes != sizeof w, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n_wrong, bytes != sizeof w || got != PGAS_OK || pgas_buffer_count() != 1,
+                       __ATOMIC_RELAXED);
     check(&w, data, n);
     if (n && !w.pulled && pgas_thread_rank(source) != me)
         memset(data, 0xEE, n);
@@ -75,12 +78,11 @@ static uint64_t gate;
 /* A call without a buffer, which may run on the thread of a handler that waits and has one. */
 static void on_bare(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    size_t n = 7;
     (void)args;
     (void)bytes;
     (void)source;
     (void)context;
-    __atomic_fetch_add(&n_wrong, pgas_broadcast_data(&n) != NULL || n != 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n_wrong, pgas_buffer_count() != 0, __ATOMIC_RELAXED);
 }
 
 static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -91,10 +93,12 @@ static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)bytes;
     (void)source;
     pgas_sync_t sync;
-    const void *data = pgas_broadcast_data(&n);
+    void *data = NULL, *later = NULL;
+    bool good = pgas_buffer_get(0, &data, &n) == PGAS_OK;
     memcpy(&w, args, sizeof w);
     int bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_call(me, bare, NULL, 0, &sync) != PGAS_OK;
-    bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_broadcast_data(NULL) != data;
+    bad += pgas_sync_wait(&sync, -1) != PGAS_OK || !good ||
+           pgas_buffer_get(0, &later, &n) != PGAS_OK || later != data;
     pgas_sync_fini(&sync);
     __atomic_fetch_add(&n_wrong, bad, __ATOMIC_RELAXED);
     pgas_signal_wait(&gate, PGAS_EQ, 1, -1, NULL);
@@ -107,11 +111,11 @@ static size_t local_bytes(void)
     return pgas_heap_info(&info) == PGAS_OK ? info.local_bytes : 1;
 }
 
-static int one(int root, pgas_broadcast_way_t way, const unsigned char *data, size_t bytes,
+static int one(int root, pgas_buffer_mode_t way, const unsigned char *data, size_t bytes,
                pgas_when_t when, uint64_t seed)
 {
-    what_t w = { seed, bytes, way == PGAS_BROADCAST_PULL, { 0 } };
-    pgas_broadcast_buffer_t b = { way, data, bytes, NULL, pgas_gptr_at(place, 0) };
+    what_t w = { seed, bytes, way == PGAS_BUFFER_PULL, { 0 } };
+    pgas_buffer_t b = { way, data, bytes, pgas_gptr_at(place, 0), false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
@@ -121,8 +125,7 @@ static int one(int root, pgas_broadcast_way_t way, const unsigned char *data, si
     size_t before = local_bytes();
     pgas_barrier(NULL);
     if (me == root) {
-        n_bad +=
-            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
+        n_bad += call_buffers(pgas_on_team(NULL), filled, &w, sizeof w, &b, 1, &o, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;
     }
     pgas_barrier(NULL);
@@ -143,14 +146,14 @@ static void pushed(void)
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < N_SIZES; i++) {
             pattern_fill(data, (uint64_t)root + i, sizes[i]);
-            n_bad += one(root, PGAS_BROADCAST_PUSH, data, sizes[i], (pgas_when_t)(i % 3),
+            n_bad += one(root, PGAS_BUFFER_PUSH, data, sizes[i], (pgas_when_t)(i % 3),
                          (uint64_t)root + i);
         }
     }
     spmd_is_int(n_bad + n_wrong, 0, "pushed into a place: it is there when the handler runs");
     pattern_fill(pgas_gptr_local(place, 1), 3, 1000);
-    spmd_is_int(one(n_ranks - 1, PGAS_BROADCAST_PUSH, pgas_gptr_local(place, 1), 1000,
-                    PGAS_EXECUTED, 3) +
+    spmd_is_int(one(n_ranks - 1, PGAS_BUFFER_PUSH, pgas_gptr_local(place, 1), 1000, PGAS_EXECUTED,
+                    3) +
                     n_wrong,
                 0, "also from the place itself");
     free(data);
@@ -165,7 +168,7 @@ static void pulled(void)
         for (size_t i = 0; i < 2 * N_SIZES; i++) {
             data = i % 2 ? heap : plain;
             pattern_fill(data, (uint64_t)root + i, sizes[i / 2]);
-            n_bad += one(root, PGAS_BROADCAST_PULL, data, sizes[i / 2], (pgas_when_t)(i % 3),
+            n_bad += one(root, PGAS_BUFFER_PULL, data, sizes[i / 2], (pgas_when_t)(i % 3),
                          (uint64_t)root + i);
             n_bad += n_different(data, (uint64_t)root + i, sizes[i / 2]) != 0;
         }
@@ -176,7 +179,7 @@ static void pulled(void)
     block = PGAS_NULL;
     n_bad += pgas_mem_attach(plain, LARGE, &block) != PGAS_OK;
     pattern_fill(plain, 77, LARGE);
-    n_bad += one(0, PGAS_BROADCAST_PULL, plain, LARGE, PGAS_EXECUTED, 77);
+    n_bad += one(0, PGAS_BUFFER_PULL, plain, LARGE, PGAS_EXECUTED, 77);
     n_bad += pgas_mem_detach(block) != PGAS_OK;
     spmd_is_int(n_bad + n_wrong, 0, "and from attached memory");
     free(plain);
@@ -192,12 +195,13 @@ static int scatter(int root, uint64_t seed, size_t equal, pgas_sync_t *sync)
     size_t at = 0;
     for (int r = 0; r < n_ranks; at += bytes_of[r++])
         pattern_fill(data + at, seed + (equal ? 0 : (uint64_t)r), bytes_of[r]);
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_EACH, data, equal, equal ? NULL : bytes_of,
-                                  PGAS_NULL };
+    pgas_buffer_t b = {
+        PGAS_BUFFER_SCATTER, data, equal, PGAS_NULL, false, equal ? NULL : bytes_of
+    };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     o.sync = sync;
     pgas_status_t status =
-        me == root ? pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o)
+        me == root ? call_buffers(pgas_on_team(NULL), filled, &w, sizeof w, &b, 1, &o, NULL)
                    : PGAS_OK;
     memset(data, 0xDD, sum);
     free(data);
@@ -245,10 +249,10 @@ static void many_at_once(uint64_t seed)
         }
         what_t w = { s, bytes, 1, { 0 } };
         unsigned char *data = job_alloc(bytes);
-        pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, data, bytes, NULL, PGAS_NULL };
+        pgas_buffer_t b = { PGAS_BUFFER_PULL, data, bytes, PGAS_NULL, false, NULL };
         pattern_fill(data, s, bytes);
-        n_bad +=
-            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_team(NULL), filled, &w, sizeof w,
+                              PGAS_CALL_OPTS(.buffers = &b, .n_buffers = 1)) != PGAS_OK;
         memset(data, 0xDD, bytes);
         free(data);
     }
@@ -258,9 +262,10 @@ static void many_at_once(uint64_t seed)
     spmd_ok(local_bytes() == before, "and nothing is left in the heap");
     what_t w = { 1, 8, 1, { 0 } };
     unsigned char wrong[8] = { 1, 2, 3 };
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, wrong, 8, NULL, PGAS_NULL };
+    pgas_buffer_t b = { PGAS_BUFFER_PULL, wrong, 8, PGAS_NULL, false, NULL };
     pgas_barrier(NULL);
-    n_bad = pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+    n_bad = pgas_call_to(pgas_on_team(NULL), filled, &w, sizeof w,
+                         PGAS_CALL_OPTS(.buffers = &b, .n_buffers = 1)) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_wrong == n_ranks, "a wrong buffer is noticed");
     n_wrong = 0;
@@ -273,7 +278,7 @@ static void handlers_that_block(void)
 {
     unsigned char data[100];
     what_t w = { 9, sizeof data, 1, { 0 } };
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, data, sizeof data, NULL, PGAS_NULL };
+    pgas_buffer_t b = { PGAS_BUFFER_PULL, data, sizeof data, PGAS_NULL, false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     size_t before = local_bytes();
@@ -284,8 +289,7 @@ static void handlers_that_block(void)
     n_runs = 0;
     pgas_barrier(NULL);
     if (me == 0) {
-        n_bad +=
-            pgas_call_broadcast_buffer(slow, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
+        n_bad += call_buffers(pgas_on_team(NULL), slow, &w, sizeof w, &b, 1, &o, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
         memset(data, 0xDD, sizeof data);
     }
@@ -327,12 +331,13 @@ static void every_thread(void)
     n_runs = 0;
     pgas_barrier(NULL);
     for (int i = 0; i < 3 && me == n_ranks - 1; i++) {
-        pgas_broadcast_buffer_t b = { i == 2 ? PGAS_BROADCAST_PUSH : PGAS_BROADCAST_PULL, data,
-                                      bytes, NULL, place };
+        pgas_buffer_t b = {
+            i == 2 ? PGAS_BUFFER_PUSH : PGAS_BUFFER_PULL, data, bytes, place, false, NULL
+        };
         what_t w = { 5, bytes, 1, { 0 } };
         pattern_fill(data, 5, bytes);
-        n_bad += pgas_call_broadcast_buffer(i ? filled : slow, &w, sizeof w, &b, PGAS_SCOPE_THREADS,
-                                            NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_team_threads(NULL), i ? filled : slow, &w, sizeof w,
+                              PGAS_CALL_OPTS(.buffers = &b, .n_buffers = 1)) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_wrong == 0 && n_runs == 3 * (1 + N_WORKERS) && local_bytes() == before,
@@ -350,7 +355,7 @@ static void no_room(void)
     pgas_gptr_t block = PGAS_NULL;
     unsigned char *data = job_alloc(LARGE);
     what_t w = { 0, LARGE, 1, { 0 } };
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, data, LARGE, NULL, PGAS_NULL };
+    pgas_buffer_t b = { PGAS_BUFFER_PULL, data, LARGE, PGAS_NULL, false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_heap_info(&info) != PGAS_OK;
@@ -363,7 +368,7 @@ static void no_room(void)
     pgas_barrier(NULL);
     if (me == 0) {
         pgas_status_t status =
-            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o);
+            call_buffers(pgas_on_team(NULL), filled, &w, sizeof w, &b, 1, &o, NULL);
         n_bad += n_ranks == 1
                      ? status != PGAS_ERR_NO_MEMORY
                      : status != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_ERR_NO_MEMORY;
@@ -381,22 +386,23 @@ static void no_room(void)
 static void refusals(void)
 {
     unsigned char *args = job_alloc(pgasi_param.call_max);
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, args, 8, NULL, place }, no_data = b,
-                            no_way = b, outside = b;
-    no_data.data = NULL;
-    no_way.way = (pgas_broadcast_way_t)3;
-    outside.way = PGAS_BROADCAST_PUSH;
+    pgas_buffer_t b = { PGAS_BUFFER_PULL, args, 8, place, false, NULL }, no_data = b, no_way = b,
+                  outside = b;
+    no_data.address = NULL;
+    no_way.mode = (pgas_buffer_mode_t)4;
+    outside.mode = PGAS_BUFFER_PUSH;
     outside.bytes = (size_t)1 << 40;
     n_runs = 0;
-#define REFUSED(buffer, n, want) \
-    (pgas_call_broadcast_buffer(filled, args, (n), (buffer), PGAS_SCOPE_RANKS, NULL) != (want))
+#define REFUSED(buffer, n, want)                         \
+    (pgas_call_to(pgas_on_team(NULL), filled, args, (n), \
+                  PGAS_CALL_OPTS(.buffers = (buffer), .n_buffers = 1)) != (want))
     int n_bad = REFUSED(NULL, 8, PGAS_ERR_INVALID) + REFUSED(&no_data, 8, PGAS_ERR_INVALID) +
                 REFUSED(&no_way, 8, PGAS_ERR_INVALID) + REFUSED(&outside, 8, PGAS_ERR_RANGE) +
                 REFUSED(&b, pgasi_param.call_max - 63, PGAS_ERR_LIMIT);
     outside.bytes = 8;
-    outside.place = PGAS_NULL;
+    outside.target = PGAS_NULL;
     n_bad += REFUSED(&outside, 8, PGAS_ERR_RANGE);
-    n_bad += pgas_broadcast_data(NULL) != NULL;
+    n_bad += pgas_buffer_count() != 0;
     pgas_quiesce();
     spmd_ok(n_bad == 0 && n_runs == 0, "refused broadcasts run nowhere");
     free(args);

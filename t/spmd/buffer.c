@@ -9,13 +9,14 @@
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_VM_READ=0 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K
  *   env:    PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_VM_READ=0 | PGAS_CALL_MAX=64
- *   source: pgas/buffer.h
+ *   source: pgas/call.h
  */
 #include "base/checks.h"
 #include "base/param.h"
 #include "base/rng.h"
 #include "t/handlers.h"
 #include "t/pattern.h"
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 
 /* of each rank's heap: where others push to, and where it pulls from */
@@ -31,11 +32,6 @@ static pgas_gptr_t to_place[JOB_RANKS_MAX], from_place;
 static unsigned char *from_heap, *private_memory, *attached;
 static uint64_t n_run;
 static int n_bad_seen;
-
-static pgas_thread_t any(int rank)
-{
-    return pgas_thread_make(rank, PGAS_SLOT_ANY);
-}
 
 /* Some are all zero, some end in zeros. */
 static unsigned char byte_of(uint64_t seed, size_t i, size_t bytes)
@@ -147,7 +143,7 @@ static pgas_status_t call_checked(int rank, const pgas_buffer_t *b, size_t n, ui
     opts.sync = executed;
     for (size_t i = 0; i < n; i++)
         e.bytes_sum += b[i].bytes;
-    return pgas_call_buffer(any(rank), check, &e, sizeof e, b, n, &opts, local);
+    return call_buffers(pgas_on_rank(rank), check, &e, sizeof e, b, n, &opts, local);
 }
 
 static void begin(void)
@@ -197,10 +193,12 @@ static void the_checker_checks(void)
     expect_t e = { 1, 1, (uint32_t)me, 20008 };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &executed;
-    n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
+    n_bad +=
+        call_buffers(pgas_on_rank(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
     e.n = 2;
     e.bytes_sum++;
-    n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
+    n_bad +=
+        call_buffers(pgas_on_rank(job_right()), check, &e, sizeof e, b, 2, &opts, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
@@ -249,8 +247,8 @@ static void reuse_after_local_completion(void)
             n_bad += pgas_sync_init(&local, 1) != PGAS_OK;
             opts.sync = &local;
             opts.when = PGAS_LOCAL;
-            n_bad += pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) !=
-                     PGAS_OK;
+            n_bad += call_buffers(pgas_on_rank(job_right()), check, &e, sizeof e, &b, 1, &opts,
+                                  NULL) != PGAS_OK;
             n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
             memset((void *)(uintptr_t)b.address, 0xee, bytes);
             pgas_sync_fini(&local);
@@ -273,8 +271,8 @@ static void remote_completion(void)
         n_bad += pgas_sync_init(&remote, 1) != PGAS_OK;
         opts.sync = &remote;
         opts.when = PGAS_REMOTE;
-        n_bad +=
-            pgas_call_buffer(any(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+        n_bad += call_buffers(pgas_on_rank(job_right()), check, &e, sizeof e, &b, 1, &opts, NULL) !=
+                 PGAS_OK;
         n_bad += pgas_sync_wait(&remote, -1) != PGAS_OK;
         if (kind != PUSH)
             memset((void *)(uintptr_t)b.address, 0xee, b.bytes);
@@ -327,9 +325,12 @@ static void order_is_kept(void)
         pgas_buffer_t b = { mode_of(kind),
                             (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
                                                                            : private_memory),
-                            (size_t)i * 97, to_place[job_right()], kind >= PULL_HEAP_HELPED };
-        n_bad += pgas_call_buffer(any(job_right()), ordered, args, sizeof args, &b, 1, NULL,
-                                  NULL) != PGAS_OK;
+                            (size_t)i * 97,
+                            to_place[job_right()],
+                            kind >= PULL_HEAP_HELPED,
+                            NULL };
+        n_bad += call_buffers(pgas_on_rank(job_right()), ordered, args, sizeof args, &b, 1, NULL,
+                              NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && next_number == number && next_pull == pull,
@@ -352,8 +353,9 @@ static void many_in_flight(void)
     fill(private_memory, 1, 5000);
     fill(from_heap, 1, 5000);
     for (int i = 0; i < N_FLIGHT; i++) {
-        pgas_buffer_t b = { PGAS_BUFFER_PULL, i % 2 ? private_memory : from_heap, 5000, PGAS_NULL,
-                            i % 64 == 5 };
+        pgas_buffer_t b = {
+            PGAS_BUFFER_PULL, i % 2 ? private_memory : from_heap, 5000, PGAS_NULL, i % 64 == 5, NULL
+        };
         n_bad += call_checked(i % n_ranks, &b, 1, 1, &executed, &local) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&local, -1) != PGAS_OK || pgas_sync_wait(&executed, -1) != PGAS_OK;
@@ -444,8 +446,9 @@ static void handlers_take_buffers(void)
                            buffer_of(COPY, job_right(), 64, 50000, 2),
                            buffer_of(PULL_PRIVATE, job_right(), 50112, 50000, 4),
                            buffer_of(PUSH, job_right(), 200000, 8, 5) };
-    int n_bad = pgas_call_buffer(any(job_right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK ||
-                pgas_quiesce() != PGAS_OK;
+    int n_bad =
+        call_buffers(pgas_on_rank(job_right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK ||
+        pgas_quiesce() != PGAS_OK;
     void *address;
     spmd_ok(n_bad == 0 && n_bad_seen == 0 && kept_bytes[0] == 24 && kept_bytes[1] == 50000 &&
                 kept_bytes[2] == 50000 && is_filled(kept[0], 1, 24) &&
@@ -471,13 +474,15 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     size_t n = 0;
     relay_bad += pgas_buffer_get(0, &address, &n) != PGAS_OK;
     fill(private_memory + 300000, 77, 30000);
-    pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, address, n, PGAS_NULL, false },
-                           { PGAS_BUFFER_PULL, private_memory + 300000, 30000, PGAS_NULL, false } };
-    relay_bad += pgas_call_buffer(any(pgas_thread_rank(source)), relayed, NULL, 0, b, 2, NULL,
-                                  NULL) != PGAS_OK;
-    pgas_buffer_t push = { PGAS_BUFFER_PUSH, address, n, to_place[far_of_me], false };
+    pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, address, n, PGAS_NULL, false, NULL },
+                           { PGAS_BUFFER_PULL, private_memory + 300000, 30000, PGAS_NULL, false,
+                             NULL } };
+    relay_bad += call_buffers(pgas_on_rank(pgas_thread_rank(source)), relayed, NULL, 0, b, 2, NULL,
+                              NULL) != PGAS_OK;
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, address, n, to_place[far_of_me], false, NULL };
     if (far_of_me != me)
-        relay_far_push = pgas_call_buffer(any(far_of_me), check, NULL, 0, &push, 1, NULL, NULL);
+        relay_far_push =
+            call_buffers(pgas_on_rank(far_of_me), check, NULL, 0, &push, 1, NULL, NULL);
 }
 
 static void on_relayed(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -504,8 +509,9 @@ static void handlers_call_with_buffers(void)
     relay_far_push = far_of_me == me ? PGAS_ERR_CONTEXT : PGAS_OK;
     pgas_barrier(NULL);
     pgas_buffer_t b = buffer_of(COPY, job_right(), 0, 70000, 76);
-    int n_bad = pgas_call_buffer(any(job_right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK ||
-                pgas_quiesce() != PGAS_OK;
+    int n_bad =
+        call_buffers(pgas_on_rank(job_right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK ||
+        pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && relay_bad == 0 && n_run == 1 && n_bad_seen == 0,
             "a handler calls back with buffers");
     spmd_is_int(relay_far_push, PGAS_ERR_CONTEXT, "but does not push to another node");
@@ -546,8 +552,8 @@ static void large_replies(void)
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(place); k++) {
             uint64_t ask[2] = { i + k, size[i] };
             memset(place[k], 0xaa, size[i] + 1);
-            n_bad += pgas_call_return(job_right(), give, ask, sizeof ask, place[k], size[i],
-                                      NULL) != PGAS_OK;
+            n_bad +=
+                pgas_call_return(job_right(), give, ask, sizeof ask, place[k], size[i]) != PGAS_OK;
             n_bad += !is_filled(place[k], i + k, size[i]) || place[k][size[i]] != 0xaa;
         }
     }
@@ -558,8 +564,8 @@ static void large_replies(void)
     n_bad = pgas_sync_init(&executed, N) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++) {
         uint64_t ask[2] = { i, 50000 };
-        n_bad += pgas_call_return((int)i % n_ranks, give, ask, sizeof ask,
-                                  private_memory + i * 50048, 50000, &executed) != PGAS_OK;
+        n_bad += pgas_call_return_nb((int)i % n_ranks, give, ask, sizeof ask,
+                                     private_memory + i * 50048, 50000, &executed) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
@@ -567,9 +573,9 @@ static void large_replies(void)
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_bad_seen == 0, "many at once, on one counter");
-    spmd_ok(pgas_call_return(job_right(), give_short, NULL, 0, private_memory, 100000, NULL) ==
+    spmd_ok(pgas_call_return(job_right(), give_short, NULL, 0, private_memory, 100000) ==
                     PGAS_ERR_MISMATCH &&
-                pgas_call_return(job_right(), give_none, NULL, 0, private_memory, 100000, NULL) ==
+                pgas_call_return(job_right(), give_none, NULL, 0, private_memory, 100000) ==
                     PGAS_ERR_MISMATCH,
             "another size than expected, or none, gives MISMATCH");
     pgas_barrier(NULL);
@@ -600,17 +606,18 @@ static void again_means_nothing_happened(void)
     if (me == 1)
         n_bad += pgas_call(0, gate, NULL, 0, NULL) != PGAS_OK;
     while (me != 0 && status == PGAS_OK && n_sent < 20000) {
-        pgas_buffer_t b = { PGAS_BUFFER_COPY, private_memory, 200, PGAS_NULL, false };
-        status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
+        pgas_buffer_t b = { PGAS_BUFFER_COPY, private_memory, 200, PGAS_NULL, false, NULL };
+        status = call_buffers(pgas_on_rank(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
     }
     bool full = status == PGAS_ERR_AGAIN;
     spmd_ok(!near || full, "copies to a full peer of the node give AGAIN");
     for (status = PGAS_OK; near && status == PGAS_OK && n_sent < 40000;) {
         before++;
-        pgas_buffer_t b = { PGAS_BUFFER_PUSH, &before, 8, to_place[0] + (uint64_t)me * 4096,
-                            false };
-        status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
+        pgas_buffer_t b = {
+            PGAS_BUFFER_PUSH, &before, 8, to_place[0] + (uint64_t)me * 4096, false, NULL
+        };
+        status = call_buffers(pgas_on_rank(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
     }
     if (near)
@@ -638,42 +645,51 @@ static void refusals(void)
     memset(&dead, 0, sizeof dead);
     n_run = 0;
     pgas_barrier(NULL);
-    spmd_ok(pgas_call_buffer(any(n_ranks), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE &&
-                pgas_call_buffer(any(0), 0, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_NOT_FOUND &&
-                pgas_call_buffer(any(0), count, private_memory, call_max + 1, b, 1, NULL, NULL) ==
-                    PGAS_ERR_LIMIT &&
-                pgas_call_buffer(any(0), count, NULL, 0, b, PGAS_BUFFERS_MAX + 1, NULL, NULL) ==
-                    PGAS_ERR_LIMIT &&
-                pgas_call_buffer(any(0), count, NULL, 0, NULL, 1, NULL, NULL) == PGAS_ERR_INVALID,
+    spmd_ok(call_buffers(pgas_on_rank(n_ranks), count, NULL, 0, b, 1, NULL, NULL) ==
+                    PGAS_ERR_RANGE &&
+                call_buffers(pgas_on_rank(0), 0, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_NOT_FOUND &&
+                call_buffers(pgas_on_rank(0), count, private_memory, call_max + 1, b, 1, NULL,
+                             NULL) == PGAS_ERR_LIMIT &&
+                call_buffers(pgas_on_rank(0), count, NULL, 0, b, PGAS_BUFFERS_MAX + 1, NULL,
+                             NULL) == PGAS_ERR_LIMIT &&
+                call_buffers(pgas_on_rank(0), count, NULL, 0, NULL, 1, NULL, NULL) ==
+                    PGAS_ERR_INVALID,
             "ranks, handlers, arguments and numbers of buffers that cannot be");
     b[0].bytes = 8;
-    bool good = pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_INVALID;
+    bool good = call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_INVALID;
     b[0].address = private_memory;
     b[0].mode = (pgas_buffer_mode_t)9;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_INVALID;
+    good =
+        good && call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_INVALID;
     b[0].mode = PGAS_BUFFER_PUSH;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
+    good =
+        good && call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
     b[0].target = to_place[job_right()];
-    good = good && (n_ranks == 1 ||
-                    pgas_call_buffer(any(me), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE);
+    good = good && (n_ranks == 1 || call_buffers(pgas_on_rank(me), count, NULL, 0, b, 1, NULL,
+                                                 NULL) == PGAS_ERR_RANGE);
     b[0].target = pgas_gptr_make(0, PGAS_OFFSET_MAX);
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
+    good =
+        good && call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
     spmd_ok(good, "null buffers, unknown modes and places of other ranks");
     good = pgas_sync_init(&live, 1) == PGAS_OK;
     b[0].mode = PGAS_BUFFER_PULL;
     opts.sync = &dead;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID;
+    good = good &&
+           call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID;
     opts.sync = NULL;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, &dead) == PGAS_ERR_INVALID;
+    good = good &&
+           call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, &opts, &dead) == PGAS_ERR_INVALID;
     opts.sync = &live;
     opts.when = PGAS_LOCAL;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, &live) == PGAS_ERR_INVALID;
+    good = good &&
+           call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, &opts, &live) == PGAS_ERR_INVALID;
     opts.when = (pgas_when_t)7;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID;
+    good = good &&
+           call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID;
     opts.when = PGAS_EXECUTED;
     opts.size = 1;
     good = good &&
-           pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID &&
+           call_buffers(pgas_on_rank(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID &&
            live.count == 1;
     pgas_sync_fini(&live);
     spmd_ok(good && pgas_quiesce() == PGAS_OK && n_run == 0,

@@ -5,8 +5,9 @@
  *   nodes:  0 1
  *   tls:    posix tcp,self
  *   env:    PGAS_HEAP_SIZE=160M
- *   source: pgas/buffer.h
+ *   source: pgas/call.h
  */
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 
 #define BYTES   ((size_t)64 << 20)
@@ -70,12 +71,11 @@ static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, b
     if (pgas_rank() == 0) {
         pgas_sync_t executed;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-        pgas_buffer_t b = { mode, from, BYTES, to, helper };
+        pgas_buffer_t b = { mode, from, BYTES, to, helper, NULL };
         opts.sync = &executed;
         fill(from, seed);
         n_bad += pgas_sync_init(&executed, 1) != PGAS_OK;
-        n_bad += pgas_call_buffer(pgas_thread_make(1, PGAS_SLOT_ANY), check, &told, 8, &b, 1, &opts,
-                                  NULL) != PGAS_OK;
+        n_bad += call_buffers(pgas_on_rank(1), check, &told, 8, &b, 1, &opts, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
         pgas_sync_fini(&executed);
     }
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     int n_bad = 0;
     for (int i = 0; i < 2 && pgas_rank() == 0; i++) {
         uint64_t *place = i ? in_heap : in_private;
-        n_bad += pgas_call_return(1, give, NULL, 0, place, BYTES, NULL) != PGAS_OK ||
+        n_bad += pgas_call_return(1, give, NULL, 0, place, BYTES) != PGAS_OK ||
                  first_wrong(place, 9) != N_WORDS;
     }
     pgas_barrier(NULL);

@@ -6,7 +6,7 @@
  *   nodes:  0 1
  *   env:    PGAS_BUFFER_LIMIT=256K | PGAS_BUFFER_LIMIT=256K PGAS_VM_READ=0
  *   log:    a call with buffers from rank [0-9]+ is lost: heap, pool or system memory exhausted
- *   source: pgas/buffer.h
+ *   source: pgas/call.h
  */
 #include "base/checks.h"
 #include "base/param.h"
@@ -15,6 +15,7 @@
 #include "bulk/bulk.h"
 #include "msg/descriptor.h"
 #include "t/handlers.h"
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 
 #define LIMIT      ((size_t)256 << 10)
@@ -27,11 +28,6 @@ static pgas_handler_t whole, count, gate, give;
 static int gate_open, n_whole;
 static uint64_t n_counted;
 static unsigned char *memory;
-
-static pgas_thread_t any(int rank)
-{
-    return pgas_thread_make(rank, PGAS_SLOT_ANY);
-}
 
 /* Every byte is that of its place. */
 static void on_whole(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -50,23 +46,23 @@ static void on_whole(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void too_large(void)
 {
-    pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, memory, LIMIT + 1, PGAS_NULL, false },
-                           { PGAS_BUFFER_PULL, memory, LIMIT, PGAS_NULL, false } };
+    pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, memory, LIMIT + 1, PGAS_NULL, false, NULL },
+                           { PGAS_BUFFER_PULL, memory, LIMIT, PGAS_NULL, false, NULL } };
     bool good =
-        pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+        call_buffers(pgas_on_rank(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].mode = PGAS_BUFFER_PULL;
-    good = good &&
-           pgas_call_buffer(any(job_right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+    good = good && call_buffers(pgas_on_rank(job_right()), count, NULL, 0, b, 1, NULL, NULL) ==
+                       PGAS_ERR_LIMIT;
     b[0].bytes = 9;
-    good = good &&
-           pgas_call_buffer(any(job_right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
-    good = good &&
-           pgas_call_return(job_right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
+    good = good && call_buffers(pgas_on_rank(job_right()), count, NULL, 0, b, 2, NULL, NULL) ==
+                       PGAS_ERR_LIMIT;
+    good =
+        good && pgas_call_return(job_right(), give, NULL, 0, memory, LIMIT + 1) == PGAS_ERR_LIMIT;
     spmd_ok(good && pgas_quiesce() == PGAS_OK && n_counted == 0,
             "more than PGAS_BUFFER_LIMIT, alone or in sum, is refused");
     b[0].mode = PGAS_BUFFER_COPY;
     b[0].bytes = LIMIT;
-    good = pgas_call_buffer(any(job_right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK &&
+    good = call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK &&
            pgas_quiesce() == PGAS_OK;
     spmd_ok(good && n_whole == 1, "as much as that copied, and pulled, is not");
 }
@@ -80,8 +76,9 @@ static void pulls_wait_for_room(void)
     n_whole = 0;
     pgas_barrier(NULL);
     for (int i = 0; i < N_PULLS; i++) {
-        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, PULL_BYTES, PGAS_NULL, i % 3 > 0 };
-        n_bad += pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, &opts, NULL) != PGAS_OK;
+        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, PULL_BYTES, PGAS_NULL, i % 3 > 0, NULL };
+        n_bad +=
+            call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, &b, 1, &opts, NULL) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
@@ -120,11 +117,11 @@ static pgas_status_t copy_and_wait(void)
 {
     pgas_sync_t executed;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false };
+    pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false, NULL };
     opts.sync = &executed;
     pgas_status_t status = pgas_sync_init(&executed, 1);
     if (status == PGAS_OK)
-        status = pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, &opts, NULL);
+        status = call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, &b, 1, &opts, NULL);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&executed, -1);
     pgas_sync_fini(&executed);
@@ -138,9 +135,9 @@ static void copies_find_no_room(void)
     int n_bad = send_some(UINT64_C(1) << 40, 0, 2048) != PGAS_OK;
     spmd_is_int(copy_and_wait(), PGAS_ERR_NO_MEMORY,
                 "beside a large one that has begun, a copy finds no room: its counter says so");
-    pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false };
+    pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false, NULL };
     /* the log says so */
-    n_bad += pgas_call_buffer(any(job_right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK;
+    n_bad += call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_whole == 0, "and its handler does not run");
     n_bad = send_some(UINT64_C(1) << 40, 2048, SIZE_MAX) != PGAS_OK || pgas_quiesce() != PGAS_OK;
@@ -163,8 +160,8 @@ static void open_pulls_are_limited(void)
     bool going = me == 1;
     /* the way there may be full too, until it has grown */
     for (int n_full = 0; going && n_full < FULL_TRIES && n_sent < 1000;) {
-        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 8, PGAS_NULL, false };
-        status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
+        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 8, PGAS_NULL, false, NULL };
+        status = call_buffers(pgas_on_rank(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
         n_full += status == PGAS_ERR_AGAIN;
         going = status == PGAS_OK || status == PGAS_ERR_AGAIN;

@@ -11,9 +11,10 @@
  *   env:    PGAS_VM_READ=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   log:    a call with buffers from rank [0-9]+ is lost: peer
- *   source: pgas/buffer.h, pgas/call.h */
+ *   source: pgas/call.h */
 #include <pthread.h>
 #include <sched.h>
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 
 #define N_THREADS 2 /* beside the initialising one */
@@ -61,7 +62,7 @@ static pgas_buffer_t buffer_of(kind_t kind, int rank, size_t place)
                                                        PGAS_BUFFER_PULL, PGAS_BUFFER_PULL };
     const void *from = kind == PULL_HEAP ? in_heap : in_private;
     pgas_gptr_t to = kind == PUSH ? to_place[rank] + place * 64 : PGAS_NULL;
-    return (pgas_buffer_t){ modes[kind], from, bytes_of(kind), to, kind == PULL_HELPED };
+    return (pgas_buffer_t){ modes[kind], from, bytes_of(kind), to, kind == PULL_HELPED, NULL };
 }
 
 static bool buffer_is_right(size_t i, size_t bytes)
@@ -107,8 +108,8 @@ static void call_all_threads(int slot, unsigned round)
             expect_t e = { s, kind, 0 };
             pgas_buffer_t b = buffer_of(kind, r, (size_t)(me * SLOTS + slot));
             pgas_thread_t target = pgas_thread_make(r, (int)s);
-            wrong_unless(pgas_call_buffer(target, check, &e, sizeof e, &b, 1, NULL, NULL) ==
-                         PGAS_OK);
+            wrong_unless(call_buffers(pgas_on_thread(target), check, &e, sizeof e, &b, 1, NULL,
+                                      NULL) == PGAS_OK);
         }
     }
 }
@@ -148,7 +149,7 @@ static void threads_run_their_calls(void)
             n_wrong);
     expect_t e = { 0, COPY_LARGE, 1 };
     pgas_buffer_t b = buffer_of(COPY_LARGE, me, 0);
-    pgas_call_buffer(pgas_thread_make(me, 0), check, &e, sizeof e, &b, 1, NULL, NULL);
+    call_buffers(pgas_on_thread(pgas_thread_make(me, 0)), check, &e, sizeof e, &b, 1, NULL, NULL);
     pgas_quiesce();
     spmd_ok(n_wrong == 1, "a buffer of another size is noticed");
     n_wrong = 0;
@@ -164,7 +165,8 @@ static void the_service_runs_its_calls(void)
         expect_t e = { PGAS_SLOT_SERVICE, kind, 0 };
         pgas_buffer_t b = buffer_of((kind_t)kind, peer, (size_t)me);
         pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
-        wrong_unless(pgas_call_buffer(target, check, &e, sizeof e, &b, 1, NULL, NULL) == PGAS_OK);
+        wrong_unless(call_buffers(pgas_on_thread(target), check, &e, sizeof e, &b, 1, NULL, NULL) ==
+                     PGAS_OK);
     }
     while (__atomic_load_n(&service_ran, __ATOMIC_ACQUIRE) < N_KINDS) /* no library in here */
         sched_yield();
@@ -204,8 +206,8 @@ static void waiting_handlers_keep_buffers(kind_t kind)
     for (uint64_t i = 0; i < N_WAITING; i++) {
         pgas_buffer_t b = buffer_of(kind, peer, 0);
         pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
-        wrong_unless(pgas_call_buffer(target, waits, &i, sizeof i, &b, 1, &opts, &local) ==
-                     PGAS_OK);
+        wrong_unless(call_buffers(pgas_on_thread(target), waits, &i, sizeof i, &b, 1, &opts,
+                                  &local) == PGAS_OK);
     }
     wrong_unless(pgas_sync_wait(&local, -1) == PGAS_OK);
     while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < N_WAITING)
@@ -242,12 +244,11 @@ static void waiting_handlers_give_large_replies(void)
     unsigned char *place[] = { job_alloc(LARGE), in_heap };
     for (size_t i = 0; i < 2; i++) {
         memset(place[i], 0, LARGE);
-        wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, place[i], LARGE, NULL) ==
-                         PGAS_OK &&
+        wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, place[i], LARGE) == PGAS_OK &&
                      is_whole(place[i], LARGE));
     }
     free(place[0]);
-    wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, in_heap, LARGE + 1, NULL) ==
+    wrong_unless(pgas_call_return(job_right(), gives, NULL, 0, in_heap, LARGE + 1) ==
                  PGAS_ERR_MISMATCH);
     pgas_barrier(NULL);
     spmd_ok(n_wrong == 0, "and give large replies");
@@ -271,8 +272,9 @@ static void written_counters_fall(void)
         expect_t e = { 0, kind, 0 };
         opts.when = i < 2 * N_KINDS ? PGAS_REMOTE : PGAS_EXECUTED;
         opts.sync = &sync[i < 2 * N_KINDS];
-        wrong_unless(pgas_call_buffer(pgas_thread_make(job_right(), 0), check, &e, sizeof e, &b, 1,
-                                      &opts, i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
+        wrong_unless(call_buffers(pgas_on_thread(pgas_thread_make(job_right(), 0)), check, &e,
+                                  sizeof e, &b, 1, &opts,
+                                  i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
     }
     for (int i = 0; i < 3; i++)
         wrong_unless(pgas_sync_wait(&sync[i], -1) == PGAS_OK);
@@ -309,11 +311,13 @@ static void threads_that_left_refuse(void)
         bool pull = kind >= PULL_HEAP;
         wrong_unless(pgas_sync_init(&executed, 1) == PGAS_OK &&
                      pgas_sync_init(&local, 1) == PGAS_OK);
-        wrong_unless(pgas_call_buffer(target, never, NULL, 0, &b, 1, &opts, &local) == PGAS_OK);
+        wrong_unless(call_buffers(pgas_on_thread(target), never, NULL, 0, &b, 1, &opts, &local) ==
+                     PGAS_OK);
         wrong_unless(pgas_sync_wait(&executed, -1) == PGAS_ERR_PEER);
         wrong_unless(pgas_sync_wait(&local, -1) == (pull ? PGAS_ERR_PEER : PGAS_OK));
         /* the log says so */
-        wrong_unless(pgas_call_buffer(target, never, NULL, 0, &b, 1, NULL, NULL) == PGAS_OK);
+        wrong_unless(call_buffers(pgas_on_thread(target), never, NULL, 0, &b, 1, NULL, NULL) ==
+                     PGAS_OK);
         pgas_sync_fini(&executed);
         pgas_sync_fini(&local);
     }
@@ -321,7 +325,8 @@ static void threads_that_left_refuse(void)
     spmd_ok(n_wrong == 0 && n_never == 0,
             "a detached thread refuses: counters complete with PGAS_ERR_PEER");
     pgas_buffer_t b = buffer_of(COPY, 0, 0);
-    spmd_is_int(pgas_call_buffer(pgas_thread_make(0, 4000), never, NULL, 0, &b, 1, NULL, NULL),
+    spmd_is_int(call_buffers(pgas_on_thread(pgas_thread_make(0, 4000)), never, NULL, 0, &b, 1, NULL,
+                             NULL),
                 PGAS_ERR_LIMIT, "a slot that has no port is refused");
 }
 

@@ -82,8 +82,8 @@ static int calls(void)
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (uint64_t i = 0; i < 40; i++) {
         uint64_t back = 0;
-        n_bad += pgas_call_return(0, echo, &i, sizeof i, &back, sizeof back, NULL) != PGAS_OK ||
-                 back != i;
+        n_bad +=
+            pgas_call_return(0, echo, &i, sizeof i, &back, sizeof back) != PGAS_OK || back != i;
     }
     pgas_sync_fini(&sync);
     return n_bad;

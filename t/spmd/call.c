@@ -58,7 +58,8 @@ static pgas_status_t send_numbered(pgas_agg_t *agg, int rank, uint64_t number, u
     if (draw % 4 != 1)
         return pgas_agg_call(agg, rank, numbered, args, bytes);
     pgas_status_t status;
-    while ((status = pgas_call_try(rank, numbered, args, bytes, NULL)) == PGAS_ERR_AGAIN)
+    while ((status = pgas_call_to(pgas_on_rank(rank), numbered, args, bytes,
+                                  PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN))) == PGAS_ERR_AGAIN)
         pgas_progress();
     return status;
 }
@@ -134,7 +135,8 @@ static void sizes(void)
         pattern_fill(args, call_max, call_max);
         n_bad += pgas_call(r, sized, args, call_max, NULL) != PGAS_OK;
         n_bad += pgas_call(r, sized, args, call_max + 1, NULL) != PGAS_ERR_LIMIT;
-        n_bad += pgas_call_try(r, sized, args, SIZE_MAX, NULL) != PGAS_ERR_LIMIT;
+        n_bad += pgas_call_to(pgas_on_rank(r), sized, args, SIZE_MAX,
+                              PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) != PGAS_ERR_LIMIT;
         n_bad += pgas_call(r, sized, NULL, 1, NULL) != PGAS_ERR_INVALID;
         sum += call_max;
         n++;
@@ -178,24 +180,24 @@ static void replies(void)
         for (size_t bytes = 1; bytes <= call_max; bytes = bytes < 10 ? bytes + 1 : bytes * 3 + 1) {
             pattern_fill(args, bytes + (size_t)me, bytes);
             back[bytes] = 0xcc;
-            n_bad += pgas_call_return(r, echo, args, bytes, back, bytes, NULL) != PGAS_OK;
+            n_bad += pgas_call_return(r, echo, args, bytes, back, bytes) != PGAS_OK;
             n_bad += !pattern_matches(back, bytes + (size_t)me, bytes) || back[bytes] != 0xcc;
         }
         pattern_fill(args, 5, call_max);
-        n_bad += pgas_call_return(r, echo, args, call_max, back, call_max, NULL) != PGAS_OK;
+        n_bad += pgas_call_return(r, echo, args, call_max, back, call_max) != PGAS_OK;
         n_bad += !pattern_matches(back, 5, call_max);
     }
     spmd_is_int(n_bad, 0, "replies come back, up to PGAS_CALL_MAX");
-    n_bad = pgas_call_return(job_right(), silent, NULL, 0, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(job_right(), longer, args, 8, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(job_right(), echo, args, 7, back, 8, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(job_right(), echo, args, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_call_return(job_right(), echo, args, 8, back, 0, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(job_right(), echo, args, 8, back, pgasi_param.buffer_limit + 1,
-                              NULL) != PGAS_ERR_LIMIT;
+    n_bad = pgas_call_return(job_right(), silent, NULL, 0, back, 8) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), longer, args, 8, back, 8) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 7, back, 8) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, NULL, 8) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, back, 0) != PGAS_ERR_MISMATCH;
+    n_bad += pgas_call_return(job_right(), echo, args, 8, back, pgasi_param.buffer_limit + 1) !=
+             PGAS_ERR_LIMIT;
     n_bad += pgas_reply(args, 8) != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "a missing reply or one of another size is a mismatch");
-    n_bad = pgas_call_return(job_right(), twice, args, 8, back, 8, NULL) != PGAS_OK ||
+    n_bad = pgas_call_return(job_right(), twice, args, 8, back, 8) != PGAS_OK ||
             !pattern_matches(back, 5, 8);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && reply_status[0] == PGAS_ERR_LIMIT && reply_status[1] == PGAS_OK &&
@@ -213,7 +215,7 @@ static void many_replies_at_once(void)
     int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
     for (int i = 0; i < N; i++) {
         args[i] = (uint64_t)(i * 1000 + me);
-        n_bad += pgas_call_return(i % n_ranks, echo, &args[i], 8, &back[i], 8, &sync) != PGAS_OK;
+        n_bad += pgas_call_return_nb(i % n_ranks, echo, &args[i], 8, &back[i], 8, &sync) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
     n_bad += memcmp(args, back, sizeof back) != 0;
@@ -402,7 +404,7 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
     seen.barrier = pgas_barrier(NULL);
     seen.quiesce = pgas_quiesce();
     seen.alloc = pgas_alloc(8, &block);
-    seen.call_return = pgas_call_return(me, echo, &word, 8, &old, 8, NULL);
+    seen.call_return = pgas_call_return(me, echo, &word, 8, &old, 8);
     seen.init = pgas_init(NULL, NULL);
     seen.finalize = pgas_finalize();
     seen.detach = pgas_thread_detach();
@@ -474,7 +476,8 @@ static void full_peer_says_again(void)
         uint64_t number = sent[0];
         memcpy(args, &number, 8);
         pattern_fill(args + 8, number, each - 8);
-        status = pgas_call_try(0, numbered, args, each, NULL);
+        status = pgas_call_to(pgas_on_rank(0), numbered, args, each,
+                              PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN));
         sent[0] += status == PGAS_OK;
         bytes += each;
     }
@@ -500,8 +503,9 @@ static void who_is_not_there(void)
     spmd_ok(pgas_call(-1, count, NULL, 0, NULL) == PGAS_ERR_RANGE &&
                 pgas_call(n_ranks, count, NULL, 0, NULL) == PGAS_ERR_RANGE &&
                 pgas_call(0, 0, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND &&
-                pgas_call_try(0, 4000, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND &&
-                pgas_call_return(0, 0xffff, &x, 8, &x, 8, NULL) == PGAS_ERR_NOT_FOUND &&
+                pgas_call_to(pgas_on_rank(0), 4000, NULL, 0,
+                             PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) == PGAS_ERR_NOT_FOUND &&
+                pgas_call_return(0, 0xffff, &x, 8, &x, 8) == PGAS_ERR_NOT_FOUND &&
                 pgas_sync_init(NULL, 1) == PGAS_ERR_INVALID &&
                 pgas_sync_wait(NULL, 0) == PGAS_ERR_INVALID,
             "ranks and handlers that do not exist are refused");

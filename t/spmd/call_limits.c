@@ -51,7 +51,8 @@ static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *
     }
     n_again += status == PGAS_ERR_AGAIN;
     memcpy(data, &n_accepted, 8);
-    n_wrong += pgas_call_try(0, drop, data, arg_bytes, NULL) != PGAS_ERR_AGAIN;
+    n_wrong += pgas_call_to(pgas_on_rank(0), drop, data, arg_bytes,
+                            PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) != PGAS_ERR_AGAIN;
 }
 
 static void on_fat_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -103,8 +104,8 @@ static void answers_are_never_given_up(void)
         n_bad += pgas_call(i % n_ranks, count, NULL, 0, &executed) != PGAS_OK;
         unsigned char value = (unsigned char)i;
         if (i < REPLIES)
-            n_bad += pgas_call_return(i % n_ranks, fat_reply, &value, 1, back[i], sizeof back[i],
-                                      &replied) != PGAS_OK;
+            n_bad += pgas_call_return_nb(i % n_ranks, fat_reply, &value, 1, back[i], sizeof back[i],
+                                         &replied) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK || pgas_sync_wait(&replied, -1) != PGAS_OK;
     for (int i = 0; i < REPLIES; i++)

@@ -34,6 +34,7 @@
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "t/handlers.h"
+#include "t/spmd/buffers.h"
 #include "t/spmd/job.h"
 #include "t/spmd/message.h"
 #include "t/spmd/pieces.h"
@@ -87,9 +88,9 @@ static bool is_ample(void)
 
 static pgas_channel_info_t look(pgas_thread_t target)
 {
-    pgas_channel_info_t info;
+    pgas_channel_info_t info = { .size = sizeof info };
     memset(&info, 0xFF, sizeof info);
-    pgas_channel_query(target, &info);
+    pgas_channel_info(pgas_on_thread(target), &info);
     return info;
 }
 
@@ -177,7 +178,7 @@ static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pg
     pgas_status_t status;
     switch (pgasi_rng_below(ways, 6)) {
     case 0:
-        status = pgas_call_begin(target, queued[queue], m.bytes, NULL, &place);
+        status = pgas_call_begin(pgas_on_thread(target), queued[queue], m.bytes, NULL, &place);
         if (status != PGAS_OK)
             return 1;
         message_write(place, &m);
@@ -187,7 +188,7 @@ static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pg
         opts.when =
             (pgas_when_t[]){ PGAS_EXECUTED, PGAS_REMOTE, PGAS_LOCAL }[pgasi_rng_below(ways, 3)];
         pgas_sync_add(done, 1);
-        return pgas_call_to(target, queued[queue], args, m.bytes, &opts) != PGAS_OK;
+        return pgas_call_to(pgas_on_thread(target), queued[queue], args, m.bytes, &opts) != PGAS_OK;
     case 2:
         if (queue == TO_ANY) {
             while ((status = pgas_agg_call(agg, rank, queued[queue], args, m.bytes)) ==
@@ -198,20 +199,20 @@ static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pg
         /* fall through */
     case 3:
         opts.full = PGAS_FULL_AGAIN;
-        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) ==
-               PGAS_ERR_AGAIN)
+        while ((status = pgas_call_to(pgas_on_thread(target), queued[queue], args, m.bytes,
+                                      &opts)) == PGAS_ERR_AGAIN)
             pgas_progress();
         return status != PGAS_OK;
     case 4:
         opts.full = PGAS_FULL_QUEUE;
-        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) ==
-               PGAS_ERR_AGAIN)
+        while ((status = pgas_call_to(pgas_on_thread(target), queued[queue], args, m.bytes,
+                                      &opts)) == PGAS_ERR_AGAIN)
             pgas_progress();
         return status != PGAS_OK;
     default:
         if (queue == TO_ANY)
             return pgas_call(rank, queued[queue], args, m.bytes, NULL) != PGAS_OK;
-        return pgas_call_to(target, queued[queue], args, m.bytes, NULL) != PGAS_OK;
+        return pgas_call_to(pgas_on_thread(target), queued[queue], args, m.bytes, NULL) != PGAS_OK;
     }
 }
 
@@ -410,9 +411,10 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
                              .bytes = sizeof data };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.full = PGAS_FULL_AGAIN;
-    while (pgas_call_to(target, count, NULL, 0, &opts) == PGAS_OK)
+    while (pgas_call_to(pgas_on_thread(target), count, NULL, 0, &opts) == PGAS_OK)
         ++*n_sent_p;
-    return pgas_call_buffer(target, count, NULL, 0, &buffer, 1, &opts, NULL) == PGAS_ERR_AGAIN;
+    return call_buffers(pgas_on_thread(target), count, NULL, 0, &buffer, 1, &opts, NULL) ==
+           PGAS_ERR_AGAIN;
 }
 
 /* The target's service thread reports arrival of calls in the channel as of messages. All calls
@@ -421,7 +423,7 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
 static void arrival_is_told_while_the_thread_stays_away(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
-    int n_bad = pgas_channel_open(target) != PGAS_OK;
+    int n_bad = pgas_channel_open(pgas_on_thread(target)) != PGAS_OK;
     uint64_t word = 0;
     pgas_quiesce();
     order_second(AWAY);
@@ -432,9 +434,10 @@ static void arrival_is_told_while_the_thread_stays_away(void)
         opts.sync = &arrived;
         opts.when = PGAS_REMOTE;
         pgas_sync_init(&arrived, 2);
-        n_bad += pgas_call_to(target, count, &word, i % 2 ? sizeof word : 0, &opts) != PGAS_OK;
-        n_bad += pgas_call_to(target, count, NULL, 0, NULL) != PGAS_OK;
-        n_bad += pgas_call_to(target, count, &word, sizeof word, &opts) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(target), count, &word, i % 2 ? sizeof word : 0,
+                              &opts) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(target), count, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(target), count, &word, sizeof word, &opts) != PGAS_OK;
         n_bad += pgas_sync_wait(&arrived, 20000000) != PGAS_OK;
         pgas_sync_fini(&arrived);
     }
@@ -449,16 +452,16 @@ static void a_channel_grows_and_shrinks(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
     uint64_t one[32] = { 0 }, n_sent = 0, n_tries = 0, sums[2], all[2];
-    bool good = pgas_channel_open(target) == PGAS_OK,
+    bool good = pgas_channel_open(pgas_on_thread(target)) == PGAS_OK,
          some = (wants_stores() || wants_puts()) && is_ample();
     pgas_channel_info_t info = look(target);
     /* a call that was queued before prevents opening */
     while (some && !has_channel(target)) {
-        n_sent += pgas_call_to(target, count, one, 8, NULL) == PGAS_OK;
+        n_sent += pgas_call_to(pgas_on_thread(target), count, one, 8, NULL) == PGAS_OK;
         pgas_progress();
     }
     spmd_ok(good && (!some || as_wanted(target)), "a channel is set up ahead");
-    pgas_channel_close(target); /* as small as it gets */
+    pgas_channel_close(pgas_on_thread(target)); /* as small as it gets */
     pgas_quiesce();
     /* not before: what opened the peer's channel may still wait for the second thread */
     n_counted = 0;
@@ -469,7 +472,7 @@ static void a_channel_grows_and_shrinks(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.full = PGAS_FULL_AGAIN;
     do {
-        n_sent += pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
+        n_sent += pgas_call_to(pgas_on_thread(target), count, one, sizeof one, &opts) == PGAS_OK;
         pgas_progress();
         info = look(target);
     } while (++n_tries < 100 || (some && info.n_chunks < pgasi_param.chunks_max));
@@ -482,7 +485,7 @@ static void a_channel_grows_and_shrinks(void)
     uint64_t most = n_granted();
     order_second(COME);
     pgas_quiesce();
-    good = pgas_channel_close(target) == PGAS_OK;
+    good = pgas_channel_close(pgas_on_thread(target)) == PGAS_OK;
     info = look(target);
     while (has_channel(target) && info.consumed < info.sent) {
         pgas_progress();
@@ -495,8 +498,8 @@ static void a_channel_grows_and_shrinks(void)
     spmd_ok(!some || pgasi_param.chunks_max <= pgasi_param.chunks + 1 ||
                 (most > before && n_granted() < most),
             "and the target's node has it again");
-    good = pgas_channel_open(target) == PGAS_OK;
-    n_sent += pgas_call_to(target, count, one, sizeof one, NULL) == PGAS_OK;
+    good = pgas_channel_open(pgas_on_thread(target)) == PGAS_OK;
+    n_sent += pgas_call_to(pgas_on_thread(target), count, one, sizeof one, NULL) == PGAS_OK;
     pgas_quiesce();
     sums[0] = n_counted;
     sums[1] = n_sent;
@@ -587,7 +590,7 @@ static void a_thread_that_left_refuses(void)
     opts.sync = &done;
     order_second(LEAVE);
     spmd_barrier();
-    bool good = pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
+    bool good = pgas_call_to(pgas_on_thread(target), count, one, sizeof one, &opts) == PGAS_OK;
     pgas_status_t status = pgas_sync_wait(&done, -1);
     spmd_ok(good && status == PGAS_ERR_PEER && second.n_bad == 0,
             "a detached thread refuses calls of a channel");
@@ -601,7 +604,8 @@ static void stores_are_in_place(void)
     static const char words[] = "what the target can see before it is sent to it";
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
     void *args = NULL;
-    bool good = pgas_call_begin(target, count, sizeof words, NULL, &args) == PGAS_OK;
+    bool good =
+        pgas_call_begin(pgas_on_thread(target), count, sizeof words, NULL, &args) == PGAS_OK;
     if (good)
         memcpy(args, words, sizeof words);
     spmd_barrier();
@@ -640,8 +644,9 @@ static void fill_words(unsigned char *args, size_t bytes)
 static void open_fresh(pgas_thread_t target)
 {
     do
-        pgas_channel_open(target);
-    while (!has_channel(target) && pgas_call_to(target, check_words, NULL, 0, NULL) == PGAS_OK);
+        pgas_channel_open(pgas_on_thread(target));
+    while (!has_channel(target) &&
+           pgas_call_to(pgas_on_thread(target), check_words, NULL, 0, NULL) == PGAS_OK);
 }
 
 static void built_arguments_leave_from_there(void)
@@ -658,7 +663,8 @@ static void built_arguments_leave_from_there(void)
     pieces_words_bytes = sizeof words;
     pieces_ctx = pgasi_self.ctx->index;
     pieces_noting = true;
-    bool good = pgas_call_begin(target, check_words, sizeof words, NULL, &args) == PGAS_OK;
+    bool good =
+        pgas_call_begin(pgas_on_thread(target), check_words, sizeof words, NULL, &args) == PGAS_OK;
     if (good)
         fill_words(args, sizeof words);
     good = good && pgas_call_commit() == PGAS_OK;
@@ -684,7 +690,7 @@ static void a_header_before_its_arguments_is_noticed(void)
     pgas_quiesce();
     open_fresh(target);
     for (int i = 0; i < 3; i++) {
-        pgas_call_to(target, check_words, words, sizeof words, NULL);
+        pgas_call_to(pgas_on_thread(target), check_words, words, sizeof words, NULL);
         pgas_quiesce();
     }
     for (int i = 0; i < 1000; i++) /* the buffer is ours again */
@@ -694,7 +700,7 @@ static void a_header_before_its_arguments_is_noticed(void)
     pieces_ctx = pgasi_self.ctx->index;
     spmd_barrier();
     __atomic_store_n(&pieces_mode, PIECES_CROSSED, __ATOMIC_RELAXED);
-    pgas_call_to(target, check_words, words, sizeof words, NULL);
+    pgas_call_to(pgas_on_thread(target), check_words, words, sizeof words, NULL);
     while (!__atomic_load_n(&n_words_run, __ATOMIC_ACQUIRE))
         pgas_progress();
     int wrong = n_words_wrong - before;

@@ -44,7 +44,8 @@ static uint64_t send_until_refused(uint64_t *n_sent)
     /* with faults the transport refuses too, but not for long */
     while (n_refused < 1000 && bytes < ENOUGH) {
         args[0] = *n_sent;
-        status = pgas_call_to(pgas_thread_make(0, 0), note_handler, args, PIECE, &opts);
+        status =
+            pgas_call_to(pgas_on_thread(pgas_thread_make(0, 0)), note_handler, args, PIECE, &opts);
         if (status == PGAS_OK) {
             n_refused = 0;
             ++*n_sent;
@@ -91,7 +92,7 @@ static void stopped_and_on_again(void)
         pgas_put(pgas_gptr_at(flags, 0) + (uint64_t)pgas_rank() * sizeof one, &one, sizeof one);
         for (int i = 0; i < 200; i++) {
             args[0] = n_sent++;
-            pgas_call_to(pgas_thread_make(0, 0), note_handler, args, PIECE, NULL);
+            pgas_call_to(pgas_on_thread(pgas_thread_make(0, 0)), note_handler, args, PIECE, NULL);
         }
     }
     pgas_quiesce();

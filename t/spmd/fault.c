@@ -52,9 +52,8 @@ static void calls(void)
         int rank = (i * 7 + me) % n_ranks;
         uint64_t args[6] = { sent[rank]++, 0, 0, 0, 0, 0 }, back = 0;
         if (args[0] % 7 == 0)
-            n_bad +=
-                pgas_call_return(rank, numbered, args, 8, &back, sizeof back, NULL) != PGAS_OK ||
-                back != args[0];
+            n_bad += pgas_call_return(rank, numbered, args, 8, &back, sizeof back) != PGAS_OK ||
+                     back != args[0];
         else
             n_bad += pgas_call(rank, numbered, args, 8 + (size_t)i % 5 * 8, NULL) != PGAS_OK;
     }

@@ -82,12 +82,12 @@ static void built_calls_arrive(void)
     pgasi_rng_seed(&rng, 5);
     void *args = NULL;
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
-    n_bad += pgas_call_begin(target, filled, size_of(0), NULL, &args) != PGAS_OK;
+    n_bad += pgas_call_begin(pgas_on_thread(target), filled, size_of(0), NULL, &args) != PGAS_OK;
     bool near = pgas_node_of(peer) == pgas_node();
     spmd_ok(!near || lies_at_target(peer, args),
             "on the node arguments are built in the target's memory");
     n_bad += pgas_call(peer, count, NULL, 0, NULL) != PGAS_ERR_BUSY;
-    n_bad += pgas_call_begin(target, filled, 8, NULL, &args) != PGAS_ERR_BUSY;
+    n_bad += pgas_call_begin(pgas_on_thread(target), filled, 8, NULL, &args) != PGAS_ERR_BUSY;
     fill(args, 0);
     n_bad += pgas_call_commit() != PGAS_OK;
     for (uint64_t i = 1; i < N_CALLS; i++) {
@@ -97,19 +97,22 @@ static void built_calls_arrive(void)
             n_bad += pgas_call(peer, filled, copy, size_of(i), NULL) != PGAS_OK;
             break;
         case 1: /* something else is given up first */
-            n_bad += pgas_call_begin(target, filled, BYTES_MAX, NULL, &args) != PGAS_OK;
+            n_bad +=
+                pgas_call_begin(pgas_on_thread(target), filled, BYTES_MAX, NULL, &args) != PGAS_OK;
             memset(args, 0xFF, BYTES_MAX);
             n_bad += pgas_call_abandon() != PGAS_OK;
             /* fall through */
         case 2:
-            n_bad += pgas_call_begin(target, filled, size_of(i), NULL, &args) != PGAS_OK;
+            n_bad +=
+                pgas_call_begin(pgas_on_thread(target), filled, size_of(i), NULL, &args) != PGAS_OK;
             fill(args, i);
             n_bad += pgas_call_commit() != PGAS_OK;
             break;
         default:
             pgas_sync_add(&done, 1);
             n_told++;
-            n_bad += pgas_call_begin(target, filled, size_of(i), &opts, &args) != PGAS_OK;
+            n_bad += pgas_call_begin(pgas_on_thread(target), filled, size_of(i), &opts, &args) !=
+                     PGAS_OK;
             fill(args, i);
             n_bad += pgas_call_commit() != PGAS_OK;
         }
@@ -128,8 +131,10 @@ static void built_calls_arrive(void)
     pgas_quiesce();
     spmd_ok(n_wrong == 1, "one that came twice is noticed");
     spmd_ok(pgas_call_commit() == PGAS_ERR_NOT_FOUND && pgas_call_abandon() == PGAS_ERR_NOT_FOUND &&
-                pgas_call_begin(target, filled, 8, NULL, NULL) == PGAS_ERR_INVALID &&
-                pgas_call_begin(target, filled, BYTES_MAX + 1, NULL, &args) == PGAS_ERR_LIMIT,
+                pgas_call_begin(pgas_on_thread(target), filled, 8, NULL, NULL) ==
+                    PGAS_ERR_INVALID &&
+                pgas_call_begin(pgas_on_thread(target), filled, BYTES_MAX + 1, NULL, &args) ==
+                    PGAS_ERR_LIMIT,
             "nothing begun, nowhere to put it, too large");
 }
 
@@ -149,14 +154,14 @@ static void channels_grow_and_shrink(void)
     int peer = job_right();
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY),
                   service = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
-    pgas_channel_info_t info;
+    pgas_channel_info_t info = { .size = sizeof info };
     bool near = pgas_node_of(peer) == pgas_node();
-    bool good = pgas_channel_query(service, &info) == PGAS_OK && !info.open;
-    good = good && pgas_channel_open(service) == PGAS_OK &&
-           pgas_channel_query(service, &info) == PGAS_OK && info.open;
+    bool good = pgas_channel_info(pgas_on_thread(service), &info) == PGAS_OK && !info.open;
+    good = good && pgas_channel_open(pgas_on_thread(service)) == PGAS_OK &&
+           pgas_channel_info(pgas_on_thread(service), &info) == PGAS_OK && info.open;
     spmd_ok(good, "a channel is set up ahead");
-    pgas_channel_close(target); /* as small as it gets */
-    good = pgas_channel_query(target, &info) == PGAS_OK && info.stores >= near &&
+    pgas_channel_close(pgas_on_thread(target)); /* as small as it gets */
+    good = pgas_channel_info(pgas_on_thread(target), &info) == PGAS_OK && info.stores >= near &&
            info.consumed <= info.sent;
     int first = info.n_chunks;
     uint64_t room = (uint64_t)info.n_chunks * info.chunk_bytes, sent = 0, one[64] = { 0 };
@@ -169,14 +174,17 @@ static void channels_grow_and_shrink(void)
     if (near && n_ranks > 1) { /* from here on no thread of the peer runs calls */
         good = pgas_call(peer, stay_away, NULL, 0, NULL) == PGAS_OK && good;
         while (sent < room + room / 2)
-            if (pgas_call_try(peer, count, one, sizeof one, NULL) == PGAS_OK)
+            if (pgas_call_to(pgas_on_rank(peer), count, one, sizeof one,
+                             PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) == PGAS_OK)
                 sent += sizeof one;
-        good = pgas_channel_query(target, &info) == PGAS_OK && info.n_chunks > first && good;
+        good = pgas_channel_info(pgas_on_thread(target), &info) == PGAS_OK &&
+               info.n_chunks > first && good;
     }
     uint64_t go = 1, sums[2], all[2];
     good = pgas_put(pgas_gptr_at(flag, peer), &go, sizeof go) == PGAS_OK && good;
     spmd_ok(good, "it grows while the target stays away (%d chunks)", info.n_chunks);
-    good = pgas_channel_close(target) == PGAS_OK && pgas_channel_query(target, &info) == PGAS_OK &&
+    good = pgas_channel_close(pgas_on_thread(target)) == PGAS_OK &&
+           pgas_channel_info(pgas_on_thread(target), &info) == PGAS_OK &&
            (!near || (info.n_chunks <= first + 1 && info.consumed == info.sent));
     spmd_ok(good, "closed, it is drained and gives back its chunks (%d)", info.n_chunks);
     for (uint64_t i = 0; i < 5000; i++)
@@ -187,9 +195,9 @@ static void channels_grow_and_shrink(void)
     pgas_allreduce(NULL, sums, all, 2, PGAS_U64, PGAS_ADD);
     spmd_ok(good && all[0] == all[1], "and works on");
     pgas_free(flag);
-    spmd_ok(pgas_channel_open(pgas_thread_make(n_ranks, 0)) == PGAS_ERR_RANGE &&
-                pgas_channel_open(pgas_thread_make(0, 200)) == PGAS_ERR_LIMIT &&
-                pgas_channel_query(target, NULL) == PGAS_ERR_INVALID,
+    spmd_ok(pgas_channel_open(pgas_on_thread(pgas_thread_make(n_ranks, 0))) == PGAS_ERR_RANGE &&
+                pgas_channel_open(pgas_on_thread(pgas_thread_make(0, 200))) == PGAS_ERR_LIMIT &&
+                pgas_channel_info(pgas_on_thread(target), NULL) == PGAS_ERR_INVALID,
             "no such targets");
 }
 
@@ -204,7 +212,7 @@ static void what_is_abandoned_is_not_run(void)
     for (int i = 0; i < 40; i++) {
         void *args = NULL;
         uint64_t mark = i % 2 ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
-        n_bad += pgas_call_begin(target, count, BYTES_MAX, NULL, &args) != PGAS_OK;
+        n_bad += pgas_call_begin(pgas_on_thread(target), count, BYTES_MAX, NULL, &args) != PGAS_OK;
         for (size_t k = 0; k < BYTES_MAX / 8; k++)
             ((uint64_t *)args)[k] = mark | (uint64_t)8 << PGASI_DESC_BYTES_SHIFT | count;
         n_bad += pgas_call_abandon() != PGAS_OK;
@@ -231,10 +239,11 @@ static void answers_pass_what_is_begun(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_sync_init(&done, 1);
     opts.sync = &done;
-    bool good =
-        pgas_call_begin(pgas_thread_make(peer, PGAS_SLOT_ANY), count, 8, NULL, &args) == PGAS_OK;
+    bool good = pgas_call_begin(pgas_on_rank(peer), count, 8, NULL, &args) == PGAS_OK;
     pgas_barrier(NULL);
-    good = pgas_call_to(pgas_thread_make(from, 0), count, NULL, 0, &opts) == PGAS_OK && good;
+    good =
+        pgas_call_to(pgas_on_thread(pgas_thread_make(from, 0)), count, NULL, 0, &opts) == PGAS_OK &&
+        good;
     good = pgas_sync_wait(&done, 20000000) == PGAS_OK && good;
     pgas_barrier(NULL);
     memset(args, 0, 8);
@@ -249,11 +258,11 @@ static void *begin_and_leave(void *target_p)
     const pgas_thread_t *target = target_p;
     void *args = NULL;
     bool good = pgas_thread_attach() == PGAS_OK &&
-                pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK;
+                pgas_call_begin(pgas_on_thread(*target), count, 8, NULL, &args) == PGAS_OK;
     good = pgas_thread_detach() == PGAS_OK && good;
     good = pgas_thread_attach() == PGAS_OK && pgas_call_commit() == PGAS_ERR_NOT_FOUND && good;
     good = pgas_call(pgas_thread_rank(*target), count, NULL, 0, NULL) == PGAS_OK && good;
-    good = pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK &&
+    good = pgas_call_begin(pgas_on_thread(*target), count, 8, NULL, &args) == PGAS_OK &&
            pgas_call_abandon() == PGAS_OK && good;
     return pgas_thread_detach() == PGAS_OK && good ? target_p : NULL;
 }
@@ -267,11 +276,11 @@ static void who_leaves_has_begun_nothing(void)
     pthread_join(thread, &good);
     pgas_quiesce();
     spmd_ok(good != NULL, "a thread that detaches drops the call that it has begun");
-    bool begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK;
+    bool begun = pgas_call_begin(pgas_on_thread(target), count, 8, NULL, &args) == PGAS_OK;
     job_stop();
     job_start(NULL);
     begun = pgas_call_commit() == PGAS_ERR_NOT_FOUND && begun;
-    begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK &&
+    begun = pgas_call_begin(pgas_on_thread(target), count, 8, NULL, &args) == PGAS_OK &&
             pgas_call_abandon() == PGAS_OK && begun;
     spmd_ok(begun && pgas_call(job_right(), count, NULL, 0, NULL) == PGAS_OK,
             "and so does the end of the job");
@@ -284,7 +293,7 @@ static void *queue_unattached(void *arg)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.way = PGAS_WAY_SEND;
     opts.full = PGAS_FULL_QUEUE;
-    pgas_thread_t target = pgas_thread_make(job_right(), PGAS_SLOT_ANY);
+    pgas_target_t target = pgas_on_rank(job_right());
     for (int i = 0; i < 200; i++)
         *n_sent += pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
     return NULL;
@@ -323,7 +332,7 @@ static void *build_unattached(void *arg)
     int peer = job_right();
     char copy[BYTES_MAX];
     void *args = NULL;
-    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
+    pgas_target_t target = pgas_on_rank(peer);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     *n_bad += pgas_call_begin(target, filled, 8, NULL, &args) != PGAS_ERR_CONTEXT;
     *n_bad += pgas_call_commit() != PGAS_ERR_NOT_FOUND;

@@ -57,7 +57,7 @@ static pgas_status_t call(int rank, pgas_sync_t *sync)
     static char args[BYTES];
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = sync;
-    return pgas_call_to(theirs[rank], count, args, sizeof args, &opts);
+    return pgas_call_to(pgas_on_thread(theirs[rank]), count, args, sizeof args, &opts);
 }
 
 static void what_came_runs(void)

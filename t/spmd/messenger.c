@@ -112,7 +112,7 @@ static void each_channel_is_a_queue(void)
 static void a_channel_that_grows_is_a_queue(void)
 {
     pgas_gptr_t flag;
-    pgas_channel_info_t info;
+    pgas_channel_info_t info = { .size = sizeof info };
     pgasi_rng_t rng;
     int peer = job_right(), from = (me + n_ranks - 1) % n_ranks, n_bad = 0, n_chunks = 0;
     uint64_t n = 0, go = 1, n_all[JOB_RANKS_MAX];
@@ -133,12 +133,13 @@ static void a_channel_that_grows_is_a_queue(void)
         pgasi_rng_t before = rng;
         message_t m = message_draw(&rng);
         message_write(args, &m);
-        status = pgas_call_try(peer, queued, args, m.bytes, NULL);
+        status = pgas_call_to(pgas_on_rank(peer), queued, args, m.bytes,
+                              PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN));
         n_bad += status != PGAS_OK && status != PGAS_ERR_AGAIN;
         n += status == PGAS_OK;
         if (status != PGAS_OK)
             rng = before; /* again, for growing takes a moment */
-        n_bad += pgas_channel_query(target, &info) != PGAS_OK;
+        n_bad += pgas_channel_info(pgas_on_thread(target), &info) != PGAS_OK;
         n_chunks = info.n_chunks;
     }
     bool grew = !near || n_chunks > 2 || pgasi_param.chunks_max <= 2;

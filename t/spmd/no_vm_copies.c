@@ -54,7 +54,8 @@ static void buffers_travel(void)
     job_start(NULL);
     pgas_buffer_t buffer = { .address = data, .bytes = sizeof data, .mode = PGAS_BUFFER_PULL };
     pgas_thread_t other = pgas_thread_make(1 - pgas_rank(), PGAS_SLOT_ANY);
-    pgas_status_t status = pgas_call_buffer(other, sum, NULL, 0, &buffer, 1, NULL, NULL);
+    pgas_status_t status = pgas_call_to(pgas_on_thread(other), sum, NULL, 0,
+                                        PGAS_CALL_OPTS(.buffers = &buffer, .n_buffers = 1));
     spmd_ok(status == PGAS_OK && pgas_quiesce() == PGAS_OK && n_summed == 3 * BYTES,
             "a buffer that is pulled arrives");
 }

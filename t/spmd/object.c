@@ -315,7 +315,8 @@ static void chains(void)
     handler_status[0] = handler_status[1] = PGAS_OK;
     pgas_barrier(NULL);
     o.sync = &sync;
-    n_bad += pgas_call_to(pgas_thread_make(job_right(), 0), from_handler, NULL, 0, &o) != PGAS_OK;
+    n_bad += pgas_call_to(pgas_on_thread(pgas_thread_make(job_right(), 0)), from_handler, NULL, 0,
+                          &o) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "handlers of one thread reach objects of their rank");

@@ -209,8 +209,8 @@ static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *
 static void wait_a_moment(uint64_t word)
 {
     uint64_t answer = 0;
-    n_nested += pgas_call_return(job_right(), echo, &word, sizeof word, &answer, sizeof answer,
-                                 NULL) != PGAS_OK;
+    n_nested +=
+        pgas_call_return(job_right(), echo, &word, sizeof word, &answer, sizeof answer) != PGAS_OK;
     n_nested += answer != word;
 }
 

@@ -112,8 +112,8 @@ static int calls_refuse(void)
     REFUSES(pgas_sync_init_fn(&sync, 1, NULL, NULL));
     REFUSES(pgas_sync_wait(&sync, 0));
     REFUSES(pgas_call(0, 1, &x, 8, NULL));
-    REFUSES(pgas_call_try(0, 1, &x, 8, NULL));
-    REFUSES(pgas_call_return(0, 1, &x, 8, &x, 8, NULL));
+    REFUSES(pgas_call_to(pgas_on_rank(0), 1, &x, 8, PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)));
+    REFUSES(pgas_call_return(0, 1, &x, 8, &x, 8));
     REFUSES(pgas_quiesce());
     REFUSES(pgas_agg_create(NULL, &agg));
     n_bad += bad(pgas_reply(&x, 8) == PGAS_ERR_CONTEXT && !agg, "pgas_reply, pgas_agg_create");

@@ -211,7 +211,7 @@ static void ask(uint64_t word)
     char body[BODY_MAX];
     size_t bytes = reply_size(word);
     int to = (int)(word % (uint64_t)n_ranks);
-    bool good = pgas_call_return(to, answer, &word, sizeof word, body, bytes, NULL) == PGAS_OK;
+    bool good = pgas_call_return(to, answer, &word, sizeof word, body, bytes) == PGAS_OK;
     note(&n_bad_replies, !good || !is_filled(body, mix(word), bytes));
 }
 
@@ -335,8 +335,8 @@ static void call_to(worker_t *w, int rank, int stream)
     pgas_handler_t handler = stream == BLOCKING ? blocking : plain;
     prepare(w, rank, stream, w->args, bytes);
     pgas_status_t status;
-    while ((status = pgas_call_to(pgas_thread_make(rank, slot), handler, w->args, bytes, &opts)) ==
-           PGAS_ERR_AGAIN)
+    while ((status = pgas_call_to(pgas_on_thread(pgas_thread_make(rank, slot)), handler, w->args,
+                                  bytes, &opts)) == PGAS_ERR_AGAIN)
         pgas_progress();
     w->n_bad += is_bad(status, __func__);
 }
@@ -346,7 +346,7 @@ static pgas_status_t build(worker_t *w, pgas_thread_t target, size_t bytes,
                            const pgas_call_opts_t *opts, uint64_t word)
 {
     void *args;
-    pgas_status_t status = pgas_call_begin(target, plain, bytes, opts, &args);
+    pgas_status_t status = pgas_call_begin(pgas_on_thread(target), plain, bytes, opts, &args);
     if (status != PGAS_OK)
         return status;
     if (below(w, 4) == 0) { /* not this time */
@@ -384,7 +384,9 @@ static void call_direct(worker_t *w, int rank)
     else if (below(w, 2))
         status = pgas_call(rank, plain, w->args, bytes, counted ? &w->done : NULL);
     else
-        while ((status = pgas_call_try(rank, plain, w->args, bytes, counted ? &w->done : NULL)) ==
+        while ((status = pgas_call_to(pgas_on_rank(rank), plain, w->args, bytes,
+                                      PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN,
+                                                     .sync = counted ? &w->done : NULL))) ==
                PGAS_ERR_AGAIN)
             pgas_progress();
     w->n_bad += is_bad(status, __func__);
@@ -450,8 +452,10 @@ static void call_and_return(worker_t *w, int rank)
         w->n_replies++;
         pgas_sync_add(&w->done, 1);
     }
-    w->n_bad += BAD(pgas_call_return(rank, asked, w->args, bytes, reply->answer, reply->bytes,
-                                     at_once ? NULL : &w->done));
+    w->n_bad +=
+        BAD(at_once ? pgas_call_return(rank, asked, w->args, bytes, reply->answer, reply->bytes)
+                    : pgas_call_return_nb(rank, asked, w->args, bytes, reply->answer, reply->bytes,
+                                          &w->done));
     note(&n_bad_replies, at_once && !is_filled(reply->answer, mix(reply->word), reply->bytes));
 }
 
@@ -462,18 +466,23 @@ static void spawn(worker_t *w, int rank)
     uint64_t word = pgasi_rng_u64(&w->rng);
     fill(w->args, word, bytes);
     opts.sync = &w->done;
+    opts.spawn = true;
     pgas_sync_add(&w->done, 1);
     note(&loose[0].n_sent, 1);
     note(&loose[0].sum_sent, word ^ bytes);
-    w->n_bad += BAD(pgas_spawn(rank, spawned, w->args, bytes, &opts));
+    w->n_bad += BAD(pgas_call_to(pgas_on_rank(rank), spawned, w->args, bytes, &opts));
 }
 
 /* Waits until the buffer is free again. */
 static void call_with_buffer(worker_t *w, int rank)
 {
     char *body = w->reply[N_REPLIES - 1].answer; /* unused unless all are taken */
-    pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL, body,
-                             8 + below(w, BODY_MAX - 7), 0, false };
+    pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL,
+                             body,
+                             8 + below(w, BODY_MAX - 7),
+                             PGAS_NULL,
+                             false,
+                             NULL };
     uint64_t word = pgasi_rng_u64(&w->rng);
     if (w->n_replies == N_REPLIES)
         check_replies(w);
@@ -484,7 +493,8 @@ static void call_with_buffer(worker_t *w, int rank)
     pgas_sync_add(&w->done, 1);
     pgas_thread_t target = pgas_thread_make(rank, PGAS_SLOT_ANY);
     w->n_bad +=
-        BAD(pgas_call_buffer(target, loaded, &word, sizeof word, &buffer, 1, NULL, &w->done));
+        BAD(pgas_call_to(pgas_on_thread(target), loaded, &word, sizeof word,
+                         PGAS_CALL_OPTS(.buffers = &buffer, .n_buffers = 1, .local = &w->done)));
     check_replies(w);
 }
 
@@ -495,7 +505,7 @@ static void tell_all(worker_t *w)
     fill(w->args, word, bytes);
     note(&loose[3].n_sent, (uint64_t)n_ranks);
     note(&loose[3].sum_sent, (uint64_t)n_ranks * (word ^ bytes));
-    w->n_bad += BAD(pgas_call_broadcast(told, w->args, bytes, PGAS_SCOPE_RANKS, NULL));
+    w->n_bad += BAD(pgas_call_to(pgas_on_team(NULL), told, w->args, bytes, NULL));
 }
 
 static void transfer(worker_t *w, int rank)
@@ -769,8 +779,8 @@ static void what_is_wrong_is_noticed(void)
     prepare(&w, peer, SENT, two, sizeof two);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.way = PGAS_WAY_SEND;
-    pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), plain, two, sizeof two, &opts);
-    pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), plain, one, sizeof one, &opts);
+    pgas_call_to(pgas_on_rank(peer), plain, two, sizeof two, &opts);
+    pgas_call_to(pgas_on_rank(peer), plain, one, sizeof one, &opts);
     pgas_quiesce();
     spmd_is_int(n_wrong, 2, "calls that change places are noticed");
 }

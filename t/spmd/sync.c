@@ -54,7 +54,7 @@ static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t whe
     opts.sync = sync;
     opts.when = when;
     opts.full = full;
-    return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, NULL, 0, &opts);
+    return pgas_call_to(pgas_on_rank(rank), handler, NULL, 0, &opts);
 }
 
 /* ---- local, remote, executed ---- */
@@ -183,11 +183,11 @@ static void to_a_thread(void)
         for (int k = 0; k < 2; k++) {
             opts.sync = syncs[k];
             n_bad += pgas_sync_init(syncs[k], 1) != PGAS_OK ||
-                     pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK;
+                     pgas_call_to(pgas_on_thread(thread), count, NULL, 0, &opts) != PGAS_OK;
         }
         opts.sync = &arrived;
         opts.when = PGAS_REMOTE;
-        n_bad += pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK ||
+        n_bad += pgas_call_to(pgas_on_thread(thread), count, NULL, 0, &opts) != PGAS_OK ||
                  pgas_sync_wait(&arrived, -1) != PGAS_OK;
         n_bad += serves && (syncs[0]->count != 1 || syncs[1]->count != 1);
         n_bad += pgas_call(rank, release, NULL, 0, NULL) != PGAS_OK;
@@ -401,7 +401,7 @@ static int ask_the_forgetful(int rank)
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
         n_bad += pgas_sync_reset(sync, 1) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK ||
                  e.status != PGAS_OK;
-        n_bad += pgas_call_return(rank, hidden, NULL, 0, &reply, sizeof reply, sync) != PGAS_OK;
+        n_bad += pgas_call_return_nb(rank, hidden, NULL, 0, &reply, sizeof reply, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
         n_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
         n_bad += call_when(rank, hidden, PGAS_REMOTE, PGAS_FULL_QUEUE, sync) != PGAS_OK;
@@ -469,10 +469,10 @@ static int end_deferred(int i)
     pgasi_call_t before =
         pgasi_call_begin(deferred[i].source, deferred[i].handler, deferred[i].wire);
     /* Others run here meanwhile, with answers of their own. */
-    n_bad += pgas_call_return(job_right(), echo, &question, sizeof question, &back, sizeof back,
-                              NULL) != PGAS_OK;
-    n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back,
-                                                  sizeof back, NULL) != PGAS_OK;
+    n_bad += pgas_call_return(job_right(), echo, &question, sizeof question, &back, sizeof back) !=
+             PGAS_OK;
+    n_bad += back != question ||
+             pgas_call_return(me, echo, &question, sizeof question, &back, sizeof back) != PGAS_OK;
     deferred_args[i]++;
     n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_OK;
     if (pgasi_wire_wants_reply(deferred[i].wire))
@@ -493,18 +493,17 @@ static void replies_of_all_sizes(void)
     for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
         size_t bytes = sizes[k];
         memset(got, 0, sizeof got);
-        n_bad += pgas_call_return(job_right(), echo, asked, bytes, bytes ? got : NULL, bytes,
-                                  NULL) != PGAS_OK;
+        n_bad +=
+            pgas_call_return(job_right(), echo, asked, bytes, bytes ? got : NULL, bytes) != PGAS_OK;
         n_bad += memcmp(got, asked, bytes) != 0 || (bytes < sizeof got && got[bytes] != 0);
-        n_bad += pgas_call_return(job_right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
-        n_bad += pgas_call_return(job_right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) !=
+        n_bad += pgas_call_return_nb(job_right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
+        n_bad += pgas_call_return(job_right(), echo, asked, bytes ? 0 : 8, got, bytes) !=
                  PGAS_ERR_MISMATCH;
         /* which does not reply */
-        n_bad +=
-            pgas_call_return(job_right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
+        n_bad += pgas_call_return(job_right(), count, asked, 8, got, bytes) != PGAS_ERR_MISMATCH;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    n_bad += pgas_call_return(job_right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_call_return(job_right(), echo, asked, 8, NULL, 8) != PGAS_ERR_INVALID;
     pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "replies of all sizes, also of no bytes");
@@ -520,8 +519,8 @@ static void other_threads_answer(void)
     n_deferred = 0;
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        n_bad += pgas_call_return(job_right(), defer, &i, sizeof i, &reply[i], sizeof reply[i],
-                                  &sync) != PGAS_OK;
+        n_bad += pgas_call_return_nb(job_right(), defer, &i, sizeof i, &reply[i], sizeof reply[i],
+                                     &sync) != PGAS_OK;
         n_bad += pgas_call(job_right(), defer, &i, sizeof i, &sync) != PGAS_OK;
         n_bad += pgas_call(job_right(), defer, &i, sizeof i, heap) != PGAS_OK;
     }
@@ -571,8 +570,7 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     uint64_t number = 0;
     (void)source;
     (void)context;
-    int n_bad =
-        pgas_call_return(job_right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
+    int n_bad = pgas_call_return(job_right(), echo, args, bytes, &number, sizeof number) != PGAS_OK;
     number++;
     n_bad += pgas_reply(&number, sizeof number) != PGAS_OK ||
              pgas_reply(&number, sizeof number) != PGAS_ERR_CONTEXT;
@@ -609,8 +607,8 @@ static void waiting_handlers_answer(void)
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
-        n_bad += pgas_call_return((int)i % n_ranks, ask, &i, sizeof i, &reply[i], sizeof reply[i],
-                                  &sync) != PGAS_OK;
+        n_bad += pgas_call_return_nb((int)i % n_ranks, ask, &i, sizeof i, &reply[i],
+                                     sizeof reply[i], &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
         n_bad += reply[i] != i + 1;

@@ -76,8 +76,8 @@ static void *send_and_serve(void *arg)
         for (int r = 0; r < n_ranks; r++) {
             for (int s = 0; s < SLOTS; s++) {
                 uint64_t number[2] = { i, (uint64_t)s };
-                n_bad += pgas_call_to(pgas_thread_make(r, s), numbered, number, sizeof number,
-                                      NULL) != PGAS_OK;
+                n_bad += pgas_call_to(pgas_on_thread(pgas_thread_make(r, s)), numbered, number,
+                                      sizeof number, NULL) != PGAS_OK;
             }
         }
     }
@@ -106,7 +106,7 @@ static void calls_run_on_their_thread(void)
             "each thread runs the calls for it, in the order of each source (%d wrong)", n_wrong);
     next_of[0][0][0] = 0;
     uint64_t number[2] = { 5, 0 };
-    pgas_call_to(pgas_thread_make(me, 0), numbered, number, sizeof number, NULL);
+    pgas_call_to(pgas_on_thread(pgas_thread_make(me, 0)), numbered, number, sizeof number, NULL);
     pgas_quiesce();
     spmd_ok(n_wrong == 1, "a call out of order is noticed");
 }
@@ -120,8 +120,7 @@ static void the_service_serves_while_we_compute(void)
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
     int peer = job_right();
-    bool good = pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_SERVICE), set_flag, NULL, 0, &opts) ==
-                PGAS_OK;
+    bool good = pgas_call_to(pgas_on_service(peer), set_flag, NULL, 0, &opts) == PGAS_OK;
     while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)) /* no library in here */
         sched_yield();
     spmd_ok(good && flag == PGAS_SLOT_SERVICE + 1,
@@ -138,7 +137,8 @@ static void others_run_what_is_for_a_slot(void)
     pgas_barrier(NULL);
     int peer = job_right(), n_bad = 0;
     for (int i = 0; i < N; i++)
-        n_bad += pgas_call_to(pgas_thread_make(peer, SLOT), who, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(pgas_thread_make(peer, SLOT)), who, NULL, 0, NULL) !=
+                 PGAS_OK;
     for (int i = 0; i < 1000; i++)
         pgas_progress();
     bool none = n_ran[SLOTS] == 0;
@@ -154,7 +154,8 @@ static void others_run_what_is_for_a_slot(void)
                 pgas_consumers_start(SLOT, 1) == PGAS_ERR_EXISTS;
     pgas_barrier(NULL);
     for (int i = 0; i < N; i++)
-        n_bad += pgas_call_to(pgas_thread_make(peer, SLOT), who, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(pgas_thread_make(peer, SLOT)), who, NULL, 0, NULL) !=
+                 PGAS_OK;
     pgas_quiesce();
     spmd_ok(good && n_bad == 0 && n_ran[SLOTS] == 2 * N, "or consumer threads run them");
     spmd_ok(pgas_consumers_stop(SLOT) == PGAS_OK && pgas_consumers_stop(SLOT) == PGAS_ERR_NOT_FOUND,
@@ -195,17 +196,17 @@ static void who_has_left_is_not_waited_for(void)
     int64_t before = n_dropped();
     pgas_barrier(NULL); /* no rank calls before */
     pgas_thread_t gone = pgas_thread_make(peer, (int)(intptr_t)slot);
-    bool good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
+    bool good = pgas_call_to(pgas_on_thread(gone), who, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
             "a call to a thread that has left ends with PGAS_ERR_PEER");
     pgas_sync_reset(&sync, 1);
     opts.when = PGAS_REMOTE;
-    good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
+    good = pgas_call_to(pgas_on_thread(gone), who, NULL, 0, &opts) == PGAS_OK;
     pgas_status_t told = pgas_sync_wait(&sync, -1), wanted = near(peer) ? PGAS_OK : PGAS_ERR_PEER;
     spmd_ok(good && told == wanted,
             "its detach is reported instead of the arrival, where the target reports");
     pgas_sync_fini(&sync);
-    pgas_call_to(gone, who, NULL, 0, NULL);
+    pgas_call_to(pgas_on_thread(gone), who, NULL, 0, NULL);
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
     spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1,
                 "refused calls without a counter are counted");
@@ -234,13 +235,13 @@ static void consumers_outlast_the_thread(void)
     pgas_barrier(NULL);
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
-    bool good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK &&
+    bool good = pgas_call_to(pgas_on_thread(target), who, NULL, 0, &opts) == PGAS_OK &&
                 pgas_sync_wait(&sync, -1) == PGAS_OK;
     pgas_barrier(NULL);
     good = pgas_consumers_stop((int)(intptr_t)slot) == PGAS_OK && good;
     pgas_barrier(NULL);
     pgas_sync_reset(&sync, 1);
-    good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK &&
+    good = pgas_call_to(pgas_on_thread(target), who, NULL, 0, &opts) == PGAS_OK &&
            pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
     spmd_ok(good, "consumers of a thread that detaches continue, until they are stopped");
     pgas_sync_fini(&sync);
@@ -252,11 +253,9 @@ static void *send_unattached(void *arg)
     int n_bad = 0;
     opts.way = PGAS_WAY_SEND;
     (void)arg;
-    n_bad +=
-        pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), who, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
+    n_bad += pgas_call_to(pgas_on_rank(0), who, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
     for (int i = 0; i < 50; i++)
-        n_bad += pgas_call_to(pgas_thread_make((me + i) % n_ranks, PGAS_SLOT_ANY), who, NULL, 0,
-                              &opts) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_rank((me + i) % n_ranks), who, NULL, 0, &opts) != PGAS_OK;
     return (void *)(intptr_t)n_bad;
 }
 
@@ -301,7 +300,8 @@ static void quiescence_says_for_whom_it_waits(void)
     said_begin();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
-        n_bad += pgas_call_to(pgas_thread_make(job_right(), 3), who, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_thread(pgas_thread_make(job_right(), 3)), who, NULL, 0,
+                              NULL) != PGAS_OK;
     pthread_create(&thread, NULL, reads_the_log, &n_bad);
     pgas_status_t status = pgas_quiesce();
     pthread_join(thread, &good);
@@ -317,11 +317,14 @@ static void bad_targets_are_refused(void)
 {
     pgas_call_opts_t odd = PGAS_CALL_OPTS_INIT;
     odd.way = (pgas_way_t)7;
-    spmd_ok(pgas_call_to(pgas_thread_make(n_ranks, 0), who, NULL, 0, NULL) == PGAS_ERR_RANGE,
+    spmd_ok(pgas_call_to(pgas_on_thread(pgas_thread_make(n_ranks, 0)), who, NULL, 0, NULL) ==
+                PGAS_ERR_RANGE,
             "no such rank");
-    spmd_ok(pgas_call_to(pgas_thread_make(0, 100), who, NULL, 0, NULL) == PGAS_ERR_LIMIT,
+    spmd_ok(pgas_call_to(pgas_on_thread(pgas_thread_make(0, 100)), who, NULL, 0, NULL) ==
+                PGAS_ERR_LIMIT,
             "no such port");
-    spmd_ok(pgas_call_to(pgas_thread_make(0, 0), who, NULL, 0, &odd) == PGAS_ERR_INVALID,
+    spmd_ok(pgas_call_to(pgas_on_thread(pgas_thread_make(0, 0)), who, NULL, 0, &odd) ==
+                PGAS_ERR_INVALID,
             "no such way");
     spmd_ok(pgas_progress_for(-1) == 0 && pgas_consumers_start(-1, 1) == PGAS_ERR_RANGE &&
                 pgas_consumers_start(0, 0) == PGAS_ERR_INVALID &&
@@ -354,9 +357,10 @@ static void the_end_waits_for_no_thread(void)
     opts.sync = &arrived;
     opts.when = PGAS_REMOTE;
     int64_t before = n_dropped();
-    bool good = pgas_call_to(pgas_thread_make(peer, 1), who, NULL, 0, NULL) == PGAS_OK &&
-                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, NULL) == PGAS_OK &&
-                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, &opts) == PGAS_OK;
+    bool good =
+        pgas_call_to(pgas_on_thread(pgas_thread_make(peer, 1)), who, NULL, 0, NULL) == PGAS_OK &&
+        pgas_call_to(pgas_on_thread(pgas_thread_make(peer, 3)), who, NULL, 0, NULL) == PGAS_OK &&
+        pgas_call_to(pgas_on_thread(pgas_thread_make(peer, 3)), who, NULL, 0, &opts) == PGAS_OK;
     good = pgas_sync_wait(&arrived, -1) == PGAS_OK && good;
     pgas_sync_fini(&arrived);
     pgas_barrier(NULL); /* it has arrived before the end begins */

@@ -130,7 +130,7 @@ static int ask_and_wait(int index)
     for (uint64_t i = 0; i < 60; i++) {
         uint64_t args[2] = { i * 1000 + (uint64_t)index, (uint64_t)me }, back[2] = { 0, 0 };
         n_bad += pgas_call_return((int)(i % (uint64_t)n_ranks), echo, args, sizeof args, back,
-                                  sizeof back, NULL) != PGAS_OK;
+                                  sizeof back) != PGAS_OK;
         n_bad += memcmp(args, back, sizeof args) != 0;
     }
     pgas_sync_t sync;
@@ -271,7 +271,7 @@ static void *stranger(void *arg)
     pgas_sync_t sync;
     (void)arg;
     unattached_bad += pgas_call(me, count, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_call_return(me, echo, &x, 8, &x, 8, NULL) != PGAS_ERR_CONTEXT;
+    unattached_bad += pgas_call_return(me, echo, &x, 8, &x, 8) != PGAS_ERR_CONTEXT;
     unattached_bad +=
         pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_quiesce() != PGAS_ERR_CONTEXT;
     unattached_bad +=

@@ -73,7 +73,7 @@ static void calls(int right)
     balance = from = 0;
     pgas_barrier(NULL);
     n_bad += pgas_call_deposit(right, &five, &sync) != PGAS_OK;
-    n_bad += pgas_call_deposit_to(pgas_thread_make(right, PGAS_SLOT_ANY), &five, &o) != PGAS_OK;
+    n_bad += pgas_call_deposit_to(pgas_on_rank(right), &five, &o) != PGAS_OK;
     n_bad += pgas_call_deposit_there(right, &five, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     pgas_sync_fini(&sync);
@@ -118,7 +118,7 @@ static void results(int right)
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     pgas_sync_fini(&sync);
     spmd_ok(n_bad == 0 && result == 25, "a result that the caller waits for later");
-    spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result, NULL) ==
+    spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result) ==
                 PGAS_ERR_MISMATCH,
             "no result for another size");
     result = 0;

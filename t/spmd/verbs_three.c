@@ -157,7 +157,7 @@ static void write_and_call(layers_t *l)
         uint64_t found[2] = { 0, 0 }, value = (uint64_t)pgas_rank() * 100000 + round + 1;
         n_bad += !write_by_hand(l, round, value) || !write_by_transmitter(l, round, value + 50000);
         n_bad += pgas_call_return(rank_beside(1), look_up, &round, sizeof round, found,
-                                  sizeof found, NULL) != PGAS_OK;
+                                  sizeof found) != PGAS_OK;
         n_bad += found[0] != value || found[1] != value + 50000;
     }
     spmd_is_int(n_bad, 0, "a call finds the earlier writes by hand and by the transmitter");
@@ -184,12 +184,12 @@ static void stream_and_call(layers_t *l)
             n_bad += !write_by_hand(l, hand++, i);
         if (i % 250 == 0)
             n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
-                                      sizeof n_good, NULL) != PGAS_OK;
+                                      sizeof n_good) != PGAS_OK;
     }
     n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_US) != PGAS_OK;
     pgas_verbs_tx_info(tx, &after);
     n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
-                              sizeof n_good, NULL) != PGAS_OK;
+                              sizeof n_good) != PGAS_OK;
     spmd_ok(n_bad == 0 && n_good == 64,
             "a stream of writes, writes by hand and calls run at the same time");
     spmd_ok(after.completions - before.completions <= STREAM / 32 + 1,

@@ -67,7 +67,7 @@ static void wait_for_the_end(const char *how, int victim)
     if (strcmp(how, "barrier") == 0)
         pgas_barrier(NULL);
     else if (strcmp(how, "reply") == 0)
-        while (pgas_call_return(victim, never, NULL, 0, &x, sizeof x, NULL) != PGAS_OK) {
+        while (pgas_call_return(victim, never, NULL, 0, &x, sizeof x) != PGAS_OK) {
         }
     else if (strcmp(how, "signal") == 0)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
@@ -104,12 +104,14 @@ static int pull_is_owed(int victim)
     static char memory[100000];
     pgas_sync_t executed, local;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t b[2] = { { PGAS_BUFFER_PULL, memory, sizeof memory, PGAS_NULL, false },
-                           { PGAS_BUFFER_COPY, memory, 100, PGAS_NULL, false } };
+    pgas_buffer_t b[2] = { { PGAS_BUFFER_PULL, memory, sizeof memory, PGAS_NULL, false, NULL },
+                           { PGAS_BUFFER_COPY, memory, 100, PGAS_NULL, false, NULL } };
     int n_bad = pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
     opts.sync = &executed;
-    pgas_status_t status = pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0,
-                                            b, 2, &opts, &local);
+    opts.local = &local;
+    opts.buffers = b;
+    opts.n_buffers = 2;
+    pgas_status_t status = pgas_call_to(pgas_on_rank(victim), never, NULL, 0, &opts);
     if (status != PGAS_OK) {
         n_bad += not_peer("a call with buffers", status);
     } else {
@@ -127,14 +129,18 @@ static int buffers_are_refused(int victim)
     static char memory[100000];
     int n_bad = 0;
     for (int mode = 0; mode < 3; mode++) {
-        pgas_buffer_t b = { (pgas_buffer_mode_t)mode, memory,
-                            mode == PGAS_BUFFER_PUSH ? 0 : sizeof memory, PGAS_NULL, false };
+        pgas_buffer_t b = { (pgas_buffer_mode_t)mode,
+                            memory,
+                            mode == PGAS_BUFFER_PUSH ? 0 : sizeof memory,
+                            PGAS_NULL,
+                            false,
+                            NULL };
         n_bad += not_peer("a call with a buffer",
-                          pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0,
-                                           &b, 1, NULL, NULL));
+                          pgas_call_to(pgas_on_rank(victim), never, NULL, 0,
+                                       PGAS_CALL_OPTS(.buffers = &b, .n_buffers = 1)));
     }
     return n_bad + not_peer("a call with a large reply",
-                            pgas_call_return(victim, never, NULL, 0, memory, sizeof memory, NULL));
+                            pgas_call_return(victim, never, NULL, 0, memory, sizeof memory));
 }
 
 /* The victim dies of a call; every survivor waits for one of its own to it. The other ways to wait
@@ -155,7 +161,8 @@ static void survive(int victim)
     n_bad += pgas_sync_init(&built, 1) != PGAS_OK;
     if (me != victim)
         /* it dies meanwhile */
-        n_bad += pgas_call_begin(pgas_thread_make(victim, 0), never, 64, &opts, &args) != PGAS_OK;
+        n_bad += pgas_call_begin(pgas_on_thread(pgas_thread_make(victim, 0)), never, 64, &opts,
+                                 &args) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
@@ -169,7 +176,7 @@ static void survive(int victim)
     n_bad += status == PGAS_OK && names_other(sync, victim, dies);
     pgas_sync_fini(sync);
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
-    n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8, NULL));
+    n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8));
     n_bad += buffers_are_refused(victim);
     status = pgas_call_commit();
     n_bad +=
@@ -178,12 +185,13 @@ static void survive(int victim)
     pgas_sync_fini(&built);
     if (pgas_node_of(victim) == pgas_node())
         /* ends, whether all had run or not */
-        pgas_channel_close(pgas_thread_make(victim, PGAS_SLOT_ANY));
+        pgas_channel_close(pgas_on_rank(victim));
     n_bad += not_peer("a gathered call", pgas_agg_call(agg, victim, never, &x, 8));
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += not_peer("a barrier", pgas_barrier(NULL));
     n_bad += not_peer("quiesce", pgas_quiesce());
-    n_bad += pgas_spawn(me, waits, NULL, 0, NULL) != PGAS_OK;
+    n_bad +=
+        pgas_call_to(pgas_on_rank(me), waits, NULL, 0, PGAS_CALL_OPTS(.spawn = true)) != PGAS_OK;
     while (!__atomic_load_n(&n_started, __ATOMIC_ACQUIRE))
         pgas_progress();
     n_bad += not_peer("finalize", pgas_finalize());
@@ -200,7 +208,7 @@ static pgas_status_t broadcast_and_wait(pgas_handler_t handler, int value)
     pgas_status_t status = pgas_sync_init(&sync, 1);
     o.sync = &sync;
     if (status == PGAS_OK)
-        status = pgas_call_broadcast(handler, &value, sizeof value, PGAS_SCOPE_RANKS, &o);
+        status = pgas_call_to(pgas_on_team(NULL), handler, &value, sizeof value, &o);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&sync, -1);
     n_bad_counts += sync.count != 0;

@@ -63,7 +63,8 @@ static void answer(int rank, uint32_t id, uint32_t token)
 static void fill_ring(int rank)
 {
     uint64_t data[8] = { 0 };
-    while (pgas_call_try(rank, nop, data, sizeof data, NULL) == PGAS_OK) {
+    while (pgas_call_to(pgas_on_rank(rank), nop, data, sizeof data,
+                        PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) == PGAS_OK) {
     }
 }
 
@@ -118,14 +119,16 @@ static void refused_at_once(int rank)
     pgasi_peer_died(rank);
     n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
     is_int(n_bad, 0, "after the death the next inline call is refused");
-    n_bad = pgas_call_try(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
+    n_bad = pgas_call_to(pgas_on_rank(rank), nop, &x, 8, PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) !=
+            PGAS_ERR_PEER;
     n_bad += pgas_call(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER ||
-             pgas_call_try(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER;
+             pgas_call_to(pgas_on_rank(rank), nop, &x, 4,
+                          PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) != PGAS_ERR_PEER;
     n_bad += pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 1 ||
              sync.status != PGAS_OK;
-    n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8, NULL) != PGAS_ERR_PEER;
+    n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8) != PGAS_ERR_PEER;
     n_bad +=
-        pgas_call_return(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
+        pgas_call_return_nb(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
     n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_ERR_PEER;
     n_bad += pgas_agg_flush_all(agg) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
     is_int(n_bad, 0, "calls of other kinds as well, which leave the counter as it is");
@@ -159,7 +162,7 @@ static void full_ring_and_a_reply(int rank)
     fill_ring(rank);
     dies_in_a_wait(rank);
     pgas_status_t status =
-        pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
+        pgas_call_return_nb(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
     n_bad += status == PGAS_OK ? sync.count != 0 || pgas_sync_wait(&sync, -1) != PGAS_ERR_PEER
                                : status != PGAS_ERR_PEER || sync.count != 1;
     is_int(n_bad, 0, "a call that waits for room ends once: by its status or by its counter");
@@ -195,8 +198,8 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
     settled_rank = rank;
     pgasi_hooks.look_around = dies_and_is_settled;
     if (reply_wanted)
-        n_bad +=
-            pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) != PGAS_OK;
+        n_bad += pgas_call_return_nb(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) !=
+                 PGAS_OK;
     else
         n_bad += pgas_call(rank, nop, data, sizeof data, &sync) != PGAS_OK;
     ok(n_bad == 0 && sync.count == 0 && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
@@ -249,7 +252,7 @@ static void names_and_functions(int rank)
     n_bad += pgas_call(0, nop, NULL, 0, sync) != PGAS_OK;
     n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK ||
              pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK;
-    n_bad += pgas_call_return(rank, die, NULL, 0, &reply, sizeof reply, &replied) != PGAS_OK;
+    n_bad += pgas_call_return_nb(rank, die, NULL, 0, &reply, sizeof reply, &replied) != PGAS_OK;
     pgasi_peer_died(rank);
     n_bad +=
         pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
@@ -274,8 +277,10 @@ static void zeroed_counters(void)
     uint64_t x = 0;
     pgas_sync_init(&first, 1);
     ok(pgas_call(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
-           pgas_call_try(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
-           pgas_call_return(0, nop, &x, 8, &x, 8, &zeroed) == PGAS_ERR_INVALID,
+           pgas_call_to(pgas_on_rank(0), nop, &x, 8,
+                        PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN, .sync = &zeroed)) ==
+               PGAS_ERR_INVALID &&
+           pgas_call_return_nb(0, nop, &x, 8, &x, 8, &zeroed) == PGAS_ERR_INVALID,
        "a counter that was never begun is refused");
     pgas_sync_fini(&first);
 }

@@ -79,7 +79,7 @@ static int questions(void)
     int n_bad = 0;
     for (uint64_t i = 0; i < 60; i++) {
         uint64_t out[3] = { i, i * i, 5 }, in[3] = { 0, 0, 0 };
-        n_bad += pgas_call_return(0, echo, out, sizeof out, in, sizeof in, NULL) != PGAS_OK ||
+        n_bad += pgas_call_return(0, echo, out, sizeof out, in, sizeof in) != PGAS_OK ||
                  memcmp(out, in, sizeof in) != 0;
     }
     return n_bad;
@@ -177,23 +177,25 @@ static int buffers(void)
     int n_bad = pgas_sync_init(&executed, 0) != PGAS_OK || pgas_sync_init(&local, 0) != PGAS_OK;
     for (int i = 0; i < N_BUFFERS; i++) {
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-        pgas_buffer_t b[3] = { { PGAS_BUFFER_COPY, memory, (size_t)i * 900, PGAS_NULL, false },
-                               { PGAS_BUFFER_PULL, memory, 20000, PGAS_NULL, i % 4 == 1 },
-                               { PGAS_BUFFER_PULL, memory + 20000, 300, PGAS_NULL, false } };
+        pgas_buffer_t b[3] = { { PGAS_BUFFER_COPY, memory, (size_t)i * 900, PGAS_NULL, false,
+                                 NULL },
+                               { PGAS_BUFFER_PULL, memory, 20000, PGAS_NULL, i % 4 == 1, NULL },
+                               { PGAS_BUFFER_PULL, memory + 20000, 300, PGAS_NULL, false, NULL } };
         memset(memory, ++value, 40000);
         opts.sync = &executed;
+        opts.local = &local;
+        opts.buffers = b;
+        opts.n_buffers = i % 3 ? 3 : 1;
         pgas_sync_add(&executed, 1);
         pgas_sync_add(&local, 1);
-        n_bad += pgas_call_buffer(pgas_thread_make(0, PGAS_SLOT_ANY), summed, &value, 1, b,
-                                  i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_rank(0), summed, &value, 1, &opts) != PGAS_OK;
         pgas_sync_add(&executed, 1);
         pgas_sync_add(&local, 1);
-        pgas_thread_t beside = pgas_thread_make(0, i % 2 ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY);
-        n_bad += pgas_call_buffer(beside, i % 2 ? apart : waits, &value, 1, b, i % 3 ? 3 : 1, &opts,
-                                  &local) != PGAS_OK;
+        pgas_target_t beside = i % 2 ? pgas_on_service(0) : pgas_on_rank(0);
+        n_bad += pgas_call_to(beside, i % 2 ? apart : waits, &value, 1, &opts) != PGAS_OK;
         n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
         if (i % 4 == 0)
-            n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000, NULL) != PGAS_OK;
+            n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);

@@ -67,9 +67,9 @@ static void one_round(int i, pgas_sync_t *sync)
     pgas_gptr_t ptr;
     o.sync = i % 3 ? sync : NULL;
     pgas_sync_add(o.sync, 1);
-    bad(pgas_call_broadcast(once, &i, sizeof i, PGAS_SCOPE_RANKS, &o) != PGAS_OK);
+    bad(pgas_call_to(pgas_on_team(NULL), once, &i, sizeof i, &o) != PGAS_OK);
     if (i % 30 == 0)
-        bad(pgas_call_broadcast(locked, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_OK);
+        bad(pgas_call_to(pgas_on_team(NULL), locked, NULL, 0, NULL) != PGAS_OK);
     with_lock();
     bad(pgas_object_call(object, add, &one, 8, &before, 8) != PGAS_OK);
     bad(pgas_alloc_on(pgas_rank(), PGAS_ZONE_OWN, 64, &ptr) != PGAS_OK ||

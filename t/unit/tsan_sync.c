@@ -44,7 +44,7 @@ static pgas_status_t call_when(pgas_when_t when, pgas_sync_t *sync)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = sync;
     opts.when = when;
-    return pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), add, &one, sizeof one, &opts);
+    return pgas_call_to(pgas_on_rank(0), add, &one, sizeof one, &opts);
 }
 
 /* All threads lower one counter; the first waits for it, reads the result, and begins it again. */
@@ -138,7 +138,7 @@ static int end_one(void)
     }
     pgasi_call_t before =
         pgasi_call_begin(taken[mine].source, taken[mine].handler, taken[mine].wire);
-    n_bad += pgas_call_return(0, echo, &word, sizeof word, &back, sizeof back, NULL) != PGAS_OK ||
+    n_bad += pgas_call_return(0, echo, &word, sizeof word, &back, sizeof back) != PGAS_OK ||
              back != word;
     n_bad += pgas_reply(&word, sizeof word) != PGAS_OK;
     pgasi_call_end(before, PGAS_OK);
@@ -152,7 +152,8 @@ static int ended_by_others(int who)
     int n_bad = pgas_sync_init(&sync, ROUNDS) != PGAS_OK;
     (void)who;
     for (int i = 0; i < ROUNDS; i++)
-        n_bad += pgas_call_return(0, defer, NULL, 0, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
+        n_bad +=
+            pgas_call_return_nb(0, defer, NULL, 0, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
     while (__atomic_load_n(&n_ended, __ATOMIC_RELAXED) < N_THREADS * ROUNDS)
         n_bad += end_one();
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;

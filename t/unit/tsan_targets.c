@@ -47,8 +47,7 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
     n_wrong += pgas_sync_init(&done, 1) != PGAS_OK;
     opts.sync = &done;
     n_inside--;
-    pgas_status_t status =
-        pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), counted, &slot, sizeof slot, &opts);
+    pgas_status_t status = pgas_call_to(pgas_on_rank(0), counted, &slot, sizeof slot, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
     n_wrong += n_inside++ != 0;
@@ -78,15 +77,15 @@ static int n_running;
 
 static int call_slot(uint64_t slot, const pgas_call_opts_t *opts)
 {
-    return pgas_call_to(pgas_thread_make(0, (int)slot), counted, &slot, sizeof slot, opts) !=
-           PGAS_OK;
+    return pgas_call_to(pgas_on_thread(pgas_thread_make(0, (int)slot)), counted, &slot, sizeof slot,
+                        opts) != PGAS_OK;
 }
 
 static int build(uint64_t slot, bool abandon)
 {
     void *args = NULL;
-    int n_bad = pgas_call_begin(pgas_thread_make(0, (int)slot), counted, sizeof slot, NULL,
-                                &args) != PGAS_OK;
+    int n_bad = pgas_call_begin(pgas_on_thread(pgas_thread_make(0, (int)slot)), counted,
+                                sizeof slot, NULL, &args) != PGAS_OK;
     memcpy(args, &slot, sizeof slot);
     return n_bad + ((abandon ? pgas_call_abandon() : pgas_call_commit()) != PGAS_OK);
 }
@@ -108,9 +107,10 @@ static void *attached(void *arg)
         n_bad += i % 16 == 0 ? build(CONSUMED, true) : 0;
         if (i % 20 == 0)
             n_bad += (pgas_call(0, waits, NULL, 0, NULL) != PGAS_OK) +
-                     (pgas_spawn(0, nests, NULL, 0, NULL) != PGAS_OK);
+                     (pgas_call_to(pgas_on_rank(0), nests, NULL, 0,
+                                   PGAS_CALL_OPTS(.spawn = true)) != PGAS_OK);
         if (i % 50 == 0)
-            n_bad += pgas_channel_close(pgas_thread_make(0, CONSUMED)) != PGAS_OK;
+            n_bad += pgas_channel_close(pgas_on_thread(pgas_thread_make(0, CONSUMED))) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
     pgas_sync_fini(&done);

@@ -110,8 +110,6 @@ PGAS_API void pgas_call_fetch(char *pos);
 /* Every case that is not inline, with the same results. */
 PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args,
                                      size_t bytes, pgas_sync_t *executed);
-PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args,
-                                         size_t bytes, pgas_sync_t *executed);
 /* A call of 8 .. PGAS_CALL_STREAM_MAX bytes, a multiple of 8, that is part of a stream: true if it
  * was made. It is no inline function, because it would take its caller's registers. It saves few
  * registers on the stack, because these stores would be among the stores to the chunk. */
@@ -166,11 +164,8 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     return true;
 }
 
-/* Inline if possible, otherwise by the function `far`. */
-typedef pgas_status_t (*pgas_call_fn_t)(int rank, pgas_handler_t handler, const void *args,
-                                        size_t bytes, pgas_sync_t *executed);
-PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handler_t handler,
-                                       const void *args, size_t bytes, pgas_sync_t *executed)
+PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args,
+                                    size_t bytes, pgas_sync_t *executed)
 {
     if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
         uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
@@ -178,24 +173,12 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
         if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
             return PGAS_OK;
         copy = word;
-        return far(rank, handler, &copy, 8, executed);
+        return pgas_call_far(rank, handler, &copy, 8, executed);
     }
     if (bytes % 8 == 0 && bytes - 8 <= PGAS_CALL_STREAM_MAX - 8 && !executed && args &&
         pgas_call_stream(rank, handler, args, bytes))
         return PGAS_OK;
-    return far(rank, handler, args, bytes, executed);
-}
-
-PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args,
-                                    size_t bytes, pgas_sync_t *executed)
-{
-    return pgas_call_or(pgas_call_far, rank, handler, args, bytes, executed);
-}
-
-PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args,
-                                        size_t bytes, pgas_sync_t *executed)
-{
-    return pgas_call_or(pgas_call_try_far, rank, handler, args, bytes, executed);
+    return pgas_call_far(rank, handler, args, bytes, executed);
 }
 
 PGAS_END_DECLS

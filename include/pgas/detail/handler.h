@@ -63,7 +63,7 @@ PGAS_END_DECLS
     {                                                                                            \
         return pgas_call(rank_, pgas_handler_##name, arg_, sizeof(arg_type), sync_);             \
     }                                                                                            \
-    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t target_, const arg_type *arg_, \
+    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_target_t target_, const arg_type *arg_, \
                                                     const pgas_call_opts_t *opts_)               \
     {                                                                                            \
         return pgas_call_to(target_, pgas_handler_##name, arg_, sizeof(arg_type), opts_);        \
@@ -78,15 +78,13 @@ PGAS_END_DECLS
                                                       result_type *result_)                        \
     {                                                                                              \
         return pgas_call_return(rank_, pgas_handler_##name, arg_, sizeof(arg_type), result_,       \
-                                sizeof(result_type), NULL);                                        \
+                                sizeof(result_type));                                              \
     }                                                                                              \
     PGAS_HELPER pgas_status_t pgas_call_return_nb_##name(int rank_, const arg_type *arg_,          \
                                                          result_type *result_, pgas_sync_t *sync_) \
     {                                                                                              \
-        if (!sync_)                                                                                \
-            return PGAS_ERR_INVALID;                                                               \
-        return pgas_call_return(rank_, pgas_handler_##name, arg_, sizeof(arg_type), result_,       \
-                                sizeof(result_type), sync_);                                       \
+        return pgas_call_return_nb(rank_, pgas_handler_##name, arg_, sizeof(arg_type), result_,    \
+                                   sizeof(result_type), sync_);                                    \
     }
 
 /* The functions at the target. A handler that replies has no batch form. */

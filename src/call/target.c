@@ -1,0 +1,132 @@
+/* Calls to targets: pgas_call_to reads its options and chooses how the call is carried out. Calls
+ * with buffers or large results belong to src/bulk, calls to teams to src/bcast (hooks.h). */
+#include "msg/send.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "boot/boot.h"
+#include "boot/hooks.h"
+#include "call/call.h"
+#include "call/sync.h"
+#include "call/token.h"
+#include "mem/thread.h"
+
+pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call_opts_t **o_p)
+{
+    static const pgas_call_opts_t defaults = PGAS_CALL_OPTS_INIT;
+    if (!opts) {
+        *o_p = &defaults;
+        return PGAS_OK;
+    }
+    if (!PGASI_OPTS_SANE(opts, sizeof *opts) || (unsigned)opts->when > PGAS_LOCAL ||
+        (unsigned)opts->full > PGAS_FULL_QUEUE || (unsigned)opts->way > PGAS_WAY_SEND)
+        return PGAS_ERR_INVALID;
+    if (opts->result ? !opts->sync || opts->when != PGAS_EXECUTED : opts->result_bytes > 0)
+        return PGAS_ERR_INVALID;
+    *o_p = opts;
+    return PGAS_OK;
+}
+
+/* ---- calls of one descriptor ---- */
+
+static pgas_status_t ask(const pgasi_call_to_t *c, uint32_t number, const void *args, size_t bytes)
+{
+    const pgas_call_opts_t *o = c->o;
+    uint32_t token;
+    if (!pgasi_call_may_wait(o->sync))
+        return PGAS_ERR_INVALID;
+    pgas_status_t status =
+        pgasi_token_take_for(o->sync, c->rank, c->handler, o->result, o->result_bytes, &token);
+    if (status != PGAS_OK)
+        return status;
+    uint64_t wire = pgasi_wire_of_reply(token, o->result_bytes);
+    status = pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes, &wire, o->full);
+    if (status != PGAS_OK && !pgasi_token_give(token))
+        return PGAS_OK; /* the rank's death has lowered the counter meanwhile */
+    return status;
+}
+
+pgas_status_t pgasi_call_send(const pgasi_call_to_t *c, uint32_t number, const void *args,
+                              size_t bytes)
+{
+    const pgas_call_opts_t *o = c->o;
+    if (!o->sync)
+        return pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes, NULL, o->full);
+    if (o->result)
+        return ask(c, number, args, bytes);
+    pgasi_sync_call_t s;
+    pgas_status_t status = pgasi_sync_issue(&s, o->sync, c->rank, number, o->when,
+                                            pgasi_self.in_handler || o->full == PGAS_FULL_QUEUE);
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes,
+                                 s.wire ? &s.wire : NULL, o->full);
+    return pgasi_sync_issued(&s, status);
+}
+
+static pgas_status_t spawn(const pgasi_call_to_t *c)
+{
+    uint64_t handler = c->handler;
+    if (c->bytes + sizeof handler > pgasi_param.call_max)
+        return PGAS_ERR_LIMIT;
+    char *block = malloc(sizeof handler + c->bytes);
+    if (!block)
+        return PGAS_ERR_NO_MEMORY;
+    memcpy(block, &handler, sizeof handler);
+    if (c->bytes)
+        memcpy(block + sizeof handler, c->args, c->bytes);
+    pgas_status_t status = pgasi_call_send(c, PGASI_DESC_SPAWN, block, sizeof handler + c->bytes);
+    free(block);
+    return status;
+}
+
+/* ---- public functions ---- */
+
+pgas_status_t pgas_call_to(pgas_target_t target, pgas_handler_t handler, const void *args,
+                           size_t bytes, const pgas_call_opts_t *opts)
+{
+    const pgas_call_opts_t *o;
+    bool team = target.slot < 0;
+    pgas_status_t status = pgasi_call_read_opts(opts, &o);
+    if (status != PGAS_OK)
+        return status;
+    bool shared = o->way == PGAS_WAY_SEND;
+    status = check_call(team ? pgasi_boot.rank : target.rank, handler, args, bytes, shared);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_call_to_t c = { .rank = target.rank,
+                          .shared = shared,
+                          .handler = handler,
+                          .args = args,
+                          .bytes = bytes,
+                          .target = target,
+                          .o = o };
+    if (team)
+        return pgasi_hooks.call_team(&c);
+    c.ep = pgasi_ep_of_slot(target.slot);
+    if (c.ep < 0)
+        return PGAS_ERR_LIMIT;
+    if (o->spawn && target.slot != PGAS_SLOT_ANY)
+        return PGAS_ERR_UNSUPPORTED;
+    if (o->n_buffers || o->local || o->result_bytes > pgasi_param.call_max)
+        return pgasi_hooks.call_bulk(&c);
+    return o->spawn ? spawn(&c) : pgasi_call_send(&c, handler, args, bytes);
+}
+
+pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                               void *result, size_t result_bytes)
+{
+    static char nothing;
+    pgas_sync_t done = { 1, PGAS_OK, PGASI_CALL_OWN_SYNC };
+    if (!result && result_bytes)
+        return PGAS_ERR_INVALID;
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    o.sync = &done;
+    o.result = result ? result : &nothing;
+    o.result_bytes = result_bytes;
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK)
+        status = pgas_call_to(pgas_on_rank(rank), handler, args, bytes, &o);
+    return status == PGAS_OK ? pgas_sync_wait(&done, -1) : status;
+}
