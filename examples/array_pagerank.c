@@ -161,6 +161,7 @@ pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *
     int most = most_sweeps(o), n_threads = o->n_threads > 0 ? o->n_threads : 1;
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
+    graph.size = sizeof graph;
     pgas_graph_info(g, &graph);
     values = result;
     memset(values, 0, graph.n_local * sizeof *values);

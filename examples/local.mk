@@ -44,12 +44,12 @@ noinst_PROGRAMS += %D%/14_chain_laps
 noinst_PROGRAMS += %D%/array_histogram
 %C%_array_histogram_SOURCES = %D%/array_histogram.c
 %C%_array_histogram_LDADD = $(public_ldadd)
-%C%_pagerank_SOURCES = %D%/pagerank.c
+%C%_pagerank_SOURCES = %D%/pagerank.c %D%/pagerank_check.c %D%/pagerank_check.h
 %C%_pagerank_LDADD = $(public_ldadd)
 %C%_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 # pagerank again, with another way to rank.
 noinst_PROGRAMS += %D%/array_pagerank
-%C%_array_pagerank_SOURCES = %D%/pagerank.c %D%/array_pagerank.c
+%C%_array_pagerank_SOURCES = %D%/pagerank.c %D%/pagerank_check.c %D%/array_pagerank.c
 %C%_array_pagerank_LDADD = $(public_ldadd)
 %C%_array_pagerank_CPPFLAGS = $(AM_CPPFLAGS) -Dpgas_pagerank=array_pagerank -DPROGRAM='"array_pagerank"'
 %C%_array_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)

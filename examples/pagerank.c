@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include "pagerank_check.h"
 #include "usage.h"
 
 #ifdef _OPENMP
@@ -45,12 +47,18 @@ static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 #endif
 }
 
+static void show_progress(const char *phase, uint64_t done, uint64_t total, void *arg)
+{
+    (void)arg;
+    pgas_progress_show(phase, done, total, NULL);
+}
+
 /* The options, set by parse. */
 static const char *path; /* NULL: generate a graph */
-static pgas_graph_read_opts_t reading = { sizeof reading, .progress = pgas_graph_progress_bar };
+static pgas_graph_read_opts_t reading = { sizeof reading, .progress = show_progress };
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
 static pgas_pagerank_opts_t ranking = { sizeof ranking, .parallel = run_threads,
-                                        .progress = pgas_graph_progress_bar };
+                                        .progress = show_progress };
 static int n_top = 10;
 static bool check;
 
@@ -98,12 +106,21 @@ static bool parse_vertices(void)
     return true;
 }
 
+static bool parse_format(void)
+{
+    static const char *const names[] = { NULL, "names", "el", "mtx" };
+    for (int i = PGAS_GRAPH_NAMES; i <= PGAS_GRAPH_MTX; i++)
+        if (strcmp(optarg, names[i]) == 0)
+            reading.format = (pgas_graph_format_t)i;
+    return reading.format != PGAS_GRAPH_AUTO;
+}
+
 /* @return whether the option's value is possible */
 static bool set_option(int letter)
 {
     switch (letter) {
     case 'f':
-        return pgas_graph_format_of(optarg, &reading.format) == PGAS_OK;
+        return parse_format();
     case 't':
         return parse_real(1e-300, 2, &ranking.tolerance);
     case 'd':
@@ -158,9 +175,9 @@ static void print_info(const pgas_graph_info_t *read, const pgas_pagerank_info_t
 static pgas_status_t run(void)
 {
     pgas_graph_t *graph = NULL;
-    pgas_graph_info_t read;
-    pgas_pagerank_info_t ranked;
-    pgas_pagerank_check_t checked = { .good = true };
+    pgas_graph_info_t read = { .size = sizeof read };
+    pgas_pagerank_info_t ranked = { .size = sizeof ranked };
+    pagerank_check_t checked = { .good = true };
     pgas_status_t status =
         path ? pgas_graph_read(path, &reading, &graph) : pgas_graph_generate(&making, &graph);
     if (status != PGAS_OK)
@@ -169,8 +186,9 @@ static pgas_status_t run(void)
     pgas_graph_info(graph, &read);
     double *values = malloc((read.n_local + 1) * sizeof *values); /* of this rank's vertices */
     status = pgas_pagerank(graph, &ranking, values, &ranked);
+    ranking.iterations = ranked.iterations;
     if (status == PGAS_OK && check)
-        status = pgas_pagerank_check(graph, &ranking, ranked.iterations, values, &checked);
+        status = pagerank_check(graph, &ranking, values, &checked);
 
     if (status == PGAS_OK && pgas_rank() == 0) {
         print_info(&read, &ranked);

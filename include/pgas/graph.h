@@ -1,6 +1,7 @@
 /** Directed graphs over all ranks: reading them in parallel, and PageRank.
  *
  *      pgas_graph_read("links.el", NULL, &graph);
+ *      info.size = sizeof info;
  *      pgas_graph_info(graph, &info);
  *      double *values = malloc((info.n_local + 1) * sizeof *values);
  *      pgas_pagerank(graph, NULL, values, NULL);
@@ -8,16 +9,14 @@
  *
  *  Vertices have the numbers 0 .. n_vertices-1. Each rank holds a block of vertices with their
  *  out-edges: rank r holds r*block .. (r+1)*block-1, where block is n_vertices / n_ranks, rounded
- *  up. The last ranks may hold fewer vertices, or none. A rank holds at most 2^32-1 vertices and
- *  2^32-1 edges. A graph may have loops and multiple edges: an edge that occurs twice in a file
- *  counts twice. The same input gives the same graph, with the same numbers and order of edges, on
- *  any number of ranks.
+ *  up. A rank holds at most 2^32-1 vertices and 2^32-1 edges. A graph may have loops and multiple
+ *  edges. The same input gives the same graph on any number of ranks.
  *
  *  Functions that communicate are collective: all ranks call them, one at a time, from one thread
- *  of each rank, and get the same status. Queries are local, and any thread may call them.
+ *  of each rank, and get the same status. Other functions are local.
  *
- *  Statuses: unless a function says otherwise, PGAS_ERR_INVALID means a NULL argument, and
- *  PGAS_ERR_PEER means that a rank died. */
+ *  Statuses: PGAS_ERR_INVALID also for a NULL argument; PGAS_ERR_PEER: a rank died;
+ *  PGAS_ERR_NO_MEMORY; PGAS_ERR_NOT_INIT; PGAS_ERR_CONTEXT. */
 #ifndef PGAS_GRAPH_H
 #define PGAS_GRAPH_H
 
@@ -32,26 +31,19 @@ PGAS_BEGIN_DECLS
 /** A graph. Opaque; each rank has a part of it. */
 typedef struct pgas_graph pgas_graph_t;
 
-/* ---- making graphs ---- */
-
 /** Formats of text.
  *
  *  NAMES  A line `a<TAB>b` is an edge from a to b; a line with one name is a vertex. A name has
- *         at most 4095 bytes: any but tab, line end and NUL. Vertices are numbered in the order of
- *         their first appearance.
+ *         at most 4095 bytes. Vertices are numbered in the order of their first appearance.
  *  EL     A line `u v` is an edge: two decimal numbers with blanks or tabs between them. Vertices
  *         are 0 .. the greatest number that occurs.
- *  MTX    Matrix Market: a square matrix in coordinate form. Its values are pattern, integer or
- *         real, and are ignored. It is general, or symmetric; then an entry off the diagonal is two
- *         edges. An entry `i j` is the edge from i-1 to j-1.
- *  AUTO   The end of the file's name determines the format: .el, .mtx, .tsv or .names.
- *         Otherwise the first lines do: %%MatrixMarket is MTX, two numbers are EL, anything else is
- *         NAMES if some line has a tab, and an error otherwise.
+ *  MTX    Matrix Market: a square matrix in coordinate form, whose values are ignored. In a
+ *         symmetric one an entry off the diagonal is two edges.
+ *  AUTO   The end of the file's name determines the format: .el, .mtx, .tsv or .names. Otherwise
+ *         the first lines do.
  *
- *  Empty lines are skipped. So are lines that begin with # or % in EL, and with % in MTX. A line
- *  may end with CR LF; the last line needs no end. Lines have at most 64 KiB. A byte-order mark at
- *  the beginning is skipped. Compressed input, UTF-16, and a numeric third column in EL or NAMES
- *  give PGAS_ERR_FORMAT; the log names the encoding, or says that weights are not supported. */
+ *  Empty lines are skipped. So are lines that begin with # or % in EL, and with % in MTX. Lines
+ *  have at most 64 KiB. Compressed input, UTF-16 and weights give PGAS_ERR_FORMAT. */
 typedef enum {
     PGAS_GRAPH_AUTO = 0,
     PGAS_GRAPH_NAMES,
@@ -59,52 +51,32 @@ typedef enum {
     PGAS_GRAPH_MTX
 } pgas_graph_format_t;
 
-/** Finds a format by its name: "names", "el" or "mtx".
- *  @return PGAS_OK.
- *          PGAS_ERR_NOT_FOUND: there is no such format.
- *          PGAS_ERR_INVALID. */
-PGAS_API pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p);
-
-/** The library calls it on rank 0 from time to time during a long phase.
- *  Units:  done and total count bytes in the phase "read" (lines, if the input is a stream), and
- *          sweeps in the phase "rank". total is 0 if it is not known. In the last call of a phase
- *          done equals total, even if sweeps end early. */
+/** The library calls it on rank 0 from time to time during a long phase. done and total count bytes
+ *  in the phase "read" (lines, if the input is a stream), and sweeps in the phase "rank". total is
+ *  0 if it is not known. In the last call of a phase done equals total. */
 typedef void (*pgas_graph_progress_fn_t)(const char *phase, uint64_t done, uint64_t total,
                                          void *arg);
 
-/** A pgas_graph_progress_fn_t that calls pgas_progress_show (pgas/info.h). It ignores arg. */
-PGAS_API void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, void *arg);
-
-/** Options of pgas_graph_read; zero means default. Those of rank 0 are used. */
+/** Options of pgas_graph_read; zero means default (PGAS_GRAPH_READ_OPTS_INIT). Those of rank 0 are
+ *  used. */
 typedef struct {
     size_t size;
     pgas_graph_format_t format;
     pgas_graph_progress_fn_t progress; /* NULL: none */
     void *progress_arg;
 } pgas_graph_read_opts_t;
-#define PGAS_GRAPH_READ_OPTS_INIT                                   \
-    {                                                               \
-        sizeof(pgas_graph_read_opts_t), PGAS_GRAPH_AUTO, NULL, NULL \
-    }
 
-/** Reads a graph from a file, or from standard input if path is "-".
- *  Shape:  collective; path and options of rank 0 are used. Each rank opens a regular file and
- *          reads its own part of it. Rank 0 reads other files (standard input, pipes) and sends
- *          pieces to the other ranks.
- *  Done:   *graph_p is the caller's part.
- *  Owns:   pgas_graph_destroy frees it.
+/** Reads a graph from a file, or from standard input if path is "-". Path and options of rank 0 are
+ *  used.
  *  Cost:   per rank 40 bytes an edge while reading and 8 afterwards, 8 bytes a vertex, and the
- *          names twice. Each edge, and each name that a rank reads for the first time, is an
- *          aggregated call.
- *  @return PGAS_OK. After an error of the input the log names file, line and reason once.
- *          PGAS_ERR_IO: the file is missing, unreadable, or became shorter while it was read.
- *          PGAS_ERR_FORMAT: the text is malformed, truncated or empty.
- *          PGAS_ERR_RANGE: a vertex number is negative, above 2^63-1 or outside of the matrix.
- *          PGAS_ERR_LIMIT: a rank would hold too many vertices or edges; or PGAS_CALL_MAX is too
- *          small for a message: 16 bytes for an edge, 16 and the longest name, 4112 for standard
- *          input.
- *          PGAS_ERR_NO_MEMORY: also if the vertices alone exceed the machine's memory.
- *          PGAS_ERR_INVALID, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *          names twice. Each rank reads its own part of a regular file; rank 0 reads other files.
+ *  @return PGAS_OK. After an error of the input the log names file, line and reason once
+ *          PGAS_ERR_IO      the file is missing, unreadable, or became shorter
+ *          PGAS_ERR_FORMAT  the text is malformed, truncated or empty
+ *          PGAS_ERR_RANGE   a vertex number is negative, above 2^63-1 or outside of the matrix
+ *          PGAS_ERR_LIMIT   a rank would hold too many vertices or edges; or PGAS_CALL_MAX is too
+ *                           small for a message: 16 bytes for an edge, 16 and the longest name,
+ *                           4112 for standard input */
 PGAS_API pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *opts,
                                        pgas_graph_t **graph_p);
 
@@ -115,63 +87,44 @@ typedef struct {
     int edges_per_vertex; /* 1 .. 2^20; default 16 */
     uint64_t seed;        /* default 1 */
 } pgas_graph_generate_opts_t;
-#define PGAS_GRAPH_GENERATE_OPTS_INIT               \
-    {                                               \
-        sizeof(pgas_graph_generate_opts_t), 0, 0, 0 \
-    }
 
-/** Makes a random graph whose degrees follow a power law.
- *  Shape:  collective. Any number of ranks makes the same graph.
- *  @return as pgas_graph_read.
+/** Makes a random graph whose degrees follow a power law. @return as pgas_graph_read.
  *  Source: R-MAT (Chakrabarti, Zhan, Faloutsos 2004) with the Graph500 probabilities .57 .19 .19
- *          .05. A bijection renumbers the vertices, so that those of high degree are spread over
- *          the ranks. */
+ *          .05. A bijection renumbers the vertices, so that those of high degree are spread. */
 PGAS_API pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts,
                                            pgas_graph_t **graph_p);
 
 /** Makes a graph of edges that the ranks hold: edge i goes from ends[2*i] to ends[2*i+1].
- *  Shape:  collective. n_vertices is the same on all ranks; each rank passes edges of any vertices.
  *  @return as pgas_graph_read, and:
- *          PGAS_ERR_RANGE: an end is not below n_vertices.
- *          PGAS_ERR_MISMATCH: n_vertices differs between ranks.
- *          PGAS_ERR_INVALID: also for no vertices. */
+ *          PGAS_ERR_RANGE     an end is not below n_vertices
+ *          PGAS_ERR_MISMATCH  n_vertices differs between ranks */
 PGAS_API pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges,
                                          pgas_graph_t **graph_p);
 
 /** Frees the caller's part. Local. NULL is ignored. */
-PGAS_API void pgas_graph_destroy(pgas_graph_t *graph);
-
-/* ---- queries ---- */
+PGAS_API pgas_status_t pgas_graph_destroy(pgas_graph_t *graph);
 
 /** A graph and the caller's part of it. Vertex first_vertex + i, i < n_local, has the out-edges to
  *  targets[offsets[i]] .. targets[offsets[i + 1] - 1], in rising order. The pointers are valid as
  *  long as the graph exists. */
 typedef struct {
-    uint64_t n_vertices;
-    uint64_t n_edges;
-    uint64_t block; /* vertices per rank, except the last ones */
-    uint64_t first_vertex;
-    uint64_t n_local;
+    size_t size; /* the caller sets it */
+    uint64_t n_vertices, n_edges;
+    uint64_t block; /* vertices per rank, except the last ones: vertex / block is its rank */
+    uint64_t first_vertex, n_local;
     const uint64_t *offsets; /* n_local + 1 of them */
     const uint64_t *targets;
     bool has_names;
     double seconds; /* that this rank took to read or make it */
 } pgas_graph_info_t;
-/** Stores a description of the graph. Local.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  a null pointer */
+/** Describes the graph. Local. */
 PGAS_API pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_info_t *info_p);
 
-/** Returns the rank that holds a vertex, or -1 if there is no such vertex. Local. */
-PGAS_API int pgas_graph_owner(const pgas_graph_t *graph, uint64_t vertex);
-
-/** Gets the names of vertices of any rank. In a graph without names they are the numbers as text.
- *  Shape:  collective. Each rank requests the names of n vertices of its own choice; n may be 0.
- *  Done:   names[i] is the name of vertices[i].
- *  Owns:   the caller frees each names[i].
- *  @return PGAS_OK.
- *          PGAS_ERR_RANGE: on some rank, a vertex does not exist.
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_INVALID, PGAS_ERR_PEER. */
+/** Gets the names of n vertices of any rank, each rank those of its own choice: names[i] is that of
+ *  vertices[i]. In a graph without names they are the numbers as text. The caller frees each
+ *  names[i].
+ *  @return PGAS_OK
+ *          PGAS_ERR_RANGE  on some rank, a vertex does not exist */
 PGAS_API pgas_status_t pgas_graph_names(const pgas_graph_t *graph, const uint64_t *vertices,
                                         size_t n, char **names);
 
@@ -181,32 +134,21 @@ typedef struct {
     double value;
 } pgas_graph_top_t;
 
-/** Finds the n vertices with the greatest values. They are ordered by falling value, then by rising
- *  number.
- *  Shape:  collective. The least n of all ranks is used. values[i] belongs to vertex first_vertex +
- *          i.
- *  Done:   top[0 .. *n_p - 1] is the same on all ranks. *n_p is n, or the number of vertices if
- *          that is less.
- *  @return PGAS_OK.
- *          PGAS_ERR_INVALID: also for a negative n.
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_PEER. */
+/** Finds the n vertices with the greatest values, ordered by falling value, then by rising number.
+ *  values[i] belongs to vertex first_vertex + i. The least n of all ranks is used. *n_p is n, or
+ *  the number of vertices if that is less. top and *n_p are the same on all ranks. */
 PGAS_API pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, int n,
                                       pgas_graph_top_t *top, int *n_p);
 
-/** Prints the n vertices with the greatest values on rank 0, in lines `RANK NAME-OR-NUMBER VALUE`.
- *  RANK counts from 1; VALUE is printed as %.6e. Collective, as pgas_graph_top.
- *  @return as pgas_graph_top, and:
- *          PGAS_ERR_IO: writing failed. */
+/** Prints them on rank 0, in lines `RANK NAME-OR-NUMBER VALUE`: RANK counts from 1, VALUE as %.6e.
+ *  @return as pgas_graph_top; PGAS_ERR_IO: writing failed. */
 PGAS_API pgas_status_t pgas_graph_print_top(const pgas_graph_t *graph, const double *values, int n,
                                             FILE *out);
 
-/* ---- PageRank ---- */
-
-/** The work of thread i of n. */
-typedef void (*pgas_graph_work_fn_t)(int i, int n, void *arg);
 /** A function of the program that runs work(i, n, arg) for i = 0 .. n-1 at the same time, and
  *  returns when all calls have returned. It chooses n, at most n_threads. The calling thread runs
  *  i = 0. The threads must be attached (pgas_thread_attach) while they run work. */
+typedef void (*pgas_graph_work_fn_t)(int i, int n, void *arg);
 typedef void (*pgas_graph_parallel_fn_t)(int n_threads, pgas_graph_work_fn_t work, void *arg);
 
 /** Options of pgas_pagerank; zero means default. Those of rank 0 are used, except that n_threads
@@ -215,25 +157,17 @@ typedef struct {
     size_t size;
     double damping; /* above 0, up to 1; default 0.85 */
     int iterations; /* number of sweeps; default 20. With a tolerance: their limit; default 1000 */
-    /* end when a sweep changes the values by no more than this, summed over all vertices; default:
-     * never */
-    double tolerance;
-    /* the values of vertices without out-edges are lost; default: they are spread over all
-     * vertices */
-    bool no_dangling;
-    int n_threads; /* threads of this rank; default 1. More than 1 need parallel */
-    /* runs the threads, for example in an OpenMP region; NULL: the calling thread works alone */
-    pgas_graph_parallel_fn_t parallel;
+    double tolerance; /* end when a sweep changes the values by no more in all; default: never */
+    bool no_dangling; /* the values of vertices without out-edges are lost, not spread over all */
+    int n_threads;    /* threads of this rank; default 1. More than 1 need parallel */
+    pgas_graph_parallel_fn_t parallel; /* for example an OpenMP region */
     pgas_graph_progress_fn_t progress; /* NULL: none */
     void *progress_arg;
 } pgas_pagerank_opts_t;
-#define PGAS_PAGERANK_OPTS_INIT                                           \
-    {                                                                     \
-        sizeof(pgas_pagerank_opts_t), 0, 0, 0, false, 0, NULL, NULL, NULL \
-    }
 
 /** The result of pgas_pagerank. */
 typedef struct {
+    size_t size;     /* the caller sets it */
     int iterations;  /* number of sweeps */
     double change;   /* sum of the absolute changes in the last sweep */
     double sum;      /* of all values; 1 unless no_dangling */
@@ -244,38 +178,18 @@ typedef struct {
 /** Computes PageRank by Jacobi sweeps in double. Values start at 1/n. A sweep gives each vertex
  *  (1-damping)/n, plus damping times the sum of two parts: the values of its predecessors, each
  *  divided by the predecessor's out-degree; and an equal share of the values of all vertices
- *  without out-edges.
- *  Shape:  collective. info_p may be NULL.
+ *  without out-edges. info_p may be NULL.
  *  Done:   values[i], i < n_local, is the value of vertex first_vertex + i. For one number of ranks
- *          the bits are the same each time, with any number of threads. Other numbers of ranks give
- *          values that differ by rounding.
+ *          the bits are the same each time, with any number of threads.
  *  Cost:   before the sweeps a plan of 12 bytes an edge. In a sweep each rank sends 8 bytes for
- *          each vertex of another rank to which its own vertices have edges, in aggregated calls of
- *          up to 1 KiB. A sweep has one pgas_quiesce and one allreduce.
- *  @return PGAS_OK.
- *          PGAS_ERR_INVALID: also for damping, iterations or tolerance out of range.
- *          PGAS_ERR_LIMIT: PGAS_CALL_MAX is too small; 1040 suffices.
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *          each vertex of another rank to which its own vertices have edges.
+ *  @return PGAS_OK
+ *          PGAS_ERR_INVALID  also for damping, iterations or tolerance out of range
+ *          PGAS_ERR_LIMIT    PGAS_CALL_MAX is too small; 1040 suffices */
 PGAS_API pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
                                      double *values, pgas_pagerank_info_t *info_p);
 
-/** The outcome of pgas_pagerank_check, the same on all ranks. */
-typedef struct {
-    double l1; /* sum of the absolute differences from the serial values */
-    /* the same ten vertices come first; vertices whose values differ by rounding may be swapped */
-    bool same_top;
-    bool good;      /* same_top, and l1 at most 1e-9 */
-    double seconds; /* of the serial computation */
-} pgas_pagerank_check_t;
-
-/** Checks the values of pgas_pagerank: rank 0 gathers the graph and the values, computes the same
- *  number of sweeps by a plain serial loop, and compares.
- *  Shape:  collective. opts are those of pgas_pagerank, iterations is the number that it reported.
- *  Cost:   rank 0 needs 8 bytes an edge and 40 bytes a vertex of the whole graph.
- *  @return as pgas_pagerank. It is PGAS_OK also if *check_p says that the values are wrong. */
-PGAS_API pgas_status_t pgas_pagerank_check(const pgas_graph_t *graph,
-                                           const pgas_pagerank_opts_t *opts, int iterations,
-                                           const double *values, pgas_pagerank_check_t *check_p);
-
 PGAS_END_DECLS
+
+#include "pgas/detail/graph.h"
 #endif

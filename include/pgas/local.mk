@@ -11,4 +11,4 @@ pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h
 pkgdetaildir = $(pkgincludedir)/detail
 pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/detail/call.h \
 	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/handler.h %D%/detail/rma.h %D%/detail/rng.h
-pkgdetail_HEADERS += %D%/detail/mcts.h %D%/detail/object.h %D%/detail/verbs_tx.h
+pkgdetail_HEADERS += %D%/detail/graph.h %D%/detail/mcts.h %D%/detail/object.h %D%/detail/verbs_tx.h

@@ -5,15 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/info_fill.h"
 #include "pgas/runtime.h"
 
 /* ---- local queries ---- */
 
 pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_info_t *info_p)
 {
-    if (!graph || !info_p)
+    if (!graph)
         return PGAS_ERR_INVALID;
-    *info_p = (pgas_graph_info_t){
+    pgas_graph_info_t info = {
         .n_vertices = graph->n_vertices,
         .n_edges = graph->n_edges,
         .block = graph->block,
@@ -24,15 +25,10 @@ pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_info_t *info
         .has_names = graph->has_names,
         .seconds = graph->seconds,
     };
-    return PGAS_OK;
+    return pgasi_info_fill(info_p, &info, sizeof info);
 }
 
-int pgas_graph_owner(const pgas_graph_t *graph, uint64_t vertex)
-{
-    return graph && vertex < graph->n_vertices ? pgasi_graph_owner_of(vertex, graph->block) : -1;
-}
-
-void pgas_graph_destroy(pgas_graph_t *graph)
+pgas_status_t pgas_graph_destroy(pgas_graph_t *graph)
 {
     if (graph) {
         free(graph->offsets);
@@ -41,6 +37,7 @@ void pgas_graph_destroy(pgas_graph_t *graph)
         free(graph->name_text);
         free(graph);
     }
+    return PGAS_OK;
 }
 
 /* ---- names of vertices of any rank: a call asks the owner, whose handler calls back ---- */

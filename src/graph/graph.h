@@ -38,7 +38,6 @@ pgas_status_t pgasi_source_register(void);
 pgas_status_t pgasi_names_register(void);
 pgas_status_t pgasi_plan_register(void);
 pgas_status_t pgasi_sweep_register(void);
-pgas_status_t pgasi_check_register(void);
 
 /** Records the reason of an error that this rank has detected, for the log. Only the first one
  *  since the last agreement is kept. Any thread. */

@@ -11,7 +11,6 @@
  * Sums have a fixed order: edges by source, incoming sums by rank, changes by chunks of 1024
  * vertices. Therefore neither the order of arrival nor the number of threads changes a bit. plan.c
  * says why shares are summed before they are sent. */
-#include "graph/pagerank.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -19,6 +18,7 @@
 #include <string.h>
 #include "base/checks.h"
 #include "base/clock.h"
+#include "base/info_fill.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
 #include "pgas/agg.h"
@@ -28,6 +28,14 @@
 #define SUMS_MAX 124  /* of a call of 1008 bytes: 8 of header, 8 of index, 992 of sums */
 #define CHUNK    1024 /* vertices whose changes are summed first */
 
+/* The options of rank 0, with defaults filled in. */
+typedef struct {
+    double damping;
+    double tolerance; /* negative: none */
+    int64_t iterations;
+    int64_t no_dangling;
+} rule_t;
+
 typedef struct {
     uint64_t first; /* the index of sum[0] among those of the sender */
     double sum[SUMS_MAX];
@@ -36,7 +44,7 @@ typedef struct {
 typedef struct {
     const pgas_graph_t *graph;
     const pgas_pagerank_opts_t *opts;
-    pgasi_pagerank_rule_t rule;
+    rule_t rule;
     pgasi_plan_t plan;
     double *values, *share, *incoming;
     double *chunk_change, *chunk_dangling;
@@ -308,16 +316,20 @@ static pgas_status_t describe(const sweeps_t *s, uint64_t begin_ns, pgas_pageran
     pgas_status_t status = pgas_allreduce(NULL, &sum, &sum, 1, PGAS_F64, PGAS_ADD);
     if (status == PGAS_OK && info_p) {
         int me = s->graph->rank;
-        info_p->seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns);
-        info_p->iterations = (int)s->n_done;
-        info_p->change = s->change;
-        info_p->sum = sum;
-        info_p->n_sent = s->plan.n_slots - (s->plan.slot_begin[me + 1] - s->plan.slot_begin[me]);
+        pgas_pagerank_info_t info = {
+            .seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns),
+            .iterations = (int)s->n_done,
+            .change = s->change,
+            .sum = sum,
+            .n_sent = s->plan.n_slots - (s->plan.slot_begin[me + 1] - s->plan.slot_begin[me]),
+        };
+        status = pgasi_info_fill(info_p, &info, sizeof info);
     }
     return status;
 }
 
-pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p)
+/* The options of rank 0, the same on all ranks. */
+static pgas_status_t make_rule(const pgas_pagerank_opts_t *opts, rule_t *rule_p)
 {
     pgas_pagerank_opts_t o = PGAS_PAGERANK_OPTS_INIT;
     bool sane = PGASI_OPTS_SANE(opts, sizeof o);
@@ -332,7 +344,7 @@ pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagera
     }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     int iterations = o.tolerance > 0 ? 1000 : 20;
-    pgasi_pagerank_rule_t rule = {
+    rule_t rule = {
         .damping = o.damping > 0 ? o.damping : 0.85,
         .tolerance = o.tolerance > 0 ? o.tolerance : -1,
         .iterations = o.iterations > 0 ? o.iterations : iterations,
@@ -355,7 +367,7 @@ pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_
         pgasi_graph_note("pgas_pagerank: the graph or values is NULL");
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK)
-        status = pgasi_pagerank_rule(opts, &s.rule);
+        status = make_rule(opts, &s.rule);
     if (status == PGAS_OK)
         status = pgasi_plan_init(&s.plan, graph);
     if (status != PGAS_OK)

@@ -1,32 +1,9 @@
-/* Output for people: names of formats, progress, and the list of the greatest values. */
+/* The printed list of the greatest values. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checks.h"
 #include "graph/graph.h"
-#include "pgas/info.h"
 #include "pgas/runtime.h"
-
-pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p)
-{
-    static const char *const names[] = {
-        [PGAS_GRAPH_NAMES] = "names", [PGAS_GRAPH_EL] = "el", [PGAS_GRAPH_MTX] = "mtx"
-    };
-    if (!name || !format_p)
-        return PGAS_ERR_INVALID;
-    for (int i = PGAS_GRAPH_NAMES; i <= PGAS_GRAPH_MTX; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *format_p = (pgas_graph_format_t)i;
-            return PGAS_OK;
-        }
-    }
-    return PGAS_ERR_NOT_FOUND;
-}
-
-void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, void *arg)
-{
-    (void)arg;
-    pgas_progress_show(phase, done, total, NULL);
-}
 
 static pgas_status_t print(const pgas_graph_top_t *top, char *const *names, int n, FILE *out)
 {

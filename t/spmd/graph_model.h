@@ -63,13 +63,13 @@ static inline void model_free(model_t *m)
 /* @return whether this rank's part of the graph is equal */
 static inline bool model_is(const model_t *m, const pgas_graph_t *graph)
 {
-    pgas_graph_info_t info;
+    pgas_graph_info_t info = { .size = sizeof info };
     if (!graph || pgas_graph_info(graph, &info) != PGAS_OK || info.n_vertices != m->n_vertices ||
         info.n_edges != m->n_edges)
         return false;
     for (uint64_t i = 0; i < info.n_local; i++) {
         uint64_t v = info.first_vertex + i, degree = m->offsets[v + 1] - m->offsets[v];
-        if (pgas_graph_owner(graph, v) != pgas_rank() ||
+        if (v / info.block != (uint64_t)pgas_rank() ||
             info.offsets[i + 1] - info.offsets[i] != degree ||
             (degree > 0 && memcmp(info.targets + info.offsets[i], m->targets + m->offsets[v],
                                   degree * sizeof(uint64_t)) != 0))

@@ -10,7 +10,7 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include "graph/pagerank.h"
+#include "examples/pagerank_check.h"
 #include "t/spmd/graph_model.h"
 #include "t/spmd/said.h"
 
@@ -66,6 +66,7 @@ static ranked_t set_up(model_t model)
         printf("Bail out! no graph: %s\n", pgas_status_text(status));
         exit(99);
     }
+    r.info.size = sizeof r.info;
     pgas_graph_info(r.graph, &r.info);
     r.values = (double *)job_alloc(r.info.n_local * sizeof(double));
     r.again = (double *)job_alloc(r.info.n_local * sizeof(double));
@@ -85,11 +86,11 @@ static void tear_down(ranked_t *r)
 }
 
 /* The sum of differences to the serial values, over all ranks. */
-static double off_by(ranked_t *r, pgasi_pagerank_rule_t rule)
+static double off_by(ranked_t *r, pgas_pagerank_opts_t rule)
 {
     double l1 = 0;
-    pgasi_pagerank_serial(r->model.n_vertices, r->model.offsets, r->model.targets, &rule, r->want,
-                          r->scratch);
+    pagerank_serial(r->model.n_vertices, r->model.offsets, r->model.targets, &rule, r->want,
+                    r->scratch);
     for (uint64_t v = 0; v < r->info.n_local; v++)
         l1 += fabs(r->values[v] - r->want[r->info.first_vertex + v]);
     pgas_allreduce(NULL, &l1, &l1, 1, PGAS_F64, PGAS_ADD);
@@ -107,8 +108,8 @@ static bool values_are_again(const ranked_t *r)
 static void as_serial(ranked_t *r)
 {
     pgas_pagerank_opts_t opts = PGAS_PAGERANK_OPTS_INIT;
-    pgas_pagerank_info_t info;
-    pgasi_pagerank_rule_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 20 };
+    pgas_pagerank_info_t info = { .size = sizeof info };
+    pgas_pagerank_opts_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 20 };
     pgas_status_t status = pgas_pagerank(r->graph, NULL, r->values, &info);
     double l1 = off_by(r, rule);
     spmd_ok(status == PGAS_OK && l1 < 1e-12, "20 sweeps by default: off by %.1e", l1);
@@ -131,7 +132,7 @@ static void as_serial(ranked_t *r)
     opts.tolerance = 1e-6;
     status = pgas_pagerank(r->graph, me == 0 ? &opts : NULL, r->values, &info);
     rule =
-        (pgasi_pagerank_rule_t){ .damping = 0.85, .tolerance = -1, .iterations = info.iterations };
+        (pgas_pagerank_opts_t){ .damping = 0.85, .tolerance = -1, .iterations = info.iterations };
     l1 = off_by(r, rule);
     spmd_ok(status == PGAS_OK && l1 < 1e-12 && info.change <= 1e-6 && info.iterations > 3 &&
                 info.iterations < 100,
@@ -162,36 +163,40 @@ static void same_bits(ranked_t *r)
             "and with another number of threads on each rank");
 }
 
+static pgas_status_t check_sweeps(const ranked_t *r, int iterations, pagerank_check_t *check_p)
+{
+    pgas_pagerank_opts_t opts = { .iterations = iterations };
+    return pagerank_check(r->graph, &opts, r->values, check_p);
+}
+
 static void check_finds_errors(ranked_t *r)
 {
-    pgas_pagerank_info_t info;
-    pgas_pagerank_check_t check = { 0 };
+    pgas_pagerank_info_t info = { .size = sizeof info };
+    pagerank_check_t check = { 0 };
     pgas_status_t status = pgas_pagerank(r->graph, NULL, r->values, &info);
     double *mine = r->info.n_local > 0 ? &r->values[r->info.n_local - 1] : NULL,
            before = mine != NULL ? *mine : 0;
-    bool last = me == pgas_graph_owner(r->graph, r->model.n_vertices - 1);
-    status = status == PGAS_OK
-                 ? pgas_pagerank_check(r->graph, NULL, info.iterations, r->values, &check)
-                 : status;
+    bool last = me == (int)((r->model.n_vertices - 1) / r->info.block);
+    status = status == PGAS_OK ? check_sweeps(r, info.iterations, &check) : status;
     spmd_ok(status == PGAS_OK && check.good && check.same_top && check.l1 < 1e-12,
             "the check agrees: %.1e", check.l1);
     if (last)
         *mine += 2e-9;
-    status = pgas_pagerank_check(r->graph, NULL, info.iterations, r->values, &check);
+    status = check_sweeps(r, info.iterations, &check);
     spmd_ok(status == PGAS_OK && !check.good && check.same_top && fabs(check.l1 - 2e-9) < 1e-12,
             "it finds one value off by 2e-9 (broken on purpose)");
     if (last)
         *mine = 1;
-    status = pgas_pagerank_check(r->graph, NULL, info.iterations, r->values, &check);
+    status = check_sweeps(r, info.iterations, &check);
     spmd_ok(status == PGAS_OK && !check.good && !check.same_top,
             "and another top ten (broken on purpose)");
     if (last)
         *mine = NAN;
-    status = pgas_pagerank_check(r->graph, NULL, info.iterations, r->values, &check);
+    status = check_sweeps(r, info.iterations, &check);
     spmd_ok(status == PGAS_OK && !check.good, "and what is no number (broken on purpose)");
     if (last)
         *mine = before;
-    status = pgas_pagerank_check(r->graph, NULL, 2, r->values, &check);
+    status = check_sweeps(r, 2, &check);
     spmd_ok(status == PGAS_OK && !check.good, "and another number of sweeps (broken on purpose)");
 }
 
@@ -230,7 +235,7 @@ static void top_lists(ranked_t *r)
         spmd_ok(status == PGAS_OK && top_is(r, sizes[i], top, n), "the first %d", sizes[i]);
     }
     top[2].value += 0.5;
-    spmd_ok(!top_is(r, 100000, top, n) || pgas_graph_owner(r->graph, top[2].vertex) != me,
+    spmd_ok(!top_is(r, 100000, top, n) || (int)(top[2].vertex / r->info.block) != me,
             "the comparison can fail (broken on purpose)");
     free(top);
 }
@@ -265,15 +270,13 @@ static void small_graph(const char *what, uint64_t n_vertices, uint64_t n_edges,
         memcpy(m.ends, ends, 2 * n_edges * sizeof(uint64_t));
     model_make_rows(&m);
     ranked_t r = set_up(m);
-    pgas_pagerank_check_t check = { 0 };
-    pgas_pagerank_info_t info = { 0 };
+    pagerank_check_t check = { 0 };
+    pgas_pagerank_info_t info = { .size = sizeof info };
     pgas_pagerank_opts_t opts = PGAS_PAGERANK_OPTS_INIT;
     opts.n_threads = 2;
     opts.parallel = run_threads;
     pgas_status_t status = pgas_pagerank(r.graph, &opts, r.values, &info);
-    status = status == PGAS_OK
-                 ? pgas_pagerank_check(r.graph, NULL, info.iterations, r.values, &check)
-                 : status;
+    status = status == PGAS_OK ? check_sweeps(&r, info.iterations, &check) : status;
     spmd_ok(status == PGAS_OK && check.good && fabs(info.sum - 1) < 1e-12, "%s", what);
     tear_down(&r);
 }
@@ -281,7 +284,6 @@ static void small_graph(const char *what, uint64_t n_vertices, uint64_t n_edges,
 static void refusals(ranked_t *r)
 {
     pgas_pagerank_opts_t good = PGAS_PAGERANK_OPTS_INIT, bad[6];
-    pgas_pagerank_check_t check;
     int n_bad = 0, n;
     for (int i = 0; i < 6; i++)
         bad[i] = good;
@@ -301,7 +303,6 @@ static void refusals(ranked_t *r)
     said_begin();
     spmd_ok(pgas_pagerank(NULL, NULL, r->values, NULL) == PGAS_ERR_INVALID &&
                 pgas_pagerank(r->graph, NULL, NULL, NULL) == PGAS_ERR_INVALID &&
-                pgas_pagerank_check(r->graph, NULL, 0, r->values, &check) == PGAS_ERR_INVALID &&
                 pgas_graph_top(r->graph, r->values, -1, NULL, &n) == PGAS_ERR_INVALID,
             "null, and numbers out of range");
     spmd_is_int(said_by("pgas_graph_top: graph, values"), 1, "said by one rank");

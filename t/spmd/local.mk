@@ -36,7 +36,7 @@ endif
 %C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
 %C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 check_PROGRAMS += %D%/graph_pagerank.t
-%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h %D%/said.h
+%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h %D%/said.h examples/pagerank_check.c
 check_PROGRAMS += %D%/late_handlers.t %D%/reports.t %D%/one_way.t %D%/idle.t %D%/asleep.t %D%/no_membarrier.t %D%/again.t %D%/leave.t %D%/busy.t %D%/call_limits.t
 %C%_late_handlers_t_SOURCES = %D%/late_handlers.c %D%/job.h %D%/said.h
 %C%_one_way_t_SOURCES = %D%/one_way.c %D%/job.h

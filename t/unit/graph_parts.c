@@ -1,10 +1,10 @@
 /* what: The table of names gives the numbers of an array, and arcs are sorted as by a stable sort.
  *       The serial PageRank gives values that can be computed by hand.
- * source: src/graph/names.h, plan.h, pagerank.h; seeded model tests; design.md, PageRank */
+ * source: src/graph/names.h, plan.h, examples/pagerank_check.h; seeded model tests; design.md, PageRank */
 #include <math.h>
 #include "base/rng.h"
 #include "graph/names.h"
-#include "graph/pagerank.h"
+#include "examples/pagerank_check.h"
 #include "graph/plan.h"
 #include "t/tap.h"
 
@@ -119,11 +119,11 @@ static void arcs_are_sorted(uint64_t seed)
 /* ---- PageRank by hand ---- */
 
 static bool serial_is(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
-                      pgasi_pagerank_rule_t rule, const double *want)
+                      pgas_pagerank_opts_t rule, const double *want)
 {
     double x[8], y[8];
     bool good = true;
-    pgasi_pagerank_serial(n, offsets, targets, &rule, x, y);
+    pagerank_serial(n, offsets, targets, &rule, x, y);
     for (uint64_t v = 0; v < n; v++)
         good = good && fabs(x[v] - want[v]) < 1e-14;
     return good;
@@ -134,14 +134,14 @@ static void serial_pagerank(void)
     static const uint64_t ring_offsets[] = { 0, 1, 2, 3 }, ring[] = { 1, 2, 0 };
     /* 1 and 2 point to 0, which is dangling */
     static const uint64_t star_offsets[] = { 0, 0, 1, 2 }, star[] = { 0, 0 };
-    pgasi_pagerank_rule_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 1 };
+    pgas_pagerank_opts_t rule = { .damping = 0.85, .iterations = 1 };
     double third = 1.0 / 3;
     ok(serial_is(3, ring_offsets, ring, rule, (double[]){ third, third, third }),
        "a ring stays as it starts");
     double base = 0.05 + 0.85 * third / 3;
     ok(serial_is(3, star_offsets, star, rule, (double[]){ base + 0.85 * 2 * third, base, base }),
        "a star, one sweep");
-    rule.no_dangling = 1;
+    rule.no_dangling = true;
     ok(serial_is(3, star_offsets, star, rule, (double[]){ 0.05 + 0.85 * 2 * third, 0.05, 0.05 }),
        "mass may be lost");
     rule.damping = 1;
@@ -169,9 +169,9 @@ static void serial_pagerank_as_published(void)
                                    1.135740277777778e-01,
                                    4.753375e-02,
                                    8.748375000000001e-02 };
-    pgasi_pagerank_rule_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 2 };
+    pgas_pagerank_opts_t rule = { .damping = 0.85, .iterations = 2 };
     double x[10], y[10], l1 = 0;
-    pgasi_pagerank_serial(10, offsets, targets, &rule, x, y);
+    pagerank_serial(10, offsets, targets, &rule, x, y);
     for (int v = 0; v < 10; v++)
         l1 += fabs(x[v] - want[v]);
     ok(l1 < 1e-14, "ten vertices of LDBC's example (off by %.1e)", l1);
