@@ -37,7 +37,6 @@ static void prepare(void)
 static int call_each(size_t bytes, pgas_sync_t *sync)
 {
     int bad = 0, n = pgas_n_ranks();
-    pgas_sync_add(sync, n);
     for (int i = 1; i <= n; i++) /* its own rank last */
         bad |= pgas_call((pgas_rank() + i) % n, take, args_block, bytes, sync);
     return bad;
@@ -48,27 +47,24 @@ static int call_tree(size_t bytes, pgas_sync_t *sync)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = sync;
     opts.when = PGAS_EXECUTED;
-    pgas_sync_add(sync, 1);
     return pgas_call_to(pgas_on_team(NULL), take, args_block, bytes, &opts);
 }
 
 static double until_all_ran(const bench_run_t *run,
                             int (*call_all)(size_t bytes, pgas_sync_t *sync))
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t begin, taken = n_taken;
     double elapsed;
     int bad = 0;
     if (run->rank != 0)
         return 0;
-    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         bad |= call_all(run->bytes, &sync);
         bad |= pgas_sync_wait(&sync, -1);
     }
     elapsed = bench_since(begin);
-    pgas_sync_fini(&sync);
     if (bad || n_taken != taken + run->iters)
         bench_die("a broadcast of %zu bytes failed", run->bytes);
     return elapsed;

@@ -176,18 +176,16 @@ static double call_mirror(const bench_run_t *run)
 static double await_completion(const bench_run_t *run, int slot)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t begin;
     double elapsed;
     int bad = 0;
     if (!run->active)
         return 0;
-    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
     opts.sync = &sync;
     opts.when = (pgas_when_t)run->arg;
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
-        pgas_sync_add(&sync, 1);
         bad |= pgas_call_to(pgas_on_thread(pgas_thread_make(run->peer, slot)), ping, args_block,
                             run->bytes, &opts);
         bad |= pgas_sync_wait(&sync, -1);
@@ -195,7 +193,6 @@ static double await_completion(const bench_run_t *run, int slot)
     elapsed = bench_since(begin);
     if (bad)
         bench_die("a call of %zu bytes failed", run->bytes);
-    pgas_sync_fini(&sync);
     return elapsed;
 }
 
@@ -216,49 +213,43 @@ static double call_buffer(const bench_run_t *run)
                              .address = args_block,
                              .bytes = run->bytes };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t begin;
     double elapsed;
     int bad = 0;
     if (!run->active)
         return 0;
     buffer.target = pgas_gptr_at(place, run->peer);
-    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
     opts.sync = &sync;
     opts.buffers = &buffer;
     opts.n_buffers = 1;
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
-        pgas_sync_add(&sync, 1);
         bad |= pgas_call_to(pgas_on_rank(run->peer), ping, NULL, 0, &opts);
         bad |= pgas_sync_wait(&sync, -1);
     }
     elapsed = bench_since(begin);
     if (bad)
         bench_die("a call with a buffer of %zu bytes failed", run->bytes);
-    pgas_sync_fini(&sync);
     return elapsed;
 }
 
 /* Executed-completion: waits until the handler has run. */
 static double call_executed(const bench_run_t *run)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t begin;
     int bad = 0;
     if (!run->active)
         return 0;
-    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
-        pgas_sync_add(&sync, 1);
         bad |= pgas_call(run->peer, ping, args_block, run->bytes, &sync);
         bad |= pgas_sync_wait(&sync, -1);
     }
     if (bad)
         bench_die("a call of %zu bytes failed", run->bytes);
     double elapsed = bench_since(begin);
-    pgas_sync_fini(&sync);
     return elapsed;
 }
 

@@ -57,16 +57,13 @@ int main(int argc, char **argv)
     int right = (rank + 1) % n_ranks, next = (rank + 2) % n_ranks;
     pgas_status_t status = PGAS_OK;
 
-    /* A call with a completion: the counter is decremented when the handler has run at the
+    /* A call with a completion: it raises the counter by one, until the handler has run at the
      * target. */
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     transfer_t deposit = { 1000, -1 };
-    if (pgas_sync_init(&done, 1) != PGAS_OK)
-        return 1;
     status = pgas_call(right, book, &deposit, sizeof deposit, &done);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
-    pgas_sync_fini(&done);
 
     /* Many transfers from the right neighbour to the rank after it, without a wait for each.
      * pgas_quiesce returns when all calls, and all calls that those made, have run everywhere. */

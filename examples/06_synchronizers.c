@@ -2,7 +2,7 @@
  *
  * Every rank sends numbers to all ranks by calls. A call completes in three steps: locally (the
  * caller may use its memory again), remotely (the call has arrived) and executed (its handler has
- * run). A synchronizer counts completions of many calls, of the step that each call names. The
+ * run). Each call raises a synchronizer until the step that the call names. The
  * program waits for it, or registers a function that runs when it reaches zero.
  *
  *   mpirun -n 4 build/examples/06_synchronizers */
@@ -33,11 +33,11 @@ static pgas_status_t send_number(int rank, int64_t number, pgas_when_t when, pga
 /* Counts a failed wait, and prints which call has failed. */
 static int failed(const pgas_sync_t *sync, pgas_status_t status)
 {
-    pgas_sync_error_t error;
-    if (status != PGAS_OK && pgas_sync_error(sync, &error) == PGAS_OK && error.status != PGAS_OK) {
-        const char *name = pgas_handler_name(error.handler);
-        fprintf(stderr, "handler %s at rank %d: %s\n", name ? name : "?", error.rank,
-                pgas_status_text(error.status));
+    pgas_sync_info_t info = { .size = sizeof info };
+    if (status != PGAS_OK && pgas_sync_info(sync, &info) == PGAS_OK && info.status != PGAS_OK) {
+        const char *name = pgas_handler_name(info.handler);
+        fprintf(stderr, "handler %s at rank %d: %s\n", name ? name : "?", info.rank,
+                pgas_status_text(info.status));
     }
     return status != PGAS_OK;
 }
@@ -50,20 +50,19 @@ static int wait_for_calls(void)
     pgas_gptr_t place;
     pgas_status_t status;
 
-    /* Handlers of the same node decrement a counter in the symmetric heap directly: no message
+    /* Handlers of the same node lower a counter in the symmetric heap directly: no message
      * comes back. A counter may also be in any other memory, on the stack too. */
     if (pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &place) != PGAS_OK)
         return 1;
     pgas_sync_t *done = (pgas_sync_t *)pgas_gptr_local(place, sizeof *done);
+    *done = (pgas_sync_t)PGAS_SYNC_INIT;
 
-    n_bad += pgas_sync_init(done, 2 * N_CALLS) != PGAS_OK;
     for (int i = 0; i < N_CALLS && !n_bad; i++) {
         n_bad += send_number(i % n_ranks, 1, PGAS_LOCAL, done) != PGAS_OK;
         n_bad += send_number(i % n_ranks, 1, PGAS_REMOTE, done) != PGAS_OK;
     }
     n_bad += failed(done, pgas_sync_wait(done, -1));
 
-    pgas_sync_reset(done, N_CALLS);
     for (int i = 0; i < N_CALLS && !n_bad; i++)
         n_bad += send_number(i % n_ranks, 1, PGAS_EXECUTED, done) != PGAS_OK;
     /* A wait may have a time limit, so that the program can do something else meanwhile. */
@@ -71,12 +70,11 @@ static int wait_for_calls(void)
     }
     n_bad += failed(done, status);
 
-    pgas_sync_fini(done);
     pgas_free_on(place);
     return n_bad;
 }
 
-/* Runs in the thread that decrements the counter to zero. It may do what a handler may do. */
+/* Runs in the thread that lowers the counter to zero. It may do what a handler may do. */
 static void stage_over(pgas_sync_t *sync, void *n_stages)
 {
     (void)sync;
@@ -88,16 +86,15 @@ static void stage_over(pgas_sync_t *sync, void *n_stages)
 static int run_stage(void)
 {
     int n_ranks = pgas_n_ranks(), n_bad = 0, n_stages = 0;
-    pgas_sync_t stage;
-    n_bad += pgas_sync_init_fn(&stage, n_ranks + 1, stage_over, &n_stages) != PGAS_OK;
+    pgas_sync_t stage = PGAS_SYNC_INIT_FN(stage_over, &n_stages);
+    pgas_sync_add(&stage, 1); /* the share of this rank */
     for (int r = 0; r < n_ranks && !n_bad; r++)
         n_bad += send_number(r, 1, PGAS_EXECUTED, &stage) != PGAS_OK;
-    n_bad += pgas_sync_done(&stage, 1) != PGAS_OK; /* the share of this rank */
+    n_bad += pgas_sync_done(&stage, 1) != PGAS_OK;
     while (__atomic_load_n(&n_stages, __ATOMIC_ACQUIRE) == 0 && !n_bad)
         pgas_progress();
 
     pgas_quiesce();
-    pgas_sync_fini(&stage);
     return n_bad + (n_stages != 1);
 }
 

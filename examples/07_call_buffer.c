@@ -63,9 +63,9 @@ static pgas_status_t push_column(pgas_thread_t target, double *column, pgas_gptr
  * neighbour can run calls of other ranks meanwhile. */
 static pgas_status_t let_pull(pgas_thread_t target, double *column)
 {
-    pgas_sync_t was_read;
+    pgas_sync_t was_read = PGAS_SYNC_INIT;
     pgas_buffer_t pull = { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, true, NULL };
-    pgas_status_t status = pgas_sync_init(&was_read, 1);
+    pgas_status_t status = PGAS_OK;
     if (status != PGAS_OK)
         return status;
 
@@ -74,7 +74,6 @@ static pgas_status_t let_pull(pgas_thread_t target, double *column)
                           PGAS_CALL_OPTS(.buffers = &pull, .n_buffers = 1, .local = &was_read));
     if (status == PGAS_OK)
         status = pgas_sync_wait(&was_read, -1);
-    pgas_sync_fini(&was_read);
     return status;
 }
 
@@ -82,11 +81,11 @@ static pgas_status_t let_pull(pgas_thread_t target, double *column)
  * have been read. */
 static pgas_status_t send_two(pgas_thread_t target, double *column, double *other)
 {
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_buffer_t both[2] = { { PGAS_BUFFER_PULL, column, BYTES, PGAS_NULL, false, NULL },
                               { PGAS_BUFFER_COPY, other, BYTES, PGAS_NULL, false, NULL } };
-    pgas_status_t status = pgas_sync_init(&done, 1);
+    pgas_status_t status = PGAS_OK;
     if (status != PGAS_OK)
         return status;
 
@@ -98,7 +97,6 @@ static pgas_status_t send_two(pgas_thread_t target, double *column, double *othe
     status = pgas_call_to(pgas_on_thread(target), add_up, NULL, 0, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
-    pgas_sync_fini(&done);
     return status;
 }
 

@@ -62,18 +62,17 @@ static void handle_add(const void *args, size_t bytes, pgas_thread_t source, voi
  * need the weights. */
 static pgas_status_t broadcast_and_wait(pgas_handler_t handler, pgas_buffer_t buffer)
 {
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.buffers = &buffer;
     opts.n_buffers = 1;
     opts.sync = &done; /* decremented once, when all ranks have run the handler */
-    pgas_status_t status = pgas_sync_init(&done, 1);
+    pgas_status_t status = PGAS_OK;
     if (status != PGAS_OK)
         return status;
     status = pgas_call_to(pgas_on_team(NULL), handler, NULL, 0, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
-    pgas_sync_fini(&done);
     return status;
 }
 

@@ -81,15 +81,13 @@ static void add_at_both(int rank)
 /* Starts a thread at a rank, and calls the rank's service. */
 static void count_twice(int rank)
 {
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    n_bad += pgas_sync_init(&done, 2) != PGAS_OK;
     opts.sync = &done;
     n_bad += pgas_call_to(pgas_on_service(rank), count, NULL, 0, &opts) != PGAS_OK;
     opts.spawn = true;
     n_bad += pgas_call_to(pgas_on_rank(rank), count, NULL, 0, &opts) != PGAS_OK;
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    pgas_sync_fini(&done);
 }
 
 static void register_handlers(void)

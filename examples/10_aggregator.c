@@ -69,11 +69,9 @@ static int send_keys(pgas_agg_t *agg)
 
     /* Sends the batches that are still open. The counter reaches zero when all calls that this
      * thread has gathered so far have run, on all ranks. */
-    pgas_sync_t done;
-    n_bad += pgas_sync_init(&done, 1) != PGAS_OK;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &done) != PGAS_OK;
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    pgas_sync_fini(&done);
     return n_bad;
 }
 

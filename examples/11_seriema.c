@@ -68,7 +68,8 @@ static void call_alone(const peer_t *peer)
 
 static void call_with_synchronizer(const peer_t *peer)
 {
-    pgas_sync_t synchronizer;
+    /* Synchronizer synchronizer{4} */
+    pgas_sync_t synchronizer = PGAS_SYNC_INIT;
     pgas_call_opts_t with = PGAS_CALL_OPTS_INIT;
     with.sync = &synchronizer;
     /* RDMAMemory *source */
@@ -78,8 +79,6 @@ static void call_with_synchronizer(const peer_t *peer)
     pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source, place, false, NULL };
     pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true, NULL };
 
-    /* Synchronizer synchronizer{4} */
-    check(pgas_sync_init(&synchronizer, 4));
     /* call(peer, f, &synchronizer) */
     check(pgas_call_to(pgas_on_thread(peer->thread), add, &one, sizeof one, &with));
     /* call_service(peer, f, ...) */
@@ -93,7 +92,6 @@ static void call_with_synchronizer(const peer_t *peer)
     check(pgas_call_to(pgas_on_thread(peer->thread), add_buffer, NULL, 0, &with));
     /* spin_nonzero_operations_left() */
     check(pgas_sync_wait(&synchronizer, -1));
-    pgas_sync_fini(&synchronizer);
 }
 
 static void call_by_messenger(const peer_t *peer)
@@ -115,7 +113,8 @@ static void call_by_messenger(const peer_t *peer)
 static void call_by_aggregator(const peer_t *peer)
 {
     int64_t one = 1;
-    pgas_sync_t flushed;
+    /* Synchronizer flushed{1} */
+    pgas_sync_t flushed = PGAS_SYNC_INIT;
     pgas_agg_t *aggregator;
 
     /* RDMAAggregatorGlobal aggregator{...} */
@@ -124,13 +123,10 @@ static void call_by_aggregator(const peer_t *peer)
         /* aggregator.call(peer, f) */
         check(pgas_agg_call(aggregator, peer->rank, add, &one, sizeof one));
     }
-    /* Synchronizer flushed{1} */
-    check(pgas_sync_init(&flushed, 1));
     /* aggregator.shutdown_all(&flushed) */
     check(pgas_agg_flush_sync(aggregator, PGAS_AGG_ALL, &flushed));
     /* while (operations_left() > 0) ... */
     check(pgas_sync_wait(&flushed, -1));
-    pgas_sync_fini(&flushed);
     check(pgas_agg_destroy(aggregator));
 }
 

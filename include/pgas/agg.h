@@ -121,18 +121,18 @@ PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 
 #define PGAS_AGG_ALL (-1)
 
-/** Sends the collected calls for a rank, or for all ranks (PGAS_AGG_ALL), and decrements a counter
- *  when they have run.
- *  Done:   on return the calls are sent, or wait behind others for room. *sync decrements by one
+/** Sends the collected calls for a rank, or for all ranks (PGAS_AGG_ALL). Raises a counter until
+ *  they have run.
+ *  Done:   on return the calls are sent, or wait behind others for room. *sync is lowered
  *          when all calls that were collected for the rank so far, or sent before, have run there.
- *          With PGAS_AGG_ALL it decrements when that is so at every live rank.
+ *          With PGAS_AGG_ALL it is lowered when that is so at every live rank.
  *  Cost:   a call without arguments behind the others, and its answer. With PGAS_AGG_ALL one to
  *          each rank to which the thread ever sent. Until these ranks answer, the counter is higher
  *          by their number.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE
- *          PGAS_ERR_INVALID    agg is NULL, or sync is not a live counter
- *          PGAS_ERR_PEER       the rank died; the counter does not decrement
+ *          PGAS_ERR_INVALID    agg or sync is NULL
+ *          PGAS_ERR_PEER       the rank died; the counter is unchanged
  *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync);
 

@@ -146,16 +146,6 @@ static inline pgas_target_t pgas_on_team_threads(pgas_team_t *team)
 
 /* ---- options ---- */
 
-/** The completion that a counter reports. */
-typedef enum {
-    PGAS_EXECUTED, /* the handler has run; at a team: everywhere */
-    /* The call and its buffers have arrived; the handler may not have run. On the node a call
-     * without buffers arrives when it leaves the caller. On other nodes the target answers before
-     * it runs the handler, and after it has run the calls that preceded it in the same message. */
-    PGAS_REMOTE,
-    PGAS_LOCAL /* the caller's arguments and buffers may be reused */
-} pgas_when_t;
-
 /** The behaviour of a call while the target has no room. */
 typedef enum {
     PGAS_FULL_WAIT,  /* it waits, with progress; in a handler: as PGAS_FULL_QUEUE */

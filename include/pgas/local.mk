@@ -12,3 +12,4 @@ pkgdetaildir = $(pkgincludedir)/detail
 pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/detail/call.h \
 	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/handler.h %D%/detail/rma.h %D%/detail/rng.h
 pkgdetail_HEADERS += %D%/detail/graph.h %D%/detail/mcts.h %D%/detail/object.h %D%/detail/verbs_tx.h
+pkgdetail_HEADERS += %D%/detail/sync.h

@@ -1,122 +1,119 @@
-/** Synchronizers: counters that decrement when calls complete, or when the program says so.
+/** Counters of completions: one object for all operations that complete later.
  *
- *      pgas_sync_t done;
- *      pgas_sync_init(&done, n);                              n completions
+ *      pgas_sync_t done = PGAS_SYNC_INIT;
  *      for (int rank = 0; rank < n; rank++)
  *          pgas_call(rank, handler, &args, sizeof args, &done);
  *      pgas_sync_wait(&done, -1);                             the handler has run on n ranks
- *      pgas_sync_fini(&done);
  *
- *  One counter serves any number of calls, of any kinds and to any ranks, and may be used again
- *  when it has reached zero. A thread that waits makes progress: it spins for PGAS_SPIN_US, then
- *  yields, then sleeps until the rank's wakeup flag is raised.
+ *  An accepted operation that names a counter raises it by one; its completion lowers it by one. A
+ *  refused operation leaves it alone. An operation that completes at once may leave it alone, too.
+ *  Any operations, to any ranks and of several threads, may name one counter.
  *
- *  The place of a counter decides how completions arrive. If it is in the symmetric heap
- *  (pgas_alloc, pgas_alloc_on), a rank of the same node that ran the call decrements it
- *  directly. No message comes back. A message decrements it in all other cases: outside of the
- *  heap, between nodes, for counters with a function, and with PGAS_ON_PEER_DEATH=continue. In the
- *  last case the library must know which completions a dead rank still had to report.
- *  pgas_stats_print counts both.
+ *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
+ *  duty. The program may read count, and changes the fields only by these functions and macros.
  *
- *  Source: Seriema (synchronizers). There RDMA writes to a counter in registered memory also
- *  between nodes. Here a message does, because a CPU of the owner must detect completions that come
- *  too late. */
+ *  Within a node a rank that ran a call lowers the counter directly, without a message, if three
+ *  conditions hold. The counter is in the symmetric heap, it has no function, and
+ *  PGAS_ON_PEER_DEATH is abort. With continue, at most 65536 calls with a counter are under way;
+ *  further ones wait for room as PGAS_FULL_* says.
+ *
+ *  Source: Seriema (synchronizers); the counts are those of Go's WaitGroup. */
 #ifndef PGAS_SYNC_H
 #define PGAS_SYNC_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "pgas/status.h"
 
 PGAS_BEGIN_DECLS
 
-/** A counter.
- *  Owns:   the memory is the caller's, and must not move between init and fini. The program may
- *          read the fields, and changes them only by the functions below. */
-typedef struct {
-    volatile int64_t count; /* completions still missing */
-    /* the first error: PGAS_ERR_PEER, PGAS_ERR_NOT_FOUND for an unknown handler, .. */
-    volatile int32_t status;
-    uint32_t token;
+/** The completion that lowers a counter. */
+typedef enum {
+    PGAS_EXECUTED, /* the handler has run */
+    PGAS_REMOTE,   /* the data or the call have arrived at the target */
+    PGAS_LOCAL     /* the caller's buffers may be reused */
+} pgas_when_t;
+
+struct pgas_sync;
+/** Runs each time a counter goes from above zero to zero, on the thread of this rank that lowers
+ *  it. It may do what a plain handler may (pgas/call.h). A thread that waits for the counter may
+ *  continue before the function has returned. Around a series of operations
+ *  pgas_sync_add(sync, 1) .. pgas_sync_done(sync, 1) keeps it from running too early. */
+typedef void (*pgas_sync_fn_t)(struct pgas_sync *sync, void *arg);
+
+typedef struct pgas_sync {
+    int64_t count;  /* completions still missing */
+    uint64_t error; /* the first error, see pgas_sync_info; 0: none */
+    pgas_sync_fn_t fn;
+    void *arg;
 } pgas_sync_t;
+#define PGAS_SYNC_INIT   \
+    {                    \
+        0, 0, NULL, NULL \
+    } /* zeroed memory is a counter, too */
+#define PGAS_SYNC_INIT_FN(fn, arg) \
+    {                              \
+        0, 0, fn, arg              \
+    }
 
-/** Begins a counter.
- *  Units:  count: completions to wait for. Calls that name the counter do not raise it.
- *  Owns:   call pgas_sync_fini before the memory is reused.
+/** Waits, with progress, until the counter is zero or less.
  *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT
- *          PGAS_ERR_CONTEXT  the thread is not attached
+ *          PGAS_ERR_TIMEOUT  the time is over
+ *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached
  *          PGAS_ERR_INVALID  sync is NULL
- *          PGAS_ERR_LIMIT    65536 counters and awaited replies are live */
-PGAS_API pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count);
+ *          PGAS_ERR_PEER     in a blocking handler also: the job ends after a death
+ *          otherwise the first error, which stays until pgas_sync_reset */
+PGAS_INLINE pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 
-/** A function that runs when a counter has reached zero. It may do what a plain handler may (table
- *  in pgas/call.h), and call pgas_sync_reset, pgas_sync_add and pgas_sync_fini on its own
- *  counter. */
-typedef void (*pgas_sync_fn_t)(pgas_sync_t *sync, void *arg);
+/** Tests; makes one round of progress if the counter is above zero.
+ *  @return PGAS_INPROGRESS   the counter is above zero
+ *          otherwise as pgas_sync_wait */
+PGAS_API pgas_status_t pgas_sync_test(pgas_sync_t *sync);
 
-/** As pgas_sync_init, with a function.
- *  Done:   fn(sync, arg) runs each time the counter decrements from above zero to zero or below. It
- *          runs on the thread that decrements the counter: one that serves incoming calls, or one
- *          that calls pgas_sync_done. A counter that begins at zero runs nothing. A thread that
- *          waits for the counter may continue before fn has returned. Therefore either wait, or use
- *          fn, or let fn itself notify the waiting thread.
- *  @return as pgas_sync_init; PGAS_ERR_INVALID also if fn is NULL. */
-PGAS_API pgas_status_t pgas_sync_init_fn(pgas_sync_t *sync, int64_t count, pgas_sync_fn_t fn,
-                                         void *arg);
+/** Waits for all of n counters, or for one of them. NULL entries are skipped.
+ *  Done:   *index_p is the index of a counter that is zero, also if it has an error.
+ *  @return as pgas_sync_wait; of several errors the one with the lowest index.
+ *          PGAS_ERR_INVALID  also if index_p is NULL, or there is no counter to wait for */
+PGAS_API pgas_status_t pgas_sync_wait_all(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us);
+PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us,
+                                          size_t *index_p);
 
-/** Raises the counter by count, to reuse it or before further calls. The first error stays. A
- *  negative count lowers it as pgas_sync_done does. NULL is ignored. */
-PGAS_API void pgas_sync_add(pgas_sync_t *sync, int64_t count);
-
-/** Lowers the counter by n: completions of the program itself, beside those of calls.
- *  Shape:  any thread of the counter's rank, attached or not, also in handlers.
- *  Done:   if the counter is 0 or less, threads that wait for it wake up. They see what this thread
- *          stored before.
- *  Cost:   one atomic addition.
+/** Raise and lower the counter by n: completions of the program itself. Any thread of the rank,
+ *  attached or not, also in handlers. A thread that then sees zero sees earlier stores of this one.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  sync is NULL, or n is negative */
+PGAS_API pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 
-/** Sets the counter to count, without an error.
- *  Shape:  while no call that names the counter is outstanding: after a wait, or in its function.
+/** Sets count and error to zero, while no operation that names the counter is under way.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a live counter */
-PGAS_API pgas_status_t pgas_sync_reset(pgas_sync_t *sync, int64_t count);
+ *          PGAS_ERR_INVALID  sync is NULL */
+PGAS_API pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
 
-/** Waits, with progress, until the counter is 0 or less.
- *  Units:  timeout_us in microseconds; negative: for ever.
- *  @return PGAS_OK
- *          PGAS_ERR_TIMEOUT  the time is over; the counter stays live
- *          PGAS_ERR_CONTEXT  in a plain handler, or the thread is not attached
- *          PGAS_ERR_INVALID  sync is NULL
- *          PGAS_ERR_PEER     in a blocking handler also: the job ends and a rank has died, so the
- *                            completion may never come
- *          otherwise the first error of the counter's calls */
-PGAS_API pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
+typedef enum {
+    PGAS_OPERATION_NONE, /* no error */
+    PGAS_OPERATION_PUT,
+    PGAS_OPERATION_GET,
+    PGAS_OPERATION_ATOMIC,
+    PGAS_OPERATION_CALL,
+    PGAS_OPERATION_COLLECTIVE,
+    PGAS_OPERATION_ARRAY
+} pgas_operation_t;
 
-/** Tests once, without progress.
- *  @return PGAS_INPROGRESS  the counter is above 0
- *          otherwise as pgas_sync_wait */
-PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);
-
-/** The first error of a counter's calls: the rank and the handler of the call. */
+/** The first error of a counter's operations. */
 typedef struct {
+    size_t size;
     pgas_status_t status; /* PGAS_OK: none */
-    int rank;             /* the target of the call */
-    /* number of the handler; 0: not known. If a rank died and several calls to it were outstanding,
-     * this is the latest of them */
-    uint16_t handler;
-} pgas_sync_error_t;
-
-/** Gives the first error since init or reset. pgas_handler_name gives the name of the handler.
- *  Done:   complete when the counter has reached zero; before that the error may be missing.
+    int rank;             /* the peer; of a call to a team the rank that failed; -1: several */
+    pgas_operation_t operation;
+    uint16_t handler; /* of a call, see pgas_handler_name; otherwise 0 */
+} pgas_sync_info_t;
+/** Gives the first error since the last reset. It is complete when the counter is zero.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  not a live counter, or error_p is NULL */
-PGAS_API pgas_status_t pgas_sync_error(const pgas_sync_t *sync, pgas_sync_error_t *error_p);
-
-/** Ends a counter. Completions that arrive later are ignored. It also ignores NULL, copies of
- *  counters, zeroed memory, and counters that have ended. */
-PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
+ *          PGAS_ERR_INVALID  sync or info_p is NULL, or its size is too small */
+PGAS_API pgas_status_t pgas_sync_info(const pgas_sync_t *sync, pgas_sync_info_t *info_p);
 
 PGAS_END_DECLS
+
+#include "pgas/detail/sync.h"
 #endif

@@ -13,8 +13,7 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "call/notify.h"
-#include "call/sync.h"
+#include "mem/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
@@ -92,7 +91,7 @@ static bool take_slot_or_wait(uint8_t *slot_p, pgas_full_t full)
 }
 
 pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
-                               uint32_t token, pgas_full_t full, pgasi_bcast_block_t *held,
+                               pgas_sync_t *sync, pgas_full_t full, pgasi_bcast_block_t *held,
                                pgasi_bcast_entry_t **entry_p)
 {
     if (!take_slot_or_wait(&h->slot, full))
@@ -100,7 +99,7 @@ pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *
     pgasi_bcast_entry_t *e = entry_of(pgasi_boot.rank, h->slot);
     h->number = e->number + 1;
     h->flags |= PGASI_BCAST_ACK;
-    e->token = token;
+    e->sync = sync;
     e->slot = h->slot;
     fill_entry(e, h->number, -1, plan, held);
     *entry_p = e;
@@ -143,11 +142,12 @@ static void report_above(const pgasi_bcast_entry_t *e)
 
 static void end_at_root(const pgasi_bcast_entry_t *e)
 {
-    uint32_t token = e->token;
-    pgas_sync_error_t error = pgasi_error_unpack(e->error);
+    pgas_sync_t *sync = e->sync;
+    uint64_t error = e->error;
     give_slot(e->slot);
-    if (token)
-        pgasi_sync_answered(token, error.status, error.rank, error.handler);
+    if (sync)
+        pgasi_sync_lower(sync, pgasi_error_status(error), pgasi_error_rank(error),
+                         PGAS_OPERATION_CALL, (uint16_t)(error >> 16));
 }
 
 static void part_done(pgasi_bcast_entry_t *e, uint64_t error)
@@ -169,7 +169,7 @@ static void part_done(pgasi_bcast_entry_t *e, uint64_t error)
 
 static uint64_t error_of(const pgasi_bcast_entry_t *e, int rank, pgas_status_t status)
 {
-    return status == PGAS_OK ? 0 : pgasi_error_pack(status, rank, e->handler);
+    return status == PGAS_OK ? 0 : pgasi_error_pack(status, rank, PGAS_OPERATION_CALL, e->handler);
 }
 
 void pgasi_bcast_part_done(pgasi_bcast_entry_t *e, pgas_status_t status)

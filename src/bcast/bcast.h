@@ -112,11 +112,11 @@ void pgasi_bcast_plan_stop(void);
 typedef struct {
     uint32_t number;
     int32_t missing; /* acknowledgements of children, and runs at this rank */
-    uint64_t error;  /* the first, as pgasi_error_pack (notify.h); 0: none */
+    uint64_t error;  /* the first, as pgasi_error_pack (mem/sync.h); 0: none */
     int32_t above;   /* the rank that waits for the acknowledgement, -1 at the root */
-    uint32_t token;  /* the root: of the counter, 0: none */
     uint16_t handler;
     uint8_t slot, unused;
+    pgas_sync_t *sync;                       /* the root: the counter, or NULL */
     pgasi_bcast_block_t *held;               /* until the broadcast has ended, or NULL */
     int32_t child[PGASI_BCAST_CHILDREN_MAX]; /* rank + 1 of children that have not answered */
 } pgasi_bcast_entry_t;
@@ -132,7 +132,7 @@ static inline uint64_t pgasi_bcast_table_bytes(uint64_t n_ranks)
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN: no slot is free, and `full` or the context does not allow to wait */
 pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
-                               uint32_t token, pgas_full_t full, pgasi_bcast_block_t *held,
+                               pgas_sync_t *sync, pgas_full_t full, pgasi_bcast_block_t *held,
                                pgasi_bcast_entry_t **entry_p);
 /** Nothing was sent after all. */
 void pgasi_bcast_undo(pgasi_bcast_entry_t *entry);
@@ -182,8 +182,8 @@ void pgasi_bcast_run_start(void);
 
 /* ---- buffer.c, call.c, start.c ---- */
 
-/** Broadcasts a call with a buffer. token: of the counter that waits, or 0. */
-pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *call, uint32_t token);
+/** Broadcasts a call with a buffer. sync: the counter that waits, or NULL. */
+pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *call, pgas_sync_t *sync);
 /** Carries out a call to a team. */
 pgas_status_t pgasi_bcast_call(const pgasi_call_to_t *call);
 void pgasi_bcast_call_start(void);

@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "boot/boot.h"
-#include "call/sync.h"
 #include "call/task.h"
 #include "mem/segment.h"
+#include "mem/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
@@ -342,9 +342,10 @@ static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_buffer_
     return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* token: of the counter that waits, or 0. */
+/* sync: the counter that waits, or NULL. */
 static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
-                           const pgas_buffer_t *buffer, const pgas_call_opts_t *o, uint32_t token)
+                           const pgas_buffer_t *buffer, const pgas_call_opts_t *o,
+                           pgas_sync_t *sync)
 {
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
@@ -353,8 +354,8 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
     if (status != PGAS_OK)
         return status;
     pgasi_bcast_plan(&head->h, &plan);
-    if (token || b || pgasi_bcast_is_turn())
-        status = pgasi_bcast_root(&head->h, &plan, token, o->full, b, &entry);
+    if (sync || b || pgasi_bcast_is_turn())
+        status = pgasi_bcast_root(&head->h, &plan, sync, o->full, b, &entry);
     if (status != PGAS_OK) {
         pgasi_bcast_block_release(b);
         return status;
@@ -367,12 +368,12 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
     status = pgasi_bcast_buffer_send(pgasi_boot.rank, head, args, NULL, 0, NULL);
     if (status != PGAS_OK)
         pgasi_bcast_part_done(entry, status);
-    if (token)
+    if (sync)
         return PGAS_OK;
     return sent != PGAS_OK ? sent : status;
 }
 
-pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *c, uint32_t token)
+pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *c, pgas_sync_t *sync)
 {
     pgas_status_t status = check_buffer(c->o->buffers);
     if (status == PGAS_OK)
@@ -383,7 +384,7 @@ pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *c, uint32_t token)
     memset(&head, 0, sizeof head);
     pgasi_bcast_begin(&head.h, c);
     head.args_bytes = (uint32_t)c->bytes;
-    return start(&head, c->args, c->o->buffers, c->o, token);
+    return start(&head, c->args, c->o->buffers, c->o, sync);
 }
 
 void pgasi_bcast_buffer_start(void)

@@ -6,7 +6,7 @@
 #include "bcast/bcast.h"
 #include "bcast/buffer.h"
 #include "boot/boot.h"
-#include "call/sync.h"
+#include "mem/sync.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
 #include "msg/recv_queue.h"
@@ -82,8 +82,9 @@ static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_p
     return status;
 }
 
-/* token: of the counter that waits, or 0. */
-static pgas_status_t start(const pgasi_bcast_head_t *root, const pgasi_call_to_t *c, uint32_t token)
+/* sync: the counter that waits, or NULL. */
+static pgas_status_t start(const pgasi_bcast_head_t *root, const pgasi_call_to_t *c,
+                           pgas_sync_t *sync)
 {
     pgasi_bcast_head_t copy = *root, *h = &copy;
     message_t m = { c->args, c->bytes, c->shared };
@@ -93,8 +94,8 @@ static pgas_status_t start(const pgasi_bcast_head_t *root, const pgasi_call_to_t
     pgasi_bcast_plan_t plan;
     pgasi_bcast_plan(h, &plan);
     pgas_status_t status = PGAS_OK;
-    if (token || pgasi_bcast_is_turn())
-        status = pgasi_bcast_root(h, &plan, token, full, NULL, &entry);
+    if (sync || pgasi_bcast_is_turn())
+        status = pgasi_bcast_root(h, &plan, sync, full, NULL, &entry);
     if (status != PGAS_OK)
         return status;
     pgasi_bcast_head_t mine = *h;
@@ -137,39 +138,27 @@ static pgas_status_t check(const pgasi_call_to_t *c)
     return beside && c->bytes + beside > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-static pgas_status_t call(const pgasi_call_to_t *c, uint32_t token)
+static pgas_status_t call(const pgasi_call_to_t *c, pgas_sync_t *sync)
 {
     pgasi_bcast_head_t h;
     if (c->o->n_buffers)
-        return pgasi_bcast_buffer(c, token);
+        return pgasi_bcast_buffer(c, sync);
     pgasi_bcast_begin(&h, c);
-    return start(&h, c, token);
+    return start(&h, c, sync);
 }
 
-/* Buffers may always be reused on return. */
-static pgas_status_t issue_local(const pgasi_call_to_t *c, pgas_status_t status)
-{
-    pgasi_sync_call_t s;
-    if (status != PGAS_OK || !c->o->local)
-        return status;
-    status = pgasi_sync_issue_own(&s, c->o->local, c->handler, PGAS_LOCAL);
-    return status == PGAS_OK ? pgasi_sync_issued(&s, PGAS_OK) : status;
-}
-
+/* Buffers may always be reused on return, so the local counter is never raised. */
 pgas_status_t pgasi_bcast_call(const pgasi_call_to_t *c)
 {
-    pgasi_sync_call_t s = { .wire = 0 };
     pgas_status_t status = check(c);
-    if (status == PGAS_OK && c->o->local && !pgasi_sync_is_live(c->o->local))
-        status = PGAS_ERR_INVALID;
-    if (status == PGAS_OK && c->o->sync)
-        status = pgasi_sync_issue_own(&s, c->o->sync, c->handler, c->o->when);
     if (status != PGAS_OK)
         return status;
-    status = call(c, pgasi_wire_token(s.wire));
-    if (c->o->sync)
-        status = pgasi_sync_issued(&s, status);
-    return issue_local(c, status);
+    pgas_sync_t *sync = c->o->when == PGAS_LOCAL ? NULL : c->o->sync;
+    int64_t before = sync ? pgasi_sync_raise(sync) : 0;
+    status = call(c, sync);
+    if (status != PGAS_OK && sync)
+        pgasi_sync_refuse(sync, before);
+    return status;
 }
 
 void pgasi_bcast_call_start(void)

@@ -5,7 +5,7 @@
 #include "base/param.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
-#include "call/notify.h"
+#include "mem/sync.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
@@ -59,7 +59,7 @@ __attribute__((cold)) void pgasi_bcast_drop(pgas_thread_t source)
 static __attribute__((cold)) void skip(pgasi_bcast_plan_t *plan, int rank)
 {
     if (!plan->error)
-        plan->error = pgasi_error_pack(PGAS_ERR_PEER, rank, plan->handler);
+        plan->error = pgasi_error_pack(PGAS_ERR_PEER, rank, PGAS_OPERATION_CALL, plan->handler);
 }
 
 /* A dead child is skipped: its children become children of this rank. */

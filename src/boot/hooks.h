@@ -28,6 +28,7 @@
  *  |                  | node and not mapped                      |              |                 |
  *  | alloc_on,        | mem/pool.c: a pool takes or returns      | any          | object/         |
  *  | free_on          | memory of another rank                   |              | alloc_on.c      |
+ *  | sync_forget      | mem/sync.c: a wait ends too early        | that thread  | call/sync.c     |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
  *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/,  |
  *  |                  |                                          |              | mem/mem.c       |
@@ -56,6 +57,7 @@
 #include "pgas/status.h"
 
 struct pgasi_call_to;
+struct pgas_sync;
 struct pgasi_rma;
 struct pgasi_segment_wire;
 struct pgasi_tp_am;
@@ -109,6 +111,9 @@ typedef struct {
     /** Carry out a call by pgas_call_to. @return the status of pgas_call_to */
     pgas_status_t (*call_bulk)(const struct pgasi_call_to *call);
     pgas_status_t (*call_team)(const struct pgasi_call_to *call);
+
+    /** No answer lowers this counter any more. */
+    void (*sync_forget)(struct pgas_sync *sync);
 
     /** The layer's state of the calling thread begins anew. */
     void (*thread_attached[PGASI_N_LAYERS])(void);

@@ -12,7 +12,6 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/sync.h"
-#include "call/token.h"
 #include "mem/rma.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -281,91 +280,66 @@ static pgas_status_t check_buffers(call_t *o)
     return status;
 }
 
-/* All steps that may fail. */
-static pgas_status_t open_push_and_send(call_t *o)
+/* All steps that may fail. *offered_p: the offer is open. */
+static pgas_status_t open_push_and_send(call_t *o, pgas_sync_t *local, bool *offered_p)
 {
     pgas_full_t full;
+    pgasi_offer_call_t call = { o->rank, o->head.handler, local };
     pgas_status_t status = choose_full(o, &full);
-    if (status == PGAS_OK && o->some_pull)
-        status = pgasi_offer_open(o->rank, o->buffers, o->n, o->full, &o->head.offer);
-    if (status != PGAS_OK)
-        return status;
-    status = o->some_push ? push_all(o) : PGAS_OK;
-    if (status == PGAS_OK)
-        status = send_call(o, full);
-    if (status != PGAS_OK && o->some_pull)
-        pgasi_offer_close(o->head.offer, o->rank);
+    if (status == PGAS_OK && o->some_pull) {
+        status = pgasi_offer_open(&call, o->buffers, o->n, o->full, &o->head.offer);
+        *offered_p = status == PGAS_OK;
+    }
+    if (status == PGAS_OK && o->some_push)
+        status = push_all(o);
+    return status == PGAS_OK ? send_call(o, full) : status;
+}
+
+/* Raises the counter of the call's end. */
+static pgas_status_t issue_end(call_t *o, const pgas_call_opts_t *opts, pgasi_sync_call_t *s)
+{
+    int flags = PGASI_ISSUE_QUEUED | pgasi_issue_wait(o->full);
+    pgasi_token_for_t call = { opts->sync, o->rank, o->head.handler, opts->result,
+                               opts->result_bytes };
+    pgas_status_t status = PGAS_OK;
+    *s = (pgasi_sync_call_t){ NULL, 0, 0 };
+    if (opts->result)
+        status = pgasi_sync_ask(s, &call, flags);
+    else if (opts->sync)
+        status = pgasi_sync_issue(s, opts->sync, o->rank, o->head.handler, opts->when, flags);
+    o->head.wire = s->wire;
     return status;
 }
 
-/* What waits for a call: a counter for its end, or the token of its result, and a counter for its
- * buffers. */
-typedef struct {
-    pgasi_sync_call_t sync, local;
-    uint32_t result;
-} waits_t;
-
-static pgas_status_t sync_issued(const waits_t *w, pgas_status_t status)
-{
-    if (w->result)
-        return status != PGAS_OK && pgasi_token_give(w->result) ? status : PGAS_OK;
-    return w->sync.sync ? pgasi_sync_issued(&w->sync, status) : status;
-}
-
-/* Reports the outcome to both counters. If one of them has completed meanwhile, because the rank
- * died, the other one completes with PGAS_ERR_PEER too. */
-static pgas_status_t issued(const call_t *o, const waits_t *w, pgas_status_t status)
-{
-    pgas_status_t first = sync_issued(w, status);
-    pgas_status_t second = w->local.sync ? pgasi_sync_issued(&w->local, status) : status;
-    if (status == PGAS_OK || (first == status && second == status))
-        return status;
-    if (w->sync.sync && first != PGAS_OK)
-        pgasi_sync_lower_by(w->sync.sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
-    if (w->local.sync && second != PGAS_OK)
-        pgasi_sync_lower_by(w->local.sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
-    return PGAS_OK;
-}
-
-static pgas_status_t ask(call_t *o, const pgas_call_opts_t *opts, waits_t *w)
-{
-    if (!pgasi_call_may_wait(opts->sync))
-        return PGAS_ERR_INVALID;
-    pgas_status_t status = pgasi_token_take_for(opts->sync, o->rank, o->head.handler, opts->result,
-                                                opts->result_bytes, &w->result);
-    if (status != PGAS_OK)
-        return status;
-    w->sync.sync = opts->sync;
-    o->head.wire = pgasi_wire_of_reply(w->result, opts->result_bytes);
-    return PGAS_OK;
-}
-
-/* The target reports all completions that are not local. A call that was sent has not arrived yet:
- * the target may have no memory for it. */
+/* Sends the call and raises its counters. The target reports all completions that are not local. A
+ * call that was sent has not arrived yet: the target may have no memory for it.
+ *
+ * If the call fails because the rank dies, the death may have lowered one of the counters. The call
+ * then counts as accepted, and the other counter is lowered, too. */
 static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
 {
-    bool two = opts->when != PGAS_LOCAL;
-    pgas_sync_t *sync = two ? opts->sync : NULL, *local = two ? opts->local : opts->sync;
-    pgas_when_t read = o->some_pull ? PGAS_EXECUTED : PGAS_LOCAL;
-    pgas_status_t status = PGAS_OK;
-    waits_t w;
-    memset(&w, 0, sizeof w);
-    if (opts->result)
-        status = ask(o, opts, &w);
-    else if (sync)
-        status = pgasi_sync_issue(&w.sync, sync, o->rank, o->head.handler, opts->when, true);
+    pgasi_sync_call_t s;
+    bool offered = false;
+    pgas_sync_t *local = opts->when == PGAS_LOCAL && opts->sync ? opts->sync : opts->local;
+    pgas_status_t status = issue_end(o, opts, &s);
     if (status != PGAS_OK)
         return status;
-    if (local)
-        status = pgasi_sync_issue(&w.local, local, o->rank, o->head.handler, read, true);
-    if (status != PGAS_OK) {
-        w.local.sync = NULL;
-        return issued(o, &w, status);
+    if (!o->some_pull)
+        local = NULL; /* the buffers may be reused on return */
+    int64_t before = local ? pgasi_sync_raise(local) : 0;
+    status = open_push_and_send(o, local, &offered);
+    if (status == PGAS_OK)
+        return PGAS_OK;
+    if (offered && !pgasi_offer_withdraw(o->head.offer, o->rank) && local) {
+        pgasi_sync_fail(&s, PGAS_ERR_PEER, o->rank, o->head.handler);
+        return PGAS_OK;
     }
-    if (!opts->result)
-        o->head.wire = w.sync.wire;
-    o->head.local = pgasi_wire_token(w.local.wire);
-    return issued(o, &w, open_push_and_send(o));
+    bool refused = pgasi_sync_take_back(&s);
+    if (local && refused)
+        pgasi_sync_refuse(local, before);
+    else if (local)
+        pgasi_sync_lower(local, PGAS_ERR_PEER, o->rank, PGAS_OPERATION_CALL, o->head.handler);
+    return refused ? status : PGAS_OK;
 }
 
 pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *c)

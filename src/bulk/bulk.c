@@ -177,7 +177,7 @@ void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t st
     memcpy(&p.head, block, sizeof p.head);
     p.source = source;
     p.status = status;
-    pgasi_bulk_free_t f = { p.head.offer, p.head.local, status, 0 };
+    pgasi_bulk_free_t f = { p.head.offer, status };
     if (p.head.offer)
         pgasi_sendq_answer(pgas_thread_rank(source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL, 0);
     run(&p);

@@ -120,14 +120,21 @@ void pgasi_reach_start(void);
 
 /* ---- offer.c ---- */
 
-/** Allows a rank to read the pulled ones among n buffers. *id_p goes into the message's head.
+/** A call whose pulled buffers are offered. */
+typedef struct {
+    int rank;
+    uint32_t handler;
+    pgas_sync_t *local; /* lowered when the offer ends, except by pgasi_offer_withdraw; or NULL */
+} pgasi_offer_call_t;
+/** Allows the rank to read the pulled ones among n buffers. *id_p goes into the message's head.
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN: too many offers are open, and the caller does not wait
  *          PGAS_ERR_PEER: the rank died while the caller waited */
-pgas_status_t pgasi_offer_open(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
-                               uint32_t *id_p);
-/** Ends an offer. False: it has ended before. */
-bool pgasi_offer_close(uint32_t id, int rank);
+pgas_status_t pgasi_offer_open(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
+                               size_t n, pgas_full_t full, uint32_t *id_p);
+/** The call was not sent: ends its offer and leaves its counter alone. False: the rank's death has
+ *  ended it before, with the counter. */
+bool pgasi_offer_withdraw(uint32_t id, int rank);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes);
 void pgasi_offers_peer_died(int rank);

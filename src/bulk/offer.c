@@ -24,6 +24,8 @@ typedef struct {
     uint32_t id; /* (generation + 1) * N_OFFERS + index; 0: no rank may read */
     uint32_t generation;
     int rank;
+    uint32_t handler;
+    pgas_sync_t *local;
     uint32_t n;
     struct {
         const char *address;
@@ -42,15 +44,33 @@ static offer_t *find_offer(uint32_t id, int rank)
     return id && __atomic_load_n(&o->id, __ATOMIC_ACQUIRE) == id && o->rank == rank ? o : NULL;
 }
 
-bool pgasi_offer_close(uint32_t id, int rank)
+/* Ends an offer. False: it has ended before. */
+static bool close_offer(uint32_t id, int rank, pgas_sync_t **local_p, uint32_t *handler_p)
 {
     offer_t *o = find_offer(id, rank);
     uint32_t mine = id;
     if (!o ||
         !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
+    *local_p = o->local;
+    *handler_p = o->handler;
     pgasi_spin_unlock(&o->busy);
     return true;
+}
+
+static void end_offer(uint32_t id, int rank, pgas_status_t status)
+{
+    pgas_sync_t *local;
+    uint32_t handler;
+    if (close_offer(id, rank, &local, &handler) && local)
+        pgasi_sync_lower(local, status, rank, PGAS_OPERATION_CALL, handler);
+}
+
+bool pgasi_offer_withdraw(uint32_t id, int rank)
+{
+    pgas_sync_t *local;
+    uint32_t handler;
+    return close_offer(id, rank, &local, &handler);
 }
 
 static offer_t *claim_offer(void)
@@ -64,12 +84,15 @@ static offer_t *claim_offer(void)
     return NULL;
 }
 
-static pgas_status_t try_offer(int rank, const pgas_buffer_t *buffers, size_t n, uint32_t *id_p)
+static pgas_status_t try_offer(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
+                               size_t n, uint32_t *id_p)
 {
     offer_t *o = claim_offer();
     if (!o)
         return PGAS_ERR_AGAIN;
-    o->rank = rank;
+    o->rank = call->rank;
+    o->handler = call->handler;
+    o->local = call->local;
     o->n = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         o->buffer[i].address = buffers[i].address;
@@ -82,15 +105,15 @@ static pgas_status_t try_offer(int rank, const pgas_buffer_t *buffers, size_t n,
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_offer_open(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
-                               uint32_t *id_p)
+pgas_status_t pgasi_offer_open(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
+                               size_t n, pgas_full_t full, uint32_t *id_p)
 {
-    pgas_status_t status = try_offer(rank, buffers, n, id_p);
+    pgas_status_t status = try_offer(call, buffers, n, id_p);
     if (status != PGAS_ERR_AGAIN || full != PGAS_FULL_WAIT || pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = try_offer(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN &&
-           !pgasi_boot_is_dead(rank))
+    while ((status = try_offer(call, buffers, n, id_p)) == PGAS_ERR_AGAIN &&
+           !pgasi_boot_is_dead(call->rank))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     return status == PGAS_ERR_AGAIN ? PGAS_ERR_PEER : status;
@@ -101,7 +124,7 @@ void pgasi_offers_peer_died(int rank)
     for (uint32_t i = 0; offers.offer && i < N_OFFERS; i++) {
         uint32_t id = __atomic_load_n(&offers.offer[i].id, __ATOMIC_ACQUIRE);
         if (id && offers.offer[i].rank == rank)
-            pgasi_offer_close(id, rank);
+            end_offer(id, rank, PGAS_ERR_PEER);
     }
 }
 
@@ -160,10 +183,7 @@ static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *
     if (bytes != sizeof f)
         return;
     memcpy(&f, args, sizeof f);
-    pgasi_offer_close(f.offer, pgas_thread_rank(source));
-    pgasi_desc_ack_t ack = { f.local, (int16_t)f.status, 0 };
-    if (f.local)
-        pgasi_handler_run_here(PGASI_DESC_ACK, &ack, sizeof ack, source);
+    end_offer(f.offer, pgas_thread_rank(source), (pgas_status_t)f.status);
 }
 
 /* ---- start and stop ---- */

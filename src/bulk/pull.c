@@ -89,7 +89,7 @@ static void advance(pgasi_bulk_t *p)
 
 static void report_to_source(pgasi_bulk_t *p)
 {
-    pgasi_bulk_free_t f = { p->head.offer, p->head.local, p->status, 0 };
+    pgasi_bulk_free_t f = { p->head.offer, p->status };
     p->reported = true;
     if (p->asking) {
         pulls.n_asking--;

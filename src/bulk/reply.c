@@ -176,11 +176,11 @@ static pgas_status_t reply_large(const pgasi_call_t *call, const void *data, uin
     int rank = pgas_thread_rank(call->source);
     uint32_t token = pgasi_wire_token(call->wire);
     const pgasi_bulk_t *asked = pgasi_bulk_running();
-    if (asked && pgasi_wire_token(asked->head.wire) != token)
+    if (asked && asked->head.wire != call->wire)
         asked = NULL;
     if (bytes != (asked ? asked->head.reply_bytes : pgasi_wire_reply_bytes(call->wire))) {
-        pgasi_desc_ack_t ack = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
-        return pgasi_sendq_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, NULL, 0);
+        pgasi_desc_reply_t head = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
+        return pgasi_sendq_answer(rank, PGASI_DESC_REPLY, &head, sizeof head, NULL, 0);
     }
     if (asked && (write_reply(&asked->head, rank, data, bytes) ||
                   (!pgasi_self.in_handler && put_reply(&asked->head, rank, data, bytes))))

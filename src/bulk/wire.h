@@ -27,15 +27,14 @@ typedef struct {
     uint32_t args_at, args_bytes;
     uint16_t handler;
     uint8_t n_parts, spawn;
-    uint64_t wire; /* token of the call, see descriptor.h; 0: no thread waits for the call */
-    /* token of a counter at the source, which decrements when all buffers are read; 0: none */
-    uint32_t local;
-    uint32_t offer;          /* id of the source's offer (offer.c); 0: none */
-    uint32_t ep;             /* the endpoint at which the call runs */
+    uint64_t wire;  /* token of the call, see descriptor.h; 0: no thread waits for the call */
+    uint32_t offer; /* id of the source's offer (offer.c); 0: none */
+    uint32_t ep;    /* the endpoint at which the call runs */
     uint32_t reply_key_at_8; /* as key_at_8 */
-    uint64_t reply_bytes;    /* 0: no reply is wanted */
-    uint64_t reply_address;  /* at the source */
-    pgas_gptr_t reply_ptr;   /* the same, if it is in a segment */
+    uint32_t spare_2;
+    uint64_t reply_bytes;   /* 0: no reply is wanted */
+    uint64_t reply_address; /* at the source */
+    pgas_gptr_t reply_ptr;  /* the same, if it is in a segment */
 } pgasi_bulk_head_t;
 
 typedef struct {
@@ -67,9 +66,8 @@ typedef struct {
 
 /** The target reports to the source that it has read the buffers of a call. */
 typedef struct {
-    uint32_t offer, local;
+    uint32_t offer;
     int32_t status;
-    uint32_t spare;
 } pgasi_bulk_free_t;
 
 /** The largest piece that is sent to a rank. */

@@ -207,12 +207,13 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
     return pgasi_sendq_publish_all(a->sendq, PGASI_PUBLISH_EXPLICIT);
 }
 
-/* The peer answers when it has run the calls gathered for it, and the answer decrements the
- * counter. The context is locked. */
+/* The peer answers when it has run the calls gathered for it, and the answer lowers the counter.
+ * The context is locked. */
 static pgas_status_t send_marker(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARKER, PGAS_EXECUTED, true);
+    pgas_status_t status =
+        pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARKER, PGAS_EXECUTED, PGASI_ISSUE_QUEUED);
     if (status != PGAS_OK)
         return status;
     return pgasi_sync_issued(&c, a->hops == 1
@@ -220,55 +221,48 @@ static pgas_status_t send_marker(const agg_t *a, int rank, pgas_sync_t *sync)
                                      : pgasi_route_marker(a->sendq, a->hops, rank, c.wire));
 }
 
-/* The number of ranks that a routed aggregator has called, and the next such rank. */
-static int n_called(const agg_t *a)
-{
-    return (int)pgasi_bitmap_count(a->called, (size_t)pgasi_boot.n_ranks);
-}
-
 static int next_called(const agg_t *a, int rank)
 {
     return (int)pgasi_bitmap_find_set(a->called, (size_t)pgasi_boot.n_ranks, (size_t)(rank + 1));
 }
 
-/* The number of ranks among the known destinations of an aggregator that is not routed. */
-static int n_known(const int *known, int n)
-{
-    int n_ranks = 0;
-    for (int i = 0; i < n; i++)
-        n_ranks += known[i] < pgasi_boot.n_ranks;
-    return n_ranks;
-}
-
-/* Each peer sends one answer, and this rank sends one. The counter is raised by all but one of them
- * before any answer can come. If a peer is dead, an answer of this rank replaces its answer, so
- * that the sum is right. */
-static pgas_status_t send_markers(const agg_t *a, pgas_sync_t *sync)
+/* Sends a marker to each rank that was called. Dead ranks are skipped, because calls to them are
+ * lost. *n_p counts the markers. Returns the first error, with its rank. */
+static pgas_status_t send_markers(const agg_t *a, pgas_sync_t *sync, int *n_p, int *rank_p)
 {
     const int *known;
-    int n = pgasi_sendq_known(a->sendq, &known), me = pgasi_boot.rank;
-    pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARKER, PGAS_EXECUTED, true);
-    if (status != PGAS_OK)
-        return status;
-    /* The two steps above only checked that the counter is live. */
-    status = pgasi_sync_issued(&c, PGAS_ERR_AGAIN);
-    if (status != PGAS_ERR_AGAIN)
-        return status;
-    pgas_sync_add(sync, a->hops > 1 ? n_called(a) : n_known(known, n));
-    status = send_marker(a, me, sync);
+    int n = pgasi_sendq_known(a->sendq, &known);
     if (a->hops > 1)
-        n = n_called(a);
-    for (int i = 0, rank = -1; i < n && status == PGAS_OK; i++) {
+        n = (int)pgasi_bitmap_count(a->called, (size_t)pgasi_boot.n_ranks);
+    for (int i = 0, rank = -1; i < n; i++) {
         rank = a->hops > 1 ? next_called(a, rank) : known[i];
         /* Destinations from n_ranks on are threads and services; no calls are gathered for them. */
         if (rank >= pgasi_boot.n_ranks)
             continue;
-        status = send_marker(a, rank, sync);
-        if (status == PGAS_ERR_PEER)
-            status = send_marker(a, me, sync);
+        pgas_status_t status = send_marker(a, rank, sync);
+        *rank_p = rank;
+        *n_p += status == PGAS_OK;
+        if (status != PGAS_OK && status != PGAS_ERR_PEER)
+            return status;
     }
-    return status;
+    return PGAS_OK;
+}
+
+/* The counter is raised by one more around all markers, so that its function runs once. If the
+ * first marker fails, the flush is refused; if a later one does, the counter gets the error. */
+static pgas_status_t flush_all_ranks(const agg_t *a, pgas_sync_t *sync)
+{
+    int n = 0, rank = -1;
+    int64_t before = pgasi_sync_raise(sync);
+    pgasi_ctx_lock(a->ctx);
+    pgas_status_t status = send_markers(a, sync, &n, &rank);
+    pgasi_ctx_unlock(a->ctx);
+    if (status != PGAS_OK && !n) {
+        pgasi_sync_refuse(sync, before);
+        return status;
+    }
+    pgasi_sync_lower(sync, status, rank, PGAS_OPERATION_CALL, 0);
+    return PGAS_OK;
 }
 
 pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync)
@@ -279,10 +273,12 @@ pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync)
     pgas_status_t status = check_user(a);
     if (status != PGAS_OK)
         return status;
-    if (rank != PGAS_AGG_ALL && (uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+    if (rank == PGAS_AGG_ALL)
+        return flush_all_ranks(a, sync);
+    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     pgasi_ctx_lock(a->ctx);
-    status = rank == PGAS_AGG_ALL ? send_markers(a, sync) : send_marker(a, rank, sync);
+    status = send_marker(a, rank, sync);
     pgasi_ctx_unlock(a->ctx);
     return status;
 }

@@ -2,8 +2,9 @@
  * that request a reply. */
 #include "call/sync.h"
 
-#include "call/notify.h"
-#include "call/token.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/segment.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
@@ -16,27 +17,50 @@ static inline void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* The answer to a call that wants a reply. */
 static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const void *data,
                             size_t bytes)
 {
-    pgasi_desc_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
-    int rank = pgas_thread_rank(c->source);
+    pgasi_desc_reply_t head = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
     count(&pgasi_sync_stats.n_answers);
-    if (pgasi_wire_wants_reply(c->wire))
-        return pgasi_sendq_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, data, bytes);
-    if (c->wire & PGASI_WIRE_ARRIVED)
-        return pgasi_sendq_answer_now(rank, PGASI_DESC_ACK, &ack, sizeof ack);
-    return pgasi_sendq_answer(rank, PGASI_DESC_ACK, &ack, sizeof ack, NULL, 0);
+    return pgasi_sendq_answer(pgas_thread_rank(c->source), PGASI_DESC_REPLY, &head, sizeof head,
+                              data, bytes);
+}
+
+/* Lowers the counter of a rank of this node. False: a message must report the completion. */
+static inline bool lower_there(const pgasi_call_t *c, pgas_status_t status)
+{
+    pgasi_where_t where = PGASI_WHERE_FAR;
+    void *address = NULL;
+    int rank = pgas_thread_rank(c->source), owner = pgasi_boot.local_of[rank];
+    pgas_gptr_t at = pgas_gptr_make(rank, c->wire & PGASI_WIRE_OFFSET);
+    if (!(c->wire & PGASI_WIRE_HEAP) || owner < 0 || at % sizeof(int64_t) != 0 ||
+        pgasi_resolve(at, sizeof(pgas_sync_t), &where, &address) != PGAS_OK ||
+        where != PGASI_WHERE_HERE)
+        return false;
+    pgas_sync_t *sync = address;
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        pgasi_sync_note(sync,
+                        pgasi_error_pack(status, pgasi_boot.rank, PGAS_OPERATION_CALL, c->handler));
+    if (__atomic_sub_fetch(&sync->count, 1, __ATOMIC_ACQ_REL) <= 0)
+        pgasi_wake(owner);
+    return true;
 }
 
 static void complete(const pgasi_call_t *c, pgas_status_t status)
 {
-    if (c->wire & PGASI_WIRE_WRITE &&
-        pgasi_notify_write(pgas_thread_rank(c->source), pgasi_wire_token(c->wire), status,
-                           c->handler))
+    if (lower_there(c, status)) {
         count(&pgasi_sync_stats.n_written);
+        return;
+    }
+    pgasi_desc_ack_t ack = { c->wire & ~PGASI_WIRE_ARRIVED, status, c->handler };
+    size_t bytes = status == PGAS_OK ? sizeof ack.wire : sizeof ack;
+    int rank = pgas_thread_rank(c->source);
+    count(&pgasi_sync_stats.n_answers);
+    if (c->wire & PGASI_WIRE_ARRIVED)
+        pgasi_sendq_answer_now(rank, PGASI_DESC_ACK, &ack, bytes);
     else
-        answer(c, status, NULL, 0);
+        pgasi_sendq_answer(rank, PGASI_DESC_ACK, &ack, bytes, NULL, 0);
 }
 
 uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire)
@@ -89,23 +113,21 @@ pgas_status_t pgasi_reply(const void *data, size_t bytes)
 pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                            size_t reply_bytes, pgas_sync_t *sync)
 {
-    uint32_t token;
-    pgas_status_t status = pgasi_token_take_for(sync, rank, handler, reply, reply_bytes, &token);
+    pgasi_sync_call_t c;
+    pgasi_token_for_t call = { sync, rank, handler, reply, reply_bytes };
+    pgas_status_t status = pgasi_sync_ask(&c, &call, PGASI_ISSUE_WAIT);
     if (status != PGAS_OK)
         return status;
-    uint64_t wire = pgasi_wire_of_reply(token, reply_bytes);
-    status = pgasi_sendq_call(rank, handler, args, bytes, &wire, PGAS_FULL_WAIT);
-    if (status != PGAS_OK && !pgasi_token_give(token))
-        return PGAS_OK; /* The rank's death has decremented the counter meanwhile. */
-    return status;
+    status = pgasi_sendq_call(rank, handler, args, bytes, &c.wire, PGAS_FULL_WAIT);
+    return pgasi_sync_issued(&c, status);
 }
 
 pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                         size_t reply_bytes)
 {
-    pgas_sync_t sync = { 1, PGAS_OK, 0 };
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_status_t status = pgasi_thread_check_wait();
     if (status == PGAS_OK)
         status = pgasi_ask_nb(rank, handler, args, bytes, reply, reply_bytes, &sync);
-    return status == PGAS_OK ? pgas_sync_wait(&sync, -1) : status;
+    return status == PGAS_OK ? pgasi_sync_wait_own(&sync) : status;
 }

@@ -152,7 +152,8 @@ static pgas_status_t describe(begun_t *b, pgas_target_t target, pgas_handler_t h
     if (pgasi_boot_is_dead(b->rank))
         return PGAS_ERR_PEER;
     if (o->sync)
-        status = pgasi_sync_issue(&b->sync, o->sync, b->rank, handler, o->when, true);
+        status = pgasi_sync_issue(&b->sync, o->sync, b->rank, handler, o->when,
+                                  PGASI_ISSUE_QUEUED | pgasi_issue_wait(o->full));
     if (status != PGAS_OK)
         return status;
     b->has_sync = o->sync != NULL;

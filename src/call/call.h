@@ -25,13 +25,6 @@ typedef struct pgasi_call_to {
     const pgas_call_opts_t *o;
 } pgasi_call_to_t;
 
-/** The counter on which pgas_call_return itself waits, which never was begun, has this token. */
-#define PGASI_CALL_OWN_SYNC UINT32_MAX
-static inline bool pgasi_call_may_wait(const pgas_sync_t *sync)
-{
-    return sync->token == PGASI_CALL_OWN_SYNC || pgasi_sync_is_live(sync);
-}
-
 /** Sends a call of one descriptor, with its counter or its result. number: the handler of the
  *  descriptor, which may be one of the library. */
 pgas_status_t pgasi_call_send(const pgasi_call_to_t *call, uint32_t number, const void *args,

@@ -15,6 +15,7 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
+#include "call/sync.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "mem/ctx.h"
@@ -41,8 +42,6 @@
 #define YIELD_EVERY 512
 /* rounds that found the receive lock held, for each time that the thread yields */
 #define YIELD_SOON 16
-
-bool pgasi_leaving;
 
 static struct {
     bool deaths_unsettled; /* pgasi_peer_died has noted a death that no round has reported yet */
@@ -227,6 +226,8 @@ int pgasi_progress_serve(void)
         return 0;
     int n = serve(pgasi_ep_drain(PGASI_EP_ANY), true);
     pgasi_recv_unlock();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED)))
+        n += pgasi_sync_run_functions();
     return n;
 }
 
@@ -309,6 +310,8 @@ static inline int progress_round(void)
         n += pgasi_progress_shared();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)))
         n += pgasi_coll_progress();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED)))
+        n += pgasi_sync_run_functions();
     return n + serve_round(arrived, due);
 }
 

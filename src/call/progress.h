@@ -36,6 +36,5 @@ void pgasi_peer_died(int rank);
 /** The transport has given up a rank. This function reports the rank to the watch, unless all ranks
  *  are leaving. */
 void pgasi_peer_lost(int rank);
-extern bool pgasi_leaving; /* pgas_finalize has begun: peers may leave */
 
 #endif

@@ -1,149 +1,146 @@
-/* Completion counters and replies: see sync.h.
+/* Completion of calls: see sync.h.
  *
- * Answers run under the receive lock, one at a time. A counter may cease to exist as soon as it has
- * reached zero, because a thread waits for that. So the thread that decrements a counter first
- * reads everything that it needs of it. */
+ * Answers run under the receive lock, one at a time. In jobs that end with the death of a rank, the
+ * answer names the counter itself. A counter outlives its calls, so no table is needed. A peer that
+ * sends a wrong address could destroy memory. Therefore an address carries 17 bits of a keyed
+ * check, which only its owner can compute. */
 #include "call/sync.h"
 
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "call/notify.h"
+#include "call/token.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
-#include "call/progress.h"
-#include "call/token.h"
 #include "msg/serve.h"
-#include "mem/ctx.h"
-#include "mem/thread.h"
 
 pgasi_sync_stats_t pgasi_sync_stats;
+
+static uint64_t secret; /* the key of the check */
 
 pgas_status_t pgasi_sync_start(void)
 {
     memset(&pgasi_sync_stats, 0, sizeof pgasi_sync_stats);
-    bool made = pgasi_tokens_start();
-    pgas_status_t status = pgasi_notify_start(PGASI_TOKENS_MAX);
-    return made ? status : PGAS_ERR_NO_MEMORY;
+    secret = pgasi_hash_u64(pgasi_now_ns() ^ (uint64_t)(uintptr_t)&pgasi_sync_stats) ^
+             pgasi_hash_u64(pgasi_cycles());
+    return pgasi_tokens_start() ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-PGASI_STATIC_ASSERT(sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_record_t) == 120 ||
-                        sizeof(void *) != 8,
-                    "info.c tells users how large an entry is");
+PGASI_STATIC_ASSERT(sizeof(pgasi_token_entry_t) == 40 || sizeof(void *) != 8,
+                    "info.c tells users how large a record is");
 
-uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
+uint64_t pgasi_sync_table_bytes(void)
 {
-    return PGASI_TOKENS_MAX * (sizeof(pgasi_token_entry_t) + sizeof(pgasi_completion_record_t) +
-                               n_ranks * PGASI_OUTSTANDING_BYTES);
+    return PGASI_TOKENS_MAX * sizeof(pgasi_token_entry_t);
 }
 
 void pgasi_sync_stop(void)
 {
     pgasi_tokens_stop();
-    pgasi_notify_stop();
 }
 
-/* ---- counters decrement ---- */
-
-/* Returns the entry of a live counter, otherwise NULL. */
-static pgasi_token_entry_t *entry_of(const pgas_sync_t *sync)
+static inline bool outlives_ranks(void)
 {
-    pgasi_token_entry_t *e = pgasi_token_find(sync->token);
-    return e && e->sync == sync && !e->once ? e : NULL;
+    return pgasi_param.on_peer_death != PGASI_ON_PEER_DEATH_ABORT;
 }
 
-bool pgasi_sync_is_live(const pgas_sync_t *sync)
+/* ---- counters as tokens ---- */
+
+/* Whether the token names the counter by its place. */
+static inline bool is_named(uint64_t wire)
 {
-    return entry_of(sync);
+    return wire & (PGASI_WIRE_HEAP | PGASI_WIRE_ADDRESS);
 }
 
-/* Runs the counter's function if the counter reaches zero from above, and wakes the threads that
- * wait. */
-static inline void lower(pgas_sync_t *sync, const pgasi_token_entry_t *e, int64_t n)
+#define ADDRESS_BITS 47 /* of user memory, without a request for more by mmap */
+#define CHECK_SHIFT  (ADDRESS_BITS - 3)
+#define CHECK_BITS   (61 - CHECK_SHIFT)
+
+static inline uint64_t check_of(uint64_t address_8)
 {
-    pgas_sync_fn_t fn = e ? e->fn : NULL;
-    void *arg = e ? e->arg : NULL;
-    int64_t left = __atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL);
-    if (left > 0)
-        return;
-    if (fn && left > -n)
-        fn(sync, arg);
-    pgasi_wake(pgasi_boot.node_rank);
+    return ((address_8 ^ secret) * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - CHECK_BITS);
 }
 
-void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
-                         uint32_t handler)
+/* Returns the token of a counter; 0: it cannot be named by its place. */
+static inline uint64_t wire_of(const pgas_sync_t *sync)
 {
-    const pgasi_token_entry_t *e = entry_of(sync);
-    if (PGAS_UNLIKELY(status != PGAS_OK))
-        pgasi_sync_note(sync, e ? pgasi_completion_of(sync->token) : NULL, status, rank, handler);
-    lower(sync, e, n);
+    const pgasi_segment_t *heap = &pgasi_segments[0];
+    uint64_t at = (uint64_t)(uintptr_t)sync, inside = at - (uint64_t)(uintptr_t)heap->address;
+    if (at % sizeof sync->count != 0 || at >> ADDRESS_BITS)
+        return 0;
+    if (inside < heap->bytes && heap->bytes - inside >= sizeof *sync && !sync->fn)
+        return PGASI_WIRE_HEAP | (PGASI_HEAP_OFFSET + inside);
+    return PGASI_WIRE_ADDRESS | check_of(at >> 3) << CHECK_SHIFT | at >> 3;
 }
 
-static inline void lower_one(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
+/* Returns the counter of such a token; NULL: this rank has made no such token. */
+static inline pgas_sync_t *sync_of(uint64_t wire)
 {
-    pgasi_sync_lower_by(sync, 1, status, rank, handler);
+    const pgasi_segment_t *heap = &pgasi_segments[0];
+    uint64_t at_8 = wire & PGASI_WIRE_OFFSET, inside = at_8 - PGASI_HEAP_OFFSET;
+    if (outlives_ranks())
+        return NULL;
+    if (wire & PGASI_WIRE_ADDRESS)
+        return (wire >> CHECK_SHIFT & ((1u << CHECK_BITS) - 1)) == check_of(at_8)
+                   ? (pgas_sync_t *)(uintptr_t)(at_8 << 3)
+                   : NULL;
+    if (inside >= heap->bytes || heap->bytes - inside < sizeof(pgas_sync_t) || inside % 8)
+        return NULL;
+    return (pgas_sync_t *)(void *)((char *)heap->address + inside);
 }
+
+PGASI_STATIC_ASSERT((UINT64_C(1) << CHECK_SHIFT) - 1 == PGASI_WIRE_OFFSET,
+                    "an address and an offset have the same bits");
 
 /* ---- answers arrive ---- */
 
 static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    int rank = pgas_thread_rank(source);
     (void)context;
-    pgasi_desc_ack_t ack;
-    if (bytes != sizeof ack)
+    pgasi_desc_ack_t ack = { 0, PGAS_OK, 0 };
+    if (bytes != sizeof ack.wire && bytes != sizeof ack)
         return;
-    memcpy(&ack, args, sizeof ack);
-    pgasi_token_entry_t *e = pgasi_token_find(ack.token);
-    if (!e || e->once)
-        return;
-    if (!pgasi_outstanding_take(e, rank) &&
-        pgasi_boot_is_dead(rank)) /* The rank's death has already decremented the counter. */
-        return;
-    lower_one(e->sync, (pgas_status_t)ack.status, rank, ack.handler);
+    memcpy(&ack, args, bytes);
+    pgas_sync_t *sync = NULL;
+    if (is_named(ack.wire)) {
+        sync = sync_of(ack.wire);
+    } else {
+        pgasi_token_entry_t *e = pgasi_token_find(pgasi_wire_token(ack.wire));
+        sync = e && !e->reply ? e->sync : NULL;
+        if (sync && !pgasi_token_give(pgasi_wire_token(ack.wire)))
+            sync = NULL; /* The rank's death has already lowered the counter. */
+    }
+    if (sync)
+        pgasi_sync_lower(sync, (pgas_status_t)ack.status, pgas_thread_rank(source),
+                         PGAS_OPERATION_CALL, ack.handler);
 }
 
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    pgasi_desc_ack_t ack;
-    if (bytes < sizeof ack)
+    pgasi_desc_reply_t head;
+    if (bytes < sizeof head)
         return;
-    memcpy(&ack, args, sizeof ack);
-    pgasi_token_entry_t *e = pgasi_token_find(ack.token);
-    if (!e || !e->once)
+    memcpy(&head, args, sizeof head);
+    pgasi_token_entry_t *e = pgasi_token_find(head.token);
+    if (!e || !e->reply)
         return;
-    pgas_status_t status = (pgas_status_t)ack.status;
-    if (status == PGAS_OK && bytes - sizeof ack != e->reply_bytes)
+    pgas_status_t status = (pgas_status_t)head.status;
+    if (status == PGAS_OK && bytes - sizeof head != e->reply_bytes)
         status = PGAS_ERR_MISMATCH;
     if (status == PGAS_OK)
-        memcpy(e->reply, (const char *)args + sizeof ack, e->reply_bytes);
+        memcpy(e->reply, (const char *)args + sizeof head, e->reply_bytes);
     pgas_sync_t *sync = e->sync;
-    if (pgasi_token_give(ack.token))
-        lower_one(sync, status, pgas_thread_rank(source), ack.handler);
-}
-
-/* Ends all calls of the entry that the dead rank has not answered. */
-static void end_calls_to(pgasi_token_entry_t *e, int rank)
-{
-    uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE), handler;
-    pgas_sync_t *sync = e->sync;
-    if (!token)
-        return;
-    handler = e->handler;
-    if (e->once && e->rank == rank && pgasi_token_give(token))
-        lower_one(sync, PGAS_ERR_PEER, rank, handler);
-    while (!e->once && __atomic_load_n(&e->n_outstanding, __ATOMIC_RELAXED) &&
-           pgasi_outstanding_take(e, rank)) {
-        handler =
-            __atomic_load_n(&pgasi_outstanding_handlers(e->outstanding)[rank], __ATOMIC_RELAXED);
-        /* If another counter has the entry now, e->sync is the counter that made the call. */
-        lower_one(e->sync, PGAS_ERR_PEER, rank, handler);
-    }
+    if (pgasi_token_give(head.token))
+        pgasi_sync_lower(sync, status, pgas_thread_rank(source), PGAS_OPERATION_CALL, head.handler);
 }
 
 /* The pieces of a reply arrive in order, and the last one ends where the reply ends. It carries no
@@ -157,222 +154,146 @@ static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source,
     memcpy(&piece, args, sizeof piece);
     bytes -= sizeof piece;
     pgasi_token_entry_t *e = pgasi_token_find(piece.token);
-    if (!e || !e->once || piece.offset > e->reply_bytes || bytes > e->reply_bytes - piece.offset)
+    if (!e || !e->reply || piece.offset > e->reply_bytes || bytes > e->reply_bytes - piece.offset)
         return;
     memcpy((char *)e->reply + piece.offset, (const char *)args + sizeof piece, bytes);
     pgas_sync_t *sync = e->sync;
     if (piece.offset + bytes == e->reply_bytes && pgasi_token_give(piece.token))
-        lower_one(sync, PGAS_OK, pgas_thread_rank(source), 0);
+        pgasi_sync_lower(sync, PGAS_OK, pgas_thread_rank(source), PGAS_OPERATION_CALL, 0);
 }
 
-/* Ends the replies and completions that a dead rank was to send, with PGAS_ERR_PEER. */
-static void end_for_dead(int rank)
-{
-    pgasi_path_state_t before = pgasi_serve_begin(); /* Answers run one at a time. */
-    /* If this loop does not see the token of a call, its caller sees that the rank is dead. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    uint32_t n = __atomic_load_n(&pgasi_tokens.n_ever, __ATOMIC_RELAXED);
-    for (uint32_t index = 0; pgasi_tokens.entries && index < n; index++)
-        end_calls_to(&pgasi_tokens.entries[index], rank);
-    pgasi_serve_end(before);
-}
+/* ---- calls that have no answer ---- */
 
-void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler)
+/* Calls fn for all records in use, while no answer runs. */
+static void for_all_records(void (*fn)(pgasi_token_entry_t *e, uint32_t token, const void *arg),
+                            const void *arg)
 {
     bool served = pgasi_is_serving();
     pgasi_path_state_t before;
     if (!served)
-        before = pgasi_serve_begin(); /* Answers run one at a time. */
-    pgasi_token_entry_t *e = pgasi_token_find(token);
-    if (e && !e->once) {
-        pgasi_outstanding_take(e, pgasi_boot.rank);
-        lower_one(e->sync, status, rank, handler);
+        before = pgasi_serve_begin();
+    /* If this loop does not see the token of a call, its caller sees that the rank is dead. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    uint32_t n = __atomic_load_n(&pgasi_tokens.n_ever, __ATOMIC_RELAXED);
+    for (uint32_t index = 0; pgasi_tokens.entries && index < n; index++) {
+        uint32_t token = __atomic_load_n(&pgasi_tokens.entries[index].token, __ATOMIC_ACQUIRE);
+        if (token)
+            fn(&pgasi_tokens.entries[index], token, arg);
     }
     if (!served)
         pgasi_serve_end(before);
 }
 
-/* ---- calls that complete a counter ---- */
-
-pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
-                               pgas_when_t when, bool queued)
+static void end_if_to(pgasi_token_entry_t *e, uint32_t token, const void *arg)
 {
-    pgasi_token_entry_t *e = entry_of(sync);
-    bool near = pgasi_boot.local_of[rank] >= 0;
-    if (PGAS_UNLIKELY(!e))
-        return PGAS_ERR_INVALID;
-    *c = (pgasi_sync_call_t){ sync, 0, rank, false };
-    /* In these cases a call that the channel has accepted is complete. */
-    if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !queued))
-        return PGAS_OK;
-    c->wire = sync->token | (when == PGAS_REMOTE ? PGASI_WIRE_ARRIVED : 0);
-    if (near && e->written) {
-        c->wire |= PGASI_WIRE_WRITE;
-        return PGAS_OK;
-    }
-    c->outstanding = true;
-    return pgasi_outstanding_add(e, rank, handler);
+    int rank = *(const int *)arg;
+    pgas_sync_t *sync = e->sync;
+    uint32_t handler = e->handler;
+    if (e->rank == rank && pgasi_token_give(token))
+        pgasi_sync_lower(sync, PGAS_ERR_PEER, rank, PGAS_OPERATION_CALL, handler);
 }
 
-pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
-                                   pgas_when_t when)
+/* Ends the replies and completions that a dead rank was to send, with PGAS_ERR_PEER. */
+static void end_for_dead(int rank)
 {
-    pgasi_token_entry_t *e = entry_of(sync);
-    if (!e)
-        return PGAS_ERR_INVALID;
-    *c = (pgasi_sync_call_t){ sync, 0, pgasi_boot.rank, when != PGAS_LOCAL };
-    if (when == PGAS_LOCAL)
+    for_all_records(end_if_to, &rank);
+}
+
+static void forget_if_of(pgasi_token_entry_t *e, uint32_t token, const void *sync)
+{
+    if (e->sync == sync)
+        pgasi_token_give(token);
+}
+
+static void forget(pgas_sync_t *sync)
+{
+    for_all_records(forget_if_of, sync);
+}
+
+/* ---- calls that name a counter ---- */
+
+/* Takes a record, whose token becomes c->wire, or undoes the raise. */
+static pgas_status_t take_record(pgasi_sync_call_t *c, const pgasi_token_for_t *call, int flags)
+{
+    uint32_t token = 0;
+    pgas_status_t status = pgasi_token_take(call, &token);
+    bool may_wait = flags & PGASI_ISSUE_WAIT && !pgasi_self.in_handler;
+    if (PGAS_UNLIKELY(status != PGAS_OK && may_wait)) {
+        pgasi_wait_t w = PGASI_WAIT_INIT;
+        while ((status = pgasi_token_take(call, &token)) != PGAS_OK)
+            pgasi_wait_step(&w);
+        pgasi_wait_end(&w);
+    }
+    c->wire = token;
+    if (PGAS_LIKELY(status == PGAS_OK))
         return PGAS_OK;
-    c->wire = sync->token;
-    return pgasi_outstanding_add(e, pgasi_boot.rank, handler);
+    pgasi_sync_refuse(c->sync, c->before);
+    return PGAS_ERR_AGAIN;
+}
+
+pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
+                               pgas_when_t when, int flags)
+{
+    bool near = pgasi_boot.local_of[rank] >= 0;
+    *c = (pgasi_sync_call_t){ NULL, 0, 0 };
+    /* In these cases a call that the channel has accepted is complete. */
+    if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !(flags & PGASI_ISSUE_QUEUED)))
+        return PGAS_OK;
+    c->sync = sync;
+    c->before = pgasi_sync_raise(sync);
+    c->wire = outlives_ranks() ? 0 : wire_of(sync);
+    if (PGAS_UNLIKELY(!c->wire)) {
+        pgasi_token_for_t call = { sync, rank, handler, NULL, 0 };
+        pgas_status_t status = take_record(c, &call, flags);
+        if (status != PGAS_OK)
+            return status;
+    }
+    c->wire |= when == PGAS_REMOTE ? PGASI_WIRE_ARRIVED : 0;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_sync_ask(pgasi_sync_call_t *c, const pgasi_token_for_t *call, int flags)
+{
+    *c = (pgasi_sync_call_t){ call->sync, pgasi_sync_raise(call->sync), 0 };
+    pgas_status_t status = take_record(c, call, flags);
+    if (status == PGAS_OK)
+        c->wire = pgasi_wire_of_reply((uint32_t)c->wire, call->reply_bytes);
+    return status;
+}
+
+bool pgasi_sync_take_back(const pgasi_sync_call_t *c)
+{
+    if (!c->sync)
+        return true;
+    if (!is_named(c->wire) && !pgasi_token_give(pgasi_wire_token(c->wire)))
+        return false;
+    pgasi_sync_refuse(c->sync, c->before);
+    return true;
+}
+
+void pgasi_sync_fail(const pgasi_sync_call_t *c, pgas_status_t status, int rank, uint32_t handler)
+{
+    if (c->sync && (is_named(c->wire) || pgasi_token_give(pgasi_wire_token(c->wire))))
+        pgasi_sync_lower(c->sync, status, rank, PGAS_OPERATION_CALL, handler);
 }
 
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status)
 {
-    if (status == PGAS_OK && !c->wire)
-        lower_one(c->sync, PGAS_OK, c->rank, 0);
-    if (status == PGAS_OK || !c->outstanding)
-        return status;
-    pgasi_token_entry_t *e = pgasi_token_find(pgasi_wire_token(c->wire));
-    /* The rank's death has decremented the counter meanwhile. */
-    return e && pgasi_outstanding_take(e, c->rank) ? status : PGAS_OK;
+    return status == PGAS_OK || pgasi_sync_take_back(c) ? status : PGAS_OK;
 }
 
-/* ---- public functions ---- */
-
-static pgas_status_t begin(pgas_sync_t *sync, int64_t n, pgas_sync_fn_t fn, void *arg)
+int pgasi_sync_run_functions(void)
 {
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK)
-        return status;
-    if (!sync)
-        return PGAS_ERR_INVALID;
-    sync->count = n;
-    sync->status = PGAS_OK;
-    status = pgasi_token_take(sync, -1, NULL, 0, &sync->token);
-    if (status != PGAS_OK)
-        return status;
-    pgasi_token_entry_t *e = pgasi_token_find(sync->token);
-    e->fn = fn;
-    e->arg = arg;
-    __atomic_store_n(&pgasi_completion_of(sync->token)->error, 0, __ATOMIC_RELAXED);
-    e->written = !fn && pgasi_notify_open(sync->token, sync);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
-{
-    return begin(sync, count, NULL, NULL);
-}
-
-pgas_status_t pgas_sync_init_fn(pgas_sync_t *sync, int64_t count, pgas_sync_fn_t fn, void *arg)
-{
-    pgas_status_t status = pgasi_thread_check();
-    if (status == PGAS_OK && !fn)
-        status = PGAS_ERR_INVALID;
-    return status == PGAS_OK ? begin(sync, count, fn, arg) : status;
-}
-
-pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n)
-{
-    if (!sync || n < 0)
-        return PGAS_ERR_INVALID;
-    if (!pgasi_running)
-        __atomic_fetch_sub(&sync->count, n, __ATOMIC_RELEASE);
-    else if (n > 0)
-        lower(sync, entry_of(sync), n);
-    return PGAS_OK;
-}
-
-void pgas_sync_add(pgas_sync_t *sync, int64_t count)
-{
-    if (sync && count >= 0)
-        __atomic_fetch_add(&sync->count, count, __ATOMIC_RELAXED);
-    else if (sync && count > INT64_MIN)
-        pgas_sync_done(sync, -count);
-}
-
-pgas_status_t pgas_sync_reset(pgas_sync_t *sync, int64_t count)
-{
-    if (!sync || !pgasi_running || !entry_of(sync))
-        return PGAS_ERR_INVALID;
-    __atomic_store_n(&pgasi_completion_of(sync->token)->error, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&sync->status, PGAS_OK, __ATOMIC_RELAXED);
-    __atomic_store_n(&sync->count, count, __ATOMIC_RELEASE);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_sync_error(const pgas_sync_t *sync, pgas_sync_error_t *error_p)
-{
-    if (!sync || !error_p || !pgasi_running || !entry_of(sync))
-        return PGAS_ERR_INVALID;
-    *error_p = pgasi_error_unpack(
-        __atomic_load_n(&pgasi_completion_of(sync->token)->error, __ATOMIC_RELAXED));
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
-{
-    if (!sync)
-        return PGAS_ERR_INVALID;
-    if (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0)
-        return PGAS_INPROGRESS;
-    return (pgas_status_t)__atomic_load_n(&sync->status, __ATOMIC_RELAXED);
-}
-
-/* When a job ends in which a rank has died, a handler may wait for an answer that never comes. */
-static inline bool must_end(void)
-{
-    return PGAS_UNLIKELY(pgasi_self.in_task) && __atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE) &&
-           pgasi_boot_some_dead();
-}
-
-pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
-{
-    pgas_status_t status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
-        return status;
-    if (!sync)
-        return PGAS_ERR_INVALID;
-    uint64_t limit = pgasi_wait_limit(timeout_us);
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    bool ends = false;
-    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit)) {
-        /* A counter without a token awaits a reply, which may still be written to its address. */
-        ends = sync->token && must_end();
-        if (ends)
-            break;
-        pgasi_wait_step(&w);
-    }
-    pgasi_wait_end(&w);
-    if (status != PGAS_INPROGRESS)
-        return status;
-    return ends ? PGAS_ERR_PEER : PGAS_ERR_TIMEOUT;
-}
-
-void pgas_sync_fini(pgas_sync_t *sync)
-{
-    if (!sync || !pgasi_running)
-        return;
-    /* Answers may still come. The receive lock keeps them from running while the entry is freed. */
-    pgasi_token_entry_t *e = entry_of(sync);
-    if (!e) /* the counter has ended before, or was never begun */
-        return;
-    pgasi_notify_close(sync->token);
-    bool locked = pgasi_is_serving();
-    bool late = !locked && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
-                            __atomic_load_n(&e->n_outstanding, __ATOMIC_ACQUIRE) > 0);
-    if (late)
-        pgasi_recv_lock();
-    pgasi_outstanding_drop(e);
-    pgasi_token_give(sync->token);
-    if (late)
-        pgasi_recv_unlock();
+    pgasi_path_state_t before = pgasi_serve_begin();
+    int n = pgasi_sync_run_left();
+    pgasi_serve_end(before);
+    return n;
 }
 
 void pgasi_sync_set_handlers(void)
 {
     pgasi_hooks.death_settled[PGASI_LAYER_CALL] = end_for_dead;
+    pgasi_hooks.sync_forget = forget;
     pgasi_handler_set_internal(PGASI_DESC_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_DESC_REPLY, on_reply);
     pgasi_handler_set_internal(PGASI_DESC_REPLY_PIECE, on_reply_piece);

@@ -1,70 +1,66 @@
-/** Completion of calls: counters, and the answers that decrement them. Tokens: see token.h. */
-#ifndef PGASI_SYNC_H
-#define PGASI_SYNC_H
+/** Completion of calls: the answers that lower counters. Counters: see mem/sync.h. Tokens: see
+ *  token.h. */
+#ifndef PGASI_CALL_SYNC_H
+#define PGASI_CALL_SYNC_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "call/token.h"
+#include "mem/sync.h"
 #include "pgas/call.h"
 
 pgas_status_t pgasi_sync_start(void);
 void pgasi_sync_stop(void);
-/** The most memory that counters and awaited replies take: the entries, and the outstanding calls
- *  that each counts by rank. */
-uint64_t pgasi_sync_table_bytes(uint64_t n_ranks);
+/** The most memory that the records of calls take. */
+uint64_t pgasi_sync_table_bytes(void);
 
 /** Registers the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
 
-/** A call that completes a counter takes two steps. pgasi_sync_issue runs before the call is sent.
- *  Unless c->wire is 0 then, the call carries c->wire as its token. pgasi_sync_issued runs after
- *  the attempt to send, with its status, and may decrement the counter. Each pgasi_sync_issue that
+/** A call that names a counter takes two steps. pgasi_sync_issue runs before the call is sent and
+ *  raises the counter. Unless c->wire is 0 then, the call carries c->wire as its token.
+ *  pgasi_sync_issued runs after the attempt to send, with its status. Each pgasi_sync_issue that
  *  returned PGAS_OK needs its pgasi_sync_issued.
  *
- *  queued: the call may be accepted before it is visible to the target.
+ *  If the call is complete as soon as it is accepted, the counter is not touched and c->wire is 0.
  *
- *  Cost: two atomic additions if the rank has to answer. Each counter that was ever used so keeps 6
- *  bytes per rank.
+ *  Cost: one atomic addition, and a record if PGAS_ON_PEER_DEATH is continue.
  *
  *  pgasi_sync_issue:
  *  @return PGAS_OK.
- *  @return PGAS_ERR_INVALID: the counter is not live.
- *  @return PGAS_ERR_NO_MEMORY: there is no memory to count by rank.
+ *  @return PGAS_ERR_AGAIN: no record is free, and the caller cannot wait.
  *
  *  pgasi_sync_issued returns what the caller of the public function gets:
- *  @return PGAS_OK: the call was sent, or the rank's death has already decremented the counter for
- *           it.
- *  @return status: the call was not sent, and the counter is unchanged. */
+ *  @return PGAS_OK: the call was sent, or the rank's death has already lowered the counter.
+ *  @return status: the call was not sent, and the counter is as before. */
 typedef struct {
-    pgas_sync_t *sync;
+    pgas_sync_t *sync; /* NULL: the counter is not touched */
+    int64_t before;
     uint64_t wire;
-    int rank;
-    bool outstanding;
 } pgasi_sync_call_t;
+enum {
+    PGASI_ISSUE_QUEUED = 1, /* the call may be accepted before it is visible to the target */
+    PGASI_ISSUE_WAIT = 2    /* wait for a record; never in handlers */
+};
+static inline int pgasi_issue_wait(pgas_full_t full)
+{
+    return full == PGAS_FULL_WAIT ? PGASI_ISSUE_WAIT : 0;
+}
 pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
-                               pgas_when_t when, bool queued);
+                               pgas_when_t when, int flags);
+/** As pgasi_sync_issue, for a call whose reply is stored at `reply`. */
+pgas_status_t pgasi_sync_ask(pgasi_sync_call_t *c, const pgasi_token_for_t *call, int flags);
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
+/** As pgasi_sync_issued with a failure. True: the counter is as before. False: the rank's death has
+ *  lowered it, so the call counts as accepted. */
+bool pgasi_sync_take_back(const pgasi_sync_call_t *c);
+/** The call was not sent, but counts as accepted: its counter gets the error. */
+void pgasi_sync_fail(const pgasi_sync_call_t *c, pgas_status_t status, int rank, uint32_t handler);
 
-/** These two serve an operation that this rank performs together with others. The operation is one
- *  completion that the rank reports to itself. If c->wire is not 0, pgasi_sync_answered with its
- *  token decrements the counter.
- *
- *  Any thread that may make calls may call pgasi_sync_answered, also in handlers, but without a
- *  context's lock. status, rank and handler describe the outcome. Statuses of pgasi_sync_issue_own:
- *  as pgasi_sync_issue. */
-pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
-                                   pgas_when_t when);
-void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
-
-/** Decrements a live counter by n > 0. The counter keeps its first error status, with the rank and
- *  the handler that caused it.
- *
- *  Any thread that may make calls may call this, but without a context's lock, because the
- *  counter's function may run here. */
-void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
-                         uint32_t handler);
-/** True if the counter is live. Calls that are about to name it check this. */
-bool pgasi_sync_is_live(const pgas_sync_t *sync);
+/** Runs the functions of counters that pgasi_sync_lower_locked left, as a handler. @return their
+ *  number */
+int pgasi_sync_run_functions(void);
 
 /** The call that a thread is running. */
 typedef struct {
@@ -104,8 +100,8 @@ pgasi_call_t *pgasi_call_at_hand(void);
  *  replies. */
 pgas_status_t pgasi_reply(const void *data, size_t bytes);
 
-/** Calls any handler with a reply of at most PGAS_CALL_MAX bytes. sync is decremented by one when
- *  the reply is stored. The caller keeps sync alive until then. */
+/** Calls any handler with a reply of at most PGAS_CALL_MAX bytes. Raises sync by one until the
+ *  reply is stored. */
 pgas_status_t pgasi_ask_nb(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
                            size_t reply_bytes, pgas_sync_t *sync);
 /** Does the same and waits for the reply. */

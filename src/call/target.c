@@ -9,7 +9,6 @@
 #include "boot/hooks.h"
 #include "call/call.h"
 #include "call/sync.h"
-#include "call/token.h"
 #include "mem/thread.h"
 
 pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call_opts_t **o_p)
@@ -30,34 +29,19 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call
 
 /* ---- calls of one descriptor ---- */
 
-static pgas_status_t ask(const pgasi_call_to_t *c, uint32_t number, const void *args, size_t bytes)
-{
-    const pgas_call_opts_t *o = c->o;
-    uint32_t token;
-    if (!pgasi_call_may_wait(o->sync))
-        return PGAS_ERR_INVALID;
-    pgas_status_t status =
-        pgasi_token_take_for(o->sync, c->rank, c->handler, o->result, o->result_bytes, &token);
-    if (status != PGAS_OK)
-        return status;
-    uint64_t wire = pgasi_wire_of_reply(token, o->result_bytes);
-    status = pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes, &wire, o->full);
-    if (status != PGAS_OK && !pgasi_token_give(token))
-        return PGAS_OK; /* the rank's death has lowered the counter meanwhile */
-    return status;
-}
-
 pgas_status_t pgasi_call_send(const pgasi_call_to_t *c, uint32_t number, const void *args,
                               size_t bytes)
 {
     const pgas_call_opts_t *o = c->o;
     if (!o->sync)
         return pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes, NULL, o->full);
-    if (o->result)
-        return ask(c, number, args, bytes);
     pgasi_sync_call_t s;
-    pgas_status_t status = pgasi_sync_issue(&s, o->sync, c->rank, number, o->when,
-                                            pgasi_self.in_handler || o->full == PGAS_FULL_QUEUE);
+    pgasi_token_for_t call = { o->sync, c->rank, c->handler, o->result, o->result_bytes };
+    bool queued = pgasi_self.in_handler || o->full == PGAS_FULL_QUEUE;
+    int flags = (queued ? PGASI_ISSUE_QUEUED : 0) | pgasi_issue_wait(o->full);
+    pgas_status_t status = o->result
+                               ? pgasi_sync_ask(&s, &call, flags)
+                               : pgasi_sync_issue(&s, o->sync, c->rank, number, o->when, flags);
     if (status != PGAS_OK)
         return status;
     status = pgasi_sendq_call_ep(c->rank, c->ep, c->shared, number, args, bytes,
@@ -118,7 +102,7 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
                                void *result, size_t result_bytes)
 {
     static char nothing;
-    pgas_sync_t done = { 1, PGAS_OK, PGASI_CALL_OWN_SYNC };
+    pgas_sync_t done = PGAS_SYNC_INIT;
     if (!result && result_bytes)
         return PGAS_ERR_INVALID;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
@@ -128,5 +112,5 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
     pgas_status_t status = pgasi_thread_check_wait();
     if (status == PGAS_OK)
         status = pgas_call_to(pgas_on_rank(rank), handler, args, bytes, &o);
-    return status == PGAS_OK ? pgas_sync_wait(&done, -1) : status;
+    return status == PGAS_OK ? pgasi_sync_wait_own(&done) : status;
 }

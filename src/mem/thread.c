@@ -17,6 +17,7 @@
 
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
+bool pgasi_leaving;
 uint64_t pgasi_epoch = 2;
 
 static struct {

@@ -40,6 +40,7 @@ static inline bool pgasi_thread_attached(void)
 
 /** True between init and finalize. Every public function reads it first. */
 extern bool pgasi_running;
+extern bool pgasi_leaving; /* pgas_finalize has begun: peers may leave */
 
 /** start attaches the initialising thread as slot 0. stop detaches all threads. */
 pgas_status_t pgasi_thread_start(void);

@@ -70,36 +70,50 @@ enum {
     PGASI_DESC_WRAP = 0xFFFF
 };
 
-/** The token. Bits 0..31 name the counter or reply at the caller. Bits 32..61 are 1 + the bytes of
- *  the wanted reply; 0: the caller only wants to know that the call completed. */
+/** The token says what the answer completes at the caller. It has one of three forms:
+ *  - HEAP: bits 0..43 are the offset of a counter in the caller's heap, as in a global pointer. A
+ *    rank of the caller's node may lower the counter itself.
+ *  - ADDRESS: bits 0..60 name a counter in the caller's memory; only the caller reads them.
+ *  - otherwise bits 0..31 name a record of the caller (call/token.h). Bits 32..60 are 1 + the bytes
+ *    of the wanted reply; 0: no reply is wanted. */
 /* The call completes when it has arrived, not when it has run. */
 #define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63)
-/* The receiver may write the counter (notify.h): the caller is on the same node. */
-#define PGASI_WIRE_WRITE (UINT64_C(1) << 62)
+#define PGASI_WIRE_HEAP    (UINT64_C(1) << 62)
+#define PGASI_WIRE_ADDRESS (UINT64_C(1) << 61)
+#define PGASI_WIRE_OFFSET  ((UINT64_C(1) << 44) - 1)
 static inline uint32_t pgasi_wire_token(uint64_t wire)
 {
     return (uint32_t)wire;
 }
 static inline bool pgasi_wire_wants_reply(uint64_t wire)
 {
-    return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) != 0;
+    return !(wire & (PGASI_WIRE_HEAP | PGASI_WIRE_ADDRESS)) &&
+           ((uint32_t)(wire >> 32) & 0x1FFFFFFFu) != 0;
 }
-/* The bytes of a wanted reply, at most 0x3FFFFFFE. The heads of bulk messages have room for larger
+/* The bytes of a wanted reply, at most 0x1FFFFFFE. The heads of bulk messages have room for larger
  * numbers. */
 static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
 {
-    return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) - 1;
+    return ((uint32_t)(wire >> 32) & 0x1FFFFFFFu) - 1;
 }
 static inline uint64_t pgasi_wire_of_reply(uint32_t token, uint64_t bytes)
 {
-    return token | ((bytes < 0x3FFFFFFE ? bytes : 0x3FFFFFFE) + 1) << 32;
+    return token | ((bytes < 0x1FFFFFFE ? bytes : 0x1FFFFFFE) + 1) << 32;
 }
 
+/** The answer to a call without a reply. If the call succeeded, it consists of the token alone. */
+typedef struct {
+    uint64_t wire;
+    int32_t status;
+    uint32_t handler; /* that was to run */
+} pgasi_desc_ack_t;
+
+/** Precedes a reply. */
 typedef struct {
     uint32_t token;
     int16_t status;
     uint16_t handler; /* that ran, or was to run */
-} pgasi_desc_ack_t;
+} pgasi_desc_reply_t;
 
 typedef struct {
     /* Of this piece. The last one may have no data: the reply is in its place already. */

@@ -156,10 +156,8 @@ static void ask_some(int target)
 /* Several counted calls that are waited for, and then the question how many have run there. */
 static void count_some(int target)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t n = 1 + draw(20), n_there = 0, n_accepted = 0;
-    if (!worked("sync_init", target, pgas_sync_init(&sync, (int64_t)n)))
-        return;
     while (n_accepted < n &&
            worked("call", target, pgas_call(target, count, &me, sizeof me, &sync)))
         n_accepted++;
@@ -170,7 +168,6 @@ static void count_some(int target)
             n_there != n_sent[target])
             wrong("counted calls", target, n_there, n_sent[target]);
     }
-    pgas_sync_fini(&sync);
 }
 
 static void operate(void)

@@ -20,7 +20,7 @@ static int n_wrong;
 static pgas_agg_t *handlers_agg, *my_agg;
 static pgas_gptr_t counter_of[JOB_RANKS_MAX]; /* in the heap: others read it without a call */
 static uint64_t *counter;
-static pgas_sync_t relayed;
+static pgas_sync_t relayed = PGAS_SYNC_INIT;
 
 static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -87,7 +87,8 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     for (int i = 0; i < 9; i++)
         n_wrong += pgas_agg_call(handlers_agg, job_right(), add_here, args, bytes) != PGAS_OK;
-    n_wrong += pgas_agg_flush_sync(handlers_agg, job_right(), &relayed) != PGAS_OK;
+    n_wrong += pgas_agg_flush_sync(handlers_agg, job_right(), &relayed) != PGAS_OK ||
+               pgas_sync_done(&relayed, 1) != PGAS_OK;
 }
 
 static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -243,14 +244,13 @@ static void a_counter_tells(void)
 {
     enum { N = 3000 };
     pgas_gptr_t mine;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     int n_bad = pgas_alloc(sizeof *counter, &mine) != PGAS_OK, right = job_right();
     job_gather(mine, counter_of);
     counter = pgas_gptr_local(mine, sizeof *counter);
     reset();
     *counter = 0;
     pgas_barrier(NULL);
-    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
         n_bad += pgas_agg_call(my_agg, right, add_here, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK ||
@@ -258,7 +258,7 @@ static void a_counter_tells(void)
     spmd_ok(n_bad == 0 && counter_at(right) == N,
             "a counter is decremented when the calls gathered for a rank have run");
     pgas_barrier(NULL);
-    pgas_sync_add(&sync, 2);
+    pgas_sync_add(&sync, 1);
     for (uint64_t i = 0; i < N * (uint64_t)n_ranks; i++)
         n_bad +=
             pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), add_here, &i, sizeof i) != PGAS_OK;
@@ -270,18 +270,15 @@ static void a_counter_tells(void)
         others |= counter_at(r) < 2 * N;
     n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
     n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK ||
-             pgas_sync_wait(&sync, -1) != PGAS_OK;
+             pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && !others && sync.count == 0,
             "and once when it has run at all ranks, again if asked again");
     n_bad = pgas_agg_flush_sync(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE ||
             pgas_agg_flush_sync(my_agg, -2, &sync) != PGAS_ERR_RANGE;
     n_bad += pgas_agg_flush_sync(my_agg, 0, NULL) != PGAS_ERR_INVALID ||
              pgas_agg_flush_sync(NULL, 0, &sync) != PGAS_ERR_INVALID;
-    pgas_sync_fini(&sync);
-    n_bad += pgas_agg_flush_sync(my_agg, me, &sync) != PGAS_ERR_INVALID ||
-             pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_ERR_INVALID ||
-             sync.count != 0;
-    spmd_is_int(n_bad, 0, "no such rank, no counter, one that has ended");
+    n_bad += sync.count != 0;
+    spmd_is_int(n_bad, 0, "no such rank, no counter: refused, and the counter is left alone");
 }
 
 static void handlers_tell(void)
@@ -292,14 +289,13 @@ static void handlers_tell(void)
     n_wrong = 0;
     reset();
     *counter = 0;
-    int n_bad =
-        pgas_agg_create(&opts, &handlers_agg) != PGAS_OK || pgas_sync_init(&relayed, 1) != PGAS_OK;
+    int n_bad = pgas_agg_create(&opts, &handlers_agg) != PGAS_OK;
+    n_bad += pgas_sync_add(&relayed, 1) != PGAS_OK; /* until the handler has flushed */
     pgas_barrier(NULL);
     n_bad += pgas_call(job_right(), relay, &value, sizeof value, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&relayed, -1) != PGAS_OK || counter_at(job_right()) != 9;
     spmd_ok(n_bad == 0 && n_wrong == 0, "handlers flush with a counter too");
     pgas_quiesce();
-    pgas_sync_fini(&relayed);
     pgas_agg_destroy(handlers_agg);
     pgas_free(counter_of[me]);
 }

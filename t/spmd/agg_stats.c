@@ -87,14 +87,12 @@ static void reasons_are_counted(pgas_agg_t *agg)
     spmd_ok(n_bad == 0 && s.calls == 6 + queued && s.quiesce == 1 &&
                 all_reasons(&s) == 3 + queued && added() == 7,
             "quiesce");
-    pgas_sync_t sync;
-    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK || gather(agg, right, 1) ||
-             pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    n_bad += gather(agg, right, 1) || pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
     s = counted(agg);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && s.explicit_flush == 2 && all_reasons(&s) == 4 + queued,
             "a flush with a counter, at once");
-    pgas_sync_fini(&sync);
 }
 
 static void sizes_are_counted(pgas_agg_t *agg)
@@ -151,15 +149,14 @@ static void time_is_limited(pgas_agg_t *agg)
 
 static void who_sleeps_publishes(pgas_agg_t *agg)
 {
-    pgas_sync_t never;
+    pgas_sync_t never = PGAS_SYNC_INIT;
     reset();
-    int n_bad = pgas_sync_init(&never, 1) != PGAS_OK;
+    int n_bad = pgas_sync_add(&never, 1) != PGAS_OK;
     pgas_agg_stats_t before = counted(agg);
     n_bad += gather(agg, right, 1);
     while (counted(agg).time == before.time || added() < 1)
         n_bad += pgas_sync_wait(&never, 2000) != PGAS_ERR_TIMEOUT;
     spmd_is_int(n_bad, 0, "a wait publishes what its thread has gathered");
-    pgas_sync_fini(&never);
 }
 
 /* One buffer for all peers. Last, for limits stay. */

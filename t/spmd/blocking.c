@@ -18,7 +18,7 @@
 static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair,
     attach, attach_plain;
 static uint64_t n_plain_bad = 7;
-static pgas_sync_t gate;
+static pgas_sync_t gate = PGAS_SYNC_INIT;
 static int64_t n_waiting, n_inside, n_overlaps;
 static uint64_t started[DEPTH];
 static uint64_t n_started;
@@ -69,9 +69,8 @@ static void on_wait_for(const void *args, size_t bytes, pgas_thread_t source, vo
 
 static void a_hundred_wait_for_one_counter(void)
 {
-    pgas_sync_t done;
-    pgas_sync_init(&gate, 1);
-    pgas_sync_init(&done, DEPTH);
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    pgas_sync_add(&gate, 1);
     pgas_barrier(NULL);
     int peer = job_right(), n_bad = 0;
     for (uint64_t i = 0; i < DEPTH; i++)
@@ -79,7 +78,8 @@ static void a_hundred_wait_for_one_counter(void)
     while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < DEPTH)
         pgas_progress();
     spmd_ok(n_bad == 0 && pgas_sync_test(&done) == PGAS_INPROGRESS, "all wait at once");
-    n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK; /* that it ran opens the gate */
+    n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK;
+    pgas_sync_done(&gate, 1); /* that the call has run opens the gate */
     spmd_ok(n_bad == 0 && pgas_sync_wait(&done, -1) == PGAS_OK,
             "all continue when the counter is zero");
     pgas_barrier(NULL);
@@ -88,8 +88,6 @@ static void a_hundred_wait_for_one_counter(void)
         n_wrong += started[i] != i;
     spmd_ok(n_wrong == 0, "they started in the order issued");
     spmd_ok(n_overlaps == 0, "and never ran at the same time");
-    pgas_sync_fini(&gate);
-    pgas_sync_fini(&done);
 }
 
 static void on_refused(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -198,9 +196,8 @@ static void on_pair(const void *args, size_t bytes, pgas_thread_t source, void *
 
 static void spawned_handlers_run_at_once(void)
 {
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_init(&done, 2);
     opts.sync = &done;
     opts.spawn = true;
     int peer = job_right();
@@ -208,7 +205,6 @@ static void spawned_handlers_run_at_once(void)
                 pgas_call_to(pgas_on_rank(peer), second_of_pair, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK,
             "spawned handlers have threads of their own");
-    pgas_sync_fini(&done);
     spmd_ok(pgas_call_to(pgas_on_rank(n_ranks), first_of_pair, NULL, 0,
                          PGAS_CALL_OPTS(.spawn = true)) == PGAS_ERR_RANGE &&
                 pgas_call_to(pgas_on_rank(0), 4000, NULL, 0, PGAS_CALL_OPTS(.spawn = true)) ==
@@ -220,12 +216,11 @@ static void spawned_handlers_run_at_once(void)
 static void no_more_than_the_limit_wait(void)
 {
     uint64_t number = 0;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     job_start("HANDLER_THREADS=2");
-    pgas_sync_init(&gate, 1);
-    pgas_sync_init(&done, 3);
     n_waiting = 0;
     n_started = 0;
+    pgas_sync_add(&gate, 1);
     pgas_barrier(NULL);
     int n_bad = 0;
     for (int i = 0; i < 2; i++)
@@ -237,11 +232,10 @@ static void no_more_than_the_limit_wait(void)
         pgas_progress();
     bool held = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) == 2 &&
                 pgas_sync_test(&done) == PGAS_INPROGRESS;
-    n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK;
+    n_bad +=
+        pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK || pgas_sync_done(&gate, 1) != PGAS_OK;
     spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK,
             "beyond PGAS_HANDLER_THREADS calls wait");
-    pgas_sync_fini(&gate);
-    pgas_sync_fini(&done);
 }
 
 static pgas_handler_t slow;

@@ -79,8 +79,7 @@ static void one_root_after_the_other(void)
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < 4; i++) {
             size_t bytes = i < 3 ? sizes[i] : call_max;
-            pgas_sync_t sync;
-            n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
+            pgas_sync_t sync = PGAS_SYNC_INIT;
             n_runs = 0;
             pgas_quiesce();
             uint64_t before = n_sent();
@@ -94,7 +93,6 @@ static void one_root_after_the_other(void)
             n_bad_counts +=
                 !is_few(n_sent() - before) || (root == me && n_ranks > 1 && n_sent() == before);
             n_bad += root == me && sync.count != 0;
-            pgas_sync_fini(&sync);
         }
     }
     spmd_is_int(n_bad + n_wrong, 0,
@@ -109,8 +107,7 @@ static void other_completions(void)
     static const pgas_when_t whens[] = { PGAS_LOCAL, PGAS_REMOTE, PGAS_EXECUTED };
     int n_bad = 0;
     for (int i = 0; i < 3; i++) {
-        pgas_sync_t sync;
-        n_bad += pgas_sync_init(&sync, 3) != PGAS_OK;
+        pgas_sync_t sync = PGAS_SYNC_INIT;
         n_runs = 0;
         pgas_barrier(NULL);
         for (int k = 0; k < 3; k++)
@@ -119,7 +116,6 @@ static void other_completions(void)
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
         pgas_quiesce();
         n_bad += n_runs != 3 * n_ranks || sync.count != 0;
-        pgas_sync_fini(&sync);
         pgas_barrier(NULL);
     }
     spmd_is_int(
@@ -156,8 +152,8 @@ static pgas_status_t broadcast_number(uint32_t number, size_t bytes, const pgas_
 static void many_roots_at_once(uint64_t seed)
 {
     pgasi_rng_t rng;
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 0) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     pgasi_rng_seed(&rng, seed + (uint64_t)me);
     for (uint32_t i = 0; i < N_AT_ONCE; i++) {
         pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
@@ -165,7 +161,6 @@ static void many_roots_at_once(uint64_t seed)
         o.sync = draw & 1 ? &sync : NULL;
         o.when = (pgas_when_t)(draw >> 1 & 3) % 3;
         o.full = (pgas_full_t)(draw >> 3 & 3) % 3;
-        pgas_sync_add(o.sync, 1);
         size_t most = call_max < 8192 ? call_max : 8192;
         if (draw & 64)
             most = 32;
@@ -177,7 +172,6 @@ static void many_roots_at_once(uint64_t seed)
         n_bad += next_of[r] != N_AT_ONCE;
     spmd_is_int(n_bad + n_wrong, 0,
                 "all ranks at once: everything runs everywhere, in the order of its root");
-    pgas_sync_fini(&sync);
     n_wrong = 0;
     pgas_barrier(NULL);
     uint32_t wrong = 7;
@@ -230,11 +224,9 @@ static void on_gated(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void handlers_that_block(void)
 {
-    pgas_sync_t arrived, ran;
+    pgas_sync_t arrived = PGAS_SYNC_INIT, ran = PGAS_SYNC_INIT;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    int n_bad = pgas_sync_init(&arrived, 1) != PGAS_OK ||
-                pgas_sync_init(&ran, PGAS_BROADCASTS_MAX) != PGAS_OK;
-    int n_early = 0, n_refused = 0;
+    int n_bad = 0, n_early = 0, n_refused = 0;
     if (me == 0) {
         o.sync = &arrived;
         o.when = PGAS_REMOTE;
@@ -263,8 +255,6 @@ static void handlers_that_block(void)
                 "handlers that block: it arrived while they wait, it ran when they return");
     spmd_ok(n_gated == 1 + PGAS_BROADCASTS_MAX && (me != 0 || n_refused),
             "one more than can be under way: AGAIN, nothing runs");
-    pgas_sync_fini(&arrived);
-    pgas_sync_fini(&ran);
 }
 
 /* ---- threads ---- */
@@ -291,13 +281,11 @@ static void on_each_thread(const void *args, size_t bytes, pgas_thread_t source,
 
 static void on_each_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     (void)source;
     n_wrong += context != &n_elsewhere || bytes != 4 || !args;
-    n_wrong += pgas_sync_init(&sync, 1) != PGAS_OK ||
-               pgas_call(me, again, &(int32_t){ 1 }, 4, &sync) != PGAS_OK;
+    n_wrong += pgas_call(me, again, &(int32_t){ 1 }, 4, &sync) != PGAS_OK;
     n_wrong += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
     __atomic_fetch_add(&n_elsewhere, 1, __ATOMIC_RELAXED);
 }
 
@@ -313,19 +301,16 @@ static void *work(void *arg)
     return NULL;
 }
 
-static pgas_status_t broadcast_to_threads(pgas_handler_t handler, pgas_sync_error_t *error_p)
+static pgas_status_t broadcast_to_threads(pgas_handler_t handler, pgas_sync_info_t *error_p)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_status_t status = pgas_sync_init(&sync, 1);
     o.sync = &sync;
-    if (status == PGAS_OK)
-        status = pgas_call_to(pgas_on_team_threads(NULL), handler, &me, sizeof me, &o);
+    pgas_status_t status = pgas_call_to(pgas_on_team_threads(NULL), handler, &me, sizeof me, &o);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&sync, -1);
-    if (sync.count != 0 || pgas_sync_error(&sync, error_p) != PGAS_OK)
+    if (sync.count != 0 || pgas_sync_info(&sync, error_p) != PGAS_OK)
         status = PGAS_ERR_INTERNAL;
-    pgas_sync_fini(&sync);
     return status;
 }
 
@@ -352,7 +337,7 @@ static int with_eps(int n_slots)
 
 static void every_thread(void)
 {
-    pgas_sync_error_t error;
+    pgas_sync_info_t error = { .size = sizeof error };
     pthread_t thread[N_WORKERS];
     worker_t worker[N_WORKERS];
     pgas_status_t expected = with_eps(1 + N_WORKERS) == 1 + N_WORKERS ? PGAS_OK : PGAS_ERR_LIMIT;
@@ -395,7 +380,7 @@ static void every_thread(void)
 static void a_thread_that_leaves(void)
 {
     int ep = pgasi_ep_of_slot(0), last = n_ranks - 1, n_bad = 0;
-    pgas_sync_error_t error = { PGAS_OK, 0, 0 };
+    pgas_sync_info_t error = { .size = sizeof error };
     if (me == last)
         pgasi_ep_set_left(ep, true);
     pgas_barrier(NULL);
@@ -417,7 +402,7 @@ static void refusals(void)
 {
     unsigned char *args = job_alloc(call_max + 1);
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t never = { 1, PGAS_OK, 0 };
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     int n_bad = pgas_call_to(pgas_on_team(NULL), once, args, call_max + 1, NULL) != PGAS_ERR_LIMIT;
     n_bad +=
         pgas_call_to(pgas_on_team_threads(NULL), once, args, call_max - 23, NULL) != PGAS_ERR_LIMIT;
@@ -427,8 +412,9 @@ static void refusals(void)
     pgas_target_t odd = pgas_on_team(NULL);
     odd.slot = -3;
     n_bad += pgas_call_to(odd, once, args, 4, NULL) != PGAS_ERR_INVALID;
-    o.sync = &never;
-    n_bad += pgas_call_to(pgas_on_team(NULL), once, args, 4, &o) != PGAS_ERR_INVALID;
+    o.sync = &sync;
+    n_bad += pgas_call_to(pgas_on_team(NULL), 4000, args, 4, &o) != PGAS_ERR_NOT_FOUND;
+    n_bad += sync.count != 0;
     o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
     o.when = (pgas_when_t)7;
     n_bad += pgas_call_to(pgas_on_team(NULL), once, args, 4, &o) != PGAS_ERR_INVALID;

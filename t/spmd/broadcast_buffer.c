@@ -92,14 +92,13 @@ static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)context;
     (void)bytes;
     (void)source;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     void *data = NULL, *later = NULL;
     bool good = pgas_buffer_get(0, &data, &n) == PGAS_OK;
     memcpy(&w, args, sizeof w);
-    int bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_call(me, bare, NULL, 0, &sync) != PGAS_OK;
+    int bad = pgas_call(me, bare, NULL, 0, &sync) != PGAS_OK;
     bad += pgas_sync_wait(&sync, -1) != PGAS_OK || !good ||
            pgas_buffer_get(0, &later, &n) != PGAS_OK || later != data;
-    pgas_sync_fini(&sync);
     __atomic_fetch_add(&n_wrong, bad, __ATOMIC_RELAXED);
     pgas_signal_wait(&gate, PGAS_EQ, 1, -1, NULL);
     check(&w, data, n);
@@ -117,8 +116,8 @@ static int one(int root, pgas_buffer_mode_t way, const unsigned char *data, size
     what_t w = { seed, bytes, way == PGAS_BUFFER_PULL, { 0 } };
     pgas_buffer_t b = { way, data, bytes, pgas_gptr_at(place, 0), false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     o.sync = &sync;
     o.when = when;
     n_runs = 0;
@@ -132,7 +131,6 @@ static int one(int root, pgas_buffer_mode_t way, const unsigned char *data, size
     n_bad += when == PGAS_EXECUTED && __atomic_load_n(&n_runs, __ATOMIC_ACQUIRE) != 1;
     pgas_quiesce();
     n_bad += n_runs != 1 || local_bytes() != before;
-    pgas_sync_fini(&sync);
     return n_bad;
 }
 
@@ -211,19 +209,17 @@ static int scatter(int root, uint64_t seed, size_t equal, pgas_sync_t *sync)
 static void scattered(void)
 {
     static const size_t equal[] = { 1, 8, 100, 3000, (size_t)300 << 10 };
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     int n_bad = 0;
     size_t before = local_bytes();
     for (int root = 0; root < n_ranks; root++) {
         for (int i = 0; i < 10; i++) {
-            n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
             n_runs = 0;
             pgas_barrier(NULL);
             n_bad += scatter(root, (uint64_t)(i + root), i < 5 ? equal[i] : 0, &sync);
             n_bad += me == root && pgas_sync_wait(&sync, -1) != PGAS_OK;
             pgas_barrier(NULL);
             n_bad += __atomic_load_n(&n_runs, __ATOMIC_ACQUIRE) != 1;
-            pgas_sync_fini(&sync);
         }
     }
     pgas_quiesce();
@@ -280,9 +276,9 @@ static void handlers_that_block(void)
     what_t w = { 9, sizeof data, 1, { 0 } };
     pgas_buffer_t b = { PGAS_BUFFER_PULL, data, sizeof data, PGAS_NULL, false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     size_t before = local_bytes();
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    int n_bad = 0;
     pattern_fill(data, 9, sizeof data);
     o.sync = &sync;
     o.when = PGAS_REMOTE;
@@ -300,7 +296,6 @@ static void handlers_that_block(void)
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_wrong == 0 && n_runs == 1 && local_bytes() == before,
             "handlers that block have the buffer until they end");
-    pgas_sync_fini(&sync);
 }
 
 static uint64_t n_ready, work_over;
@@ -357,8 +352,8 @@ static void no_room(void)
     what_t w = { 0, LARGE, 1, { 0 } };
     pgas_buffer_t b = { PGAS_BUFFER_PULL, data, LARGE, PGAS_NULL, false, NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_heap_info(&info) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = pgas_heap_info(&info) != PGAS_OK;
     pattern_fill(data, 0, LARGE);
     o.sync = &sync;
     n_runs = 0;
@@ -379,7 +374,6 @@ static void no_room(void)
     n_bad += pgas_free_on(block) != PGAS_OK;
     spmd_is_int(n_bad + n_wrong, 0,
                 "a rank without room: said by the counter, and its handler does not run");
-    pgas_sync_fini(&sync);
     free(data);
 }
 

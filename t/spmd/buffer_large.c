@@ -69,15 +69,13 @@ static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, b
     n_good = n_bad_words = 0;
     pgas_barrier(NULL);
     if (pgas_rank() == 0) {
-        pgas_sync_t executed;
+        pgas_sync_t executed = PGAS_SYNC_INIT;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         pgas_buffer_t b = { mode, from, BYTES, to, helper, NULL };
         opts.sync = &executed;
         fill(from, seed);
-        n_bad += pgas_sync_init(&executed, 1) != PGAS_OK;
         n_bad += call_buffers(pgas_on_rank(1), check, &told, 8, &b, 1, &opts, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
-        pgas_sync_fini(&executed);
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     bool here = pgas_rank() == 1;

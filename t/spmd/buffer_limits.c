@@ -69,8 +69,8 @@ static void too_large(void)
 
 static void pulls_wait_for_room(void)
 {
-    pgas_sync_t executed;
-    int n_bad = pgas_sync_init(&executed, N_PULLS) != PGAS_OK;
+    pgas_sync_t executed = PGAS_SYNC_INIT;
+    int n_bad = 0;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &executed;
     n_whole = 0;
@@ -81,7 +81,6 @@ static void pulls_wait_for_room(void)
             call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, &b, 1, &opts, NULL) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
-    pgas_sync_fini(&executed);
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_is_int(n_bad, 0, "more pulls at once than there is room for");
     spmd_ok(n_whole == N_PULLS && pgasi_pulls_high() >= PULL_BYTES && pgasi_pulls_high() <= LIMIT,
@@ -115,16 +114,15 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
 
 static pgas_status_t copy_and_wait(void)
 {
-    pgas_sync_t executed;
+    pgas_sync_t executed = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false, NULL };
     opts.sync = &executed;
-    pgas_status_t status = pgas_sync_init(&executed, 1);
+    pgas_status_t status = PGAS_OK;
     if (status == PGAS_OK)
         status = call_buffers(pgas_on_rank(job_right()), whole, NULL, 0, &b, 1, &opts, NULL);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&executed, -1);
-    pgas_sync_fini(&executed);
     return status;
 }
 

@@ -32,7 +32,7 @@ static pgas_gptr_t to_place[JOB_RANKS_MAX];
 static uint64_t n_ran[SLOTS];
 static int64_t service_ran, n_waiting, n_never;
 static uint64_t started[N_WAITING];
-static pgas_sync_t gate;
+static pgas_sync_t gate = PGAS_SYNC_INIT;
 static pthread_barrier_t together;
 
 static unsigned char byte_at(size_t i)
@@ -194,14 +194,12 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
 /* All have begun and wait. Then their buffers are unchanged. */
 static void waiting_handlers_keep_buffers(kind_t kind)
 {
-    pgas_sync_t done, local;
+    pgas_sync_t done = PGAS_SYNC_INIT, local = PGAS_SYNC_INIT;
     int peer = job_right();
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &done;
     n_waiting = 0;
-    wrong_unless(pgas_sync_init(&gate, 1) == PGAS_OK &&
-                 pgas_sync_init(&done, N_WAITING) == PGAS_OK &&
-                 pgas_sync_init(&local, N_WAITING) == PGAS_OK);
+    wrong_unless(pgas_sync_add(&gate, 1) == PGAS_OK);
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < N_WAITING; i++) {
         pgas_buffer_t b = buffer_of(kind, peer, 0);
@@ -219,9 +217,6 @@ static void waiting_handlers_keep_buffers(kind_t kind)
     pgas_quiesce();
     for (uint64_t i = 0; i < N_WAITING; i++)
         wrong_unless(started[i] == i);
-    pgas_sync_fini(&done);
-    pgas_sync_fini(&local);
-    pgas_sync_fini(&gate);
     spmd_ok(n_wrong == 0, "handlers that wait start in order and keep their buffers, %s",
             kind == COPY_LARGE ? "copied" : "pulled");
 }
@@ -263,7 +258,7 @@ static void written_counters_fall(void)
                  PGAS_OK);
     pgas_sync_t *sync = pgas_gptr_local(at, 3 * sizeof *sync);
     for (int i = 0; i < 3; i++)
-        wrong_unless(pgas_sync_init(&sync[i], 2 * N_KINDS) == PGAS_OK);
+        sync[i] = (pgas_sync_t)PGAS_SYNC_INIT;
     pgas_barrier(NULL);
     for (int i = 0; i < 4 * N_KINDS; i++) {
         kind_t kind = (kind_t)(i % N_KINDS);
@@ -279,10 +274,8 @@ static void written_counters_fall(void)
     for (int i = 0; i < 3; i++)
         wrong_unless(pgas_sync_wait(&sync[i], -1) == PGAS_OK);
     pgas_quiesce();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         wrong_unless(sync[i].count == 0);
-        pgas_sync_fini(&sync[i]);
-    }
     spmd_ok(
         n_wrong == 0,
         "counters in the heap are decremented at remote, executed and local completion, once each");
@@ -303,14 +296,12 @@ static void threads_that_left_refuse(void)
 {
     pgas_barrier(NULL);
     for (unsigned kind = 0; kind < N_KINDS; kind++) {
-        pgas_sync_t executed, local;
+        pgas_sync_t executed = PGAS_SYNC_INIT, local = PGAS_SYNC_INIT;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         opts.sync = &executed;
         pgas_buffer_t b = buffer_of((kind_t)kind, job_right(), (size_t)me);
         pgas_thread_t target = pgas_thread_make(job_right(), 1);
         bool pull = kind >= PULL_HEAP;
-        wrong_unless(pgas_sync_init(&executed, 1) == PGAS_OK &&
-                     pgas_sync_init(&local, 1) == PGAS_OK);
         wrong_unless(call_buffers(pgas_on_thread(target), never, NULL, 0, &b, 1, &opts, &local) ==
                      PGAS_OK);
         wrong_unless(pgas_sync_wait(&executed, -1) == PGAS_ERR_PEER);
@@ -318,8 +309,6 @@ static void threads_that_left_refuse(void)
         /* the log says so */
         wrong_unless(call_buffers(pgas_on_thread(target), never, NULL, 0, &b, 1, NULL, NULL) ==
                      PGAS_OK);
-        pgas_sync_fini(&executed);
-        pgas_sync_fini(&local);
     }
     pgas_quiesce();
     spmd_ok(n_wrong == 0 && n_never == 0,

@@ -75,8 +75,8 @@ static int attached_memory(void)
 
 static int calls(void)
 {
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 40) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     for (int i = 0; i < 40; i++)
         n_bad += pgas_call(0, count, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
@@ -85,7 +85,6 @@ static int calls(void)
         n_bad +=
             pgas_call_return(0, echo, &i, sizeof i, &back, sizeof back) != PGAS_OK || back != i;
     }
-    pgas_sync_fini(&sync);
     return n_bad;
 }
 

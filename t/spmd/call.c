@@ -211,27 +211,25 @@ static void many_replies_at_once(void)
 {
     enum { N = 300 };
     static uint64_t args[N], back[N];
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     for (int i = 0; i < N; i++) {
         args[i] = (uint64_t)(i * 1000 + me);
         n_bad += pgas_call_return_nb(i % n_ranks, echo, &args[i], 8, &back[i], 8, &sync) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
     n_bad += memcmp(args, back, sizeof back) != 0;
-    pgas_sync_fini(&sync);
     spmd_is_int(n_bad, 0, "many replies under one counter");
 }
 
 static void completion_means_executed(void)
 {
     enum { N = 200 };
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 0) != PGAS_OK || pgas_sync_wait(&sync, 0) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = pgas_sync_wait(&sync, 0) != PGAS_OK;
     n_counted = 0;
     pgas_barrier(NULL);
     for (int round = 0; round < 2; round++) {
-        pgas_sync_add(&sync, N);
         for (int i = 0; i < N; i++)
             n_bad += pgas_call(me, count, NULL, 0, &sync) != PGAS_OK;
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
@@ -240,34 +238,17 @@ static void completion_means_executed(void)
     pgas_sync_add(&sync, 1);
     n_bad +=
         pgas_sync_test(&sync) != PGAS_INPROGRESS || pgas_sync_wait(&sync, 2000) != PGAS_ERR_TIMEOUT;
-    pgas_sync_add(&sync, -1);
+    n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_add(&sync, -1) != PGAS_ERR_INVALID;
     n_bad += pgas_sync_test(&sync) != PGAS_OK || pgas_sync_test(NULL) != PGAS_ERR_INVALID;
-    pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     n_counted = 0;
     pgas_barrier(NULL);
-    n_bad += pgas_sync_init(&sync, n_ranks) != PGAS_OK;
     for (int r = 0; r < n_ranks; r++)
         n_bad += pgas_call(r, count, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && __atomic_load_n(&n_counted, __ATOMIC_RELAXED) == (uint64_t)n_ranks,
             "a counter is decremented when the handler has run; it times out and is used again");
-}
-
-/* The counter is given back before its call has run; the next one has its place and is left
- * alone. */
-static void late_completion_is_ignored(void)
-{
-    pgas_sync_t first, second;
-    int n_bad = pgas_sync_init(&first, 1) != PGAS_OK;
-    n_bad += pgas_call(job_right(), count, NULL, 0, &first) != PGAS_OK;
-    pgas_sync_fini(&first);
-    n_bad += pgas_sync_init(&second, 1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    n_bad += pgas_sync_test(&second) != PGAS_INPROGRESS;
-    pgas_sync_fini(&second);
-    spmd_is_int(n_bad, 0, "a completion that comes too late is ignored");
 }
 
 /* ---- calls from handlers ---- */
@@ -385,7 +366,7 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
 {
     uint64_t word = 7, old = 0;
     pgas_gptr_t block = PGAS_NULL;
-    pgas_sync_t sync = { 1, PGAS_OK, 0 };
+    pgas_sync_t sync = { 1, 0, NULL, NULL };
     (void)args;
     (void)bytes;
     (void)source;
@@ -499,14 +480,12 @@ static void full_peer_says_again(void)
 static void who_is_not_there(void)
 {
     uint64_t x = 0;
-    pgas_sync_t sync;
     spmd_ok(pgas_call(-1, count, NULL, 0, NULL) == PGAS_ERR_RANGE &&
                 pgas_call(n_ranks, count, NULL, 0, NULL) == PGAS_ERR_RANGE &&
                 pgas_call(0, 0, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND &&
                 pgas_call_to(pgas_on_rank(0), 4000, NULL, 0,
                              PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) == PGAS_ERR_NOT_FOUND &&
                 pgas_call_return(0, 0xffff, &x, 8, &x, 8) == PGAS_ERR_NOT_FOUND &&
-                pgas_sync_init(NULL, 1) == PGAS_ERR_INVALID &&
                 pgas_sync_wait(NULL, 0) == PGAS_ERR_INVALID,
             "ranks and handlers that do not exist are refused");
     int n_bad = 0;
@@ -521,8 +500,6 @@ static void who_is_not_there(void)
              pgas_agg_flush(NULL, 0) != PGAS_ERR_INVALID;
     n_bad += pgas_agg_flush_all(NULL) != PGAS_ERR_INVALID || pgas_agg_destroy(agg) != PGAS_OK;
     spmd_is_int(n_bad, 0, "by aggregators too");
-    pgas_sync_init(&sync, 1);
-    pgas_sync_fini(&sync);
 }
 
 static void register_all(void)
@@ -544,7 +521,7 @@ static void register_all(void)
 int main(int argc, char **argv)
 {
     register_all();
-    job_begin(&argc, &argv, 25);
+    job_begin(&argc, &argv, 24);
     uint64_t seed = spmd_seed(7);
     call_max = pgasi_param.call_max;
     pgas_gptr_t ptr = PGAS_NULL;
@@ -555,7 +532,6 @@ int main(int argc, char **argv)
     replies();
     many_replies_at_once();
     completion_means_executed();
-    late_completion_is_ignored();
     chains();
     random_trees(seed);
     answers_by_calls();

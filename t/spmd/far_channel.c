@@ -187,7 +187,6 @@ static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pg
         opts.sync = done;
         opts.when =
             (pgas_when_t[]){ PGAS_EXECUTED, PGAS_REMOTE, PGAS_LOCAL }[pgasi_rng_below(ways, 3)];
-        pgas_sync_add(done, 1);
         return pgas_call_to(pgas_on_thread(target), queued[queue], args, m.bytes, &opts) != PGAS_OK;
     case 2:
         if (queue == TO_ANY) {
@@ -222,8 +221,8 @@ static int send_queues(int thread, int n_each)
     pgasi_rng_t rng[TO_SECOND + 1][RANKS_MAX], ways;
     int left[TO_SECOND + 1][RANKS_MAX], n_left = 0, n_bad = 0;
     pgas_agg_t *agg = NULL;
-    pgas_sync_t done;
-    n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK || pgas_sync_init(&done, 0) != PGAS_OK;
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK;
     pgasi_rng_seed(&ways, seed + 99 + (uint64_t)(me * THREADS + thread));
     for (int q = 0; q <= TO_SECOND; q++) {
         for (int r = 0; r < n_ranks; r++) {
@@ -243,7 +242,6 @@ static int send_queues(int thread, int n_each)
     }
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
     n_bad += pgas_agg_destroy(agg) != PGAS_OK; /* which sends its queued calls */
-    pgas_sync_fini(&done);
     return n_bad;
 }
 
@@ -351,9 +349,8 @@ static void a_call_out_of_place_is_noticed(void)
     pgasi_rng_t rng, ways;
     begin_queues();
     pgas_agg_t *agg = NULL;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_agg_create(NULL, &agg);
-    pgas_sync_init(&done, 0);
     pgasi_rng_seed(&rng, seed_of(TO_FIRST, me, 0, peer));
     pgasi_rng_seed(&ways, 3);
     message_draw(&rng); /* this one is left out */
@@ -363,7 +360,6 @@ static void a_call_out_of_place_is_noticed(void)
     pgas_quiesce();
     spmd_ok(n_wrong > 0, "a queue without its first call is noticed (broken on purpose)");
     pgas_agg_destroy(agg);
-    pgas_sync_fini(&done);
 }
 
 /* Two calls of each, to the one it came from: more than channels take. */
@@ -429,17 +425,15 @@ static void arrival_is_told_while_the_thread_stays_away(void)
     order_second(AWAY);
     spmd_barrier();
     for (int i = 0; i < 36; i++) {
-        pgas_sync_t arrived;
+        pgas_sync_t arrived = PGAS_SYNC_INIT;
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         opts.sync = &arrived;
         opts.when = PGAS_REMOTE;
-        pgas_sync_init(&arrived, 2);
         n_bad += pgas_call_to(pgas_on_thread(target), count, &word, i % 2 ? sizeof word : 0,
                               &opts) != PGAS_OK;
         n_bad += pgas_call_to(pgas_on_thread(target), count, NULL, 0, NULL) != PGAS_OK;
         n_bad += pgas_call_to(pgas_on_thread(target), count, &word, sizeof word, &opts) != PGAS_OK;
         n_bad += pgas_sync_wait(&arrived, 20000000) != PGAS_OK;
-        pgas_sync_fini(&arrived);
     }
     spmd_barrier();
     order_second(COME);
@@ -583,9 +577,8 @@ static void who_gets_none_is_counted(void)
 static void a_thread_that_left_refuses(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     uint64_t one[4] = { 0 };
-    pgas_sync_init(&done, 1);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &done;
     order_second(LEAVE);
@@ -594,7 +587,6 @@ static void a_thread_that_left_refuses(void)
     pgas_status_t status = pgas_sync_wait(&done, -1);
     spmd_ok(good && status == PGAS_ERR_PEER && second.n_bad == 0,
             "a detached thread refuses calls of a channel");
-    pgas_sync_fini(&done);
     pgas_quiesce();
 }
 

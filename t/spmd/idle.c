@@ -19,7 +19,7 @@
 #define LATE_NS UINT64_C(1400000000)
 
 static pgas_handler_t wake;
-static pgas_sync_t awaited;
+static pgas_sync_t awaited = PGAS_SYNC_INIT;
 static pgas_gptr_t words[JOB_RANKS_MAX];
 
 static uint64_t cpu_ns(void)
@@ -65,7 +65,7 @@ static void on_wake(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)bytes;
     (void)source;
     (void)context;
-    pgas_sync_add(&awaited, -1);
+    pgas_sync_done(&awaited, 1);
 }
 
 static pgas_status_t for_completion(void)
@@ -120,12 +120,11 @@ int main(int argc, char **argv)
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(64, &ptr) == PGAS_OK && pgas_put_u64(ptr, 0) == PGAS_OK;
     job_gather(ptr, words);
-    good = pgas_sync_init(&awaited, 1) == PGAS_OK && good;
+    pgas_sync_add(&awaited, 1);
     spmd_ok(good, "memory");
     waits_cost_little(in_barrier, "in a barrier");
     waits_cost_little(for_signal, "for a signal");
     waits_cost_little(for_completion, "for a completion");
     spinning_is_noticed();
-    pgas_sync_fini(&awaited);
     return job_end();
 }

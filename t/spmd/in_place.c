@@ -26,7 +26,7 @@
 static pgas_handler_t filled, stay_away, count;
 static uint64_t next_of[JOB_RANKS_MAX], n_counted;
 static int n_wrong;
-static pgas_sync_t built;
+static pgas_sync_t built = PGAS_SYNC_INIT;
 static volatile uint64_t *let_go; /* in the heap: the sender of stay_away stores there */
 
 static size_t size_of(uint64_t number)
@@ -74,10 +74,9 @@ static void built_calls_arrive(void)
     char copy[BYTES_MAX];
     int peer = job_right(), n_bad = 0;
     pgasi_rng_t rng;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     int64_t n_told = 0;
-    pgas_sync_init(&done, 0);
     opts.sync = &done;
     pgasi_rng_seed(&rng, 5);
     void *args = NULL;
@@ -109,7 +108,6 @@ static void built_calls_arrive(void)
             n_bad += pgas_call_commit() != PGAS_OK;
             break;
         default:
-            pgas_sync_add(&done, 1);
             n_told++;
             n_bad += pgas_call_begin(pgas_on_thread(target), filled, size_of(i), &opts, &args) !=
                      PGAS_OK;
@@ -118,7 +116,6 @@ static void built_calls_arrive(void)
         }
     }
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    pgas_sync_fini(&done);
     pgas_quiesce();
     int from = (me + n_ranks - 1) % n_ranks;
     spmd_ok(n_bad == 0 && n_told > 0, "they are accepted, one at a time, and told of (%d are not)",
@@ -235,9 +232,8 @@ static void answers_pass_what_is_begun(void)
 {
     int peer = job_right(), from = (me + n_ranks - 1) % n_ranks;
     void *args = NULL;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_init(&done, 1);
     opts.sync = &done;
     bool good = pgas_call_begin(pgas_on_rank(peer), count, 8, NULL, &args) == PGAS_OK;
     pgas_barrier(NULL);
@@ -249,7 +245,6 @@ static void answers_pass_what_is_begun(void)
     memset(args, 0, 8);
     spmd_ok(good && pgas_call_commit() == PGAS_OK,
             "a thread that builds a call answers those that it runs");
-    pgas_sync_fini(&done);
     pgas_quiesce();
 }
 
@@ -356,6 +351,7 @@ static void *build_unattached(void *arg)
         fill(args, i);
         *n_bad += pgas_call_commit() != PGAS_OK;
     }
+    *n_bad += pgas_sync_done(&built, 1) != PGAS_OK;
     return NULL;
 }
 
@@ -366,16 +362,15 @@ static void who_has_no_ctx_builds_calls(void)
     int64_t n_bad = 0;
     n_wrong = 0;
     memset(next_of, 0, sizeof next_of);
-    bool good = pgas_sync_init(&built, N_CALLS) == PGAS_OK;
     pgas_barrier(NULL);
+    pgas_sync_add(&built, 1); /* until the thread has built all calls */
     pthread_create(&thread, NULL, build_unattached, &n_bad);
-    good = pgas_sync_wait(&built, -1) == PGAS_OK && good;
+    bool good = pgas_sync_wait(&built, -1) == PGAS_OK;
     pthread_join(thread, NULL);
     pgas_quiesce();
     spmd_ok(good && n_bad == 0 && n_wrong == 0 && next_of[from] == N_CALLS,
             "a thread that is not attached builds calls that are sent (%d not accepted, %d wrong)",
             (int)n_bad, n_wrong);
-    pgas_sync_fini(&built);
 }
 
 int main(int argc, char **argv)

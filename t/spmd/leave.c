@@ -80,12 +80,10 @@ static void what_came_runs(void)
     spmd_ok(n_bad == 0 && before == 0 && n_counted == N_CALLS,
             "all calls that have arrived run when their thread leaves");
     pgas_barrier(NULL);
-    pgas_sync_t sync;
-    pgas_sync_init(&sync, 1);
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     n_bad = call(next, &sync) != PGAS_OK;
     spmd_ok(n_bad == 0 && pgas_sync_wait(&sync, -1) < 0 && n_counted == N_CALLS,
             "later ones are refused");
-    pgas_sync_fini(&sync);
 }
 
 int main(int argc, char **argv)

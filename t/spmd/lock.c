@@ -176,10 +176,9 @@ static void on_queued(const void *args, size_t bytes, pgas_thread_t source, void
 static void many_handlers_wait(void)
 {
     int last = n_ranks - 1, n_bad = 0;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t before = sum();
     n_bad_inside = 0;
-    n_bad += pgas_sync_init(&sync, N_WAITING) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
         n_bad += pgas_lock_acquire(lock, -1, NULL) != PGAS_OK;
@@ -195,7 +194,6 @@ static void many_handlers_wait(void)
     spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + N_WAITING,
             "%d handlers wait for one lock at a time, and have it one after the other, in order",
             N_WAITING);
-    pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     for (int64_t i = 0; i < N_WAITING; i++)
         n_bad += pgas_call((me + (int)i) % n_ranks, locked, NULL, 0, NULL) != PGAS_OK;

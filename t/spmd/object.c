@@ -304,10 +304,9 @@ static void from_handlers_that_wait(void)
 static void chains(void)
 {
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     static int second;
-    int n_bad =
-        pgas_object_create(&second, &second_name) != PGAS_OK || pgas_sync_init(&sync, 1) != PGAS_OK;
+    int n_bad = pgas_object_create(&second, &second_name) != PGAS_OK;
     inner_status = outer_status = PGAS_OK;
     n_bad += pgas_object_call(names[me], outer, NULL, 0, NULL, 0) != PGAS_OK;
     n_bad += outer_status != PGAS_OK || inner_status != PGAS_ERR_DEADLOCK;
@@ -322,7 +321,6 @@ static void chains(void)
     spmd_is_int(n_bad, 0, "handlers of one thread reach objects of their rank");
     n_bad += pgas_object_destroy(second_name) != PGAS_OK;
     spmd_is_int(n_bad, 0, "an object ends");
-    pgas_sync_fini(&sync);
 }
 
 int main(int argc, char **argv)

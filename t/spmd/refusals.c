@@ -104,13 +104,14 @@ static int transfers_refuse(void)
 static int calls_refuse(void)
 {
     uint64_t x = 0;
-    pgas_sync_t sync = { 1, PGAS_OK, 0 };
+    pgas_sync_t sync = { 1, 0, NULL, NULL }, *syncs = &sync;
+    size_t index;
     pgas_agg_t *agg = NULL;
     int n_bad = 0;
     REFUSES(pgas_handlers_agree());
-    REFUSES(pgas_sync_init(&sync, 1));
-    REFUSES(pgas_sync_init_fn(&sync, 1, NULL, NULL));
     REFUSES(pgas_sync_wait(&sync, 0));
+    REFUSES(pgas_sync_wait_all(&syncs, 1, 0));
+    REFUSES(pgas_sync_wait_any(&syncs, 1, 0, &index));
     REFUSES(pgas_call(0, 1, &x, 8, NULL));
     REFUSES(pgas_call_to(pgas_on_rank(0), 1, &x, 8, PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)));
     REFUSES(pgas_call_return(0, 1, &x, 8, &x, 8));
@@ -121,16 +122,15 @@ static int calls_refuse(void)
                      pgas_agg_destroy(NULL) == PGAS_OK,
                  "agg");
     n_bad += bad(pgas_agg_call_far(NULL, 0, 1, &x, 8) < 0, "pgas_agg_call_far");
-    pgas_sync_add(&sync, -1);
+    n_bad += bad(pgas_sync_test(&sync) == PGAS_INPROGRESS, "pgas_sync_test before");
+    pgas_sync_done(&sync, 1);
     n_bad += bad(pgas_sync_test(&sync) == PGAS_OK, "pgas_sync_test");
-    pgas_sync_error_t error;
+    pgas_sync_info_t info = { .size = sizeof info };
     n_bad += bad(pgas_sync_done(&sync, 2) == PGAS_OK && sync.count == -2, "pgas_sync_done");
-    n_bad += bad(pgas_sync_reset(&sync, 1) == PGAS_ERR_INVALID &&
-                     pgas_sync_error(&sync, &error) == PGAS_ERR_INVALID,
-                 "pgas_sync_reset, pgas_sync_error");
+    n_bad += bad(pgas_sync_reset(&sync) == PGAS_OK && sync.count == 0 &&
+                     pgas_sync_info(&sync, &info) == PGAS_OK && info.status == PGAS_OK,
+                 "pgas_sync_reset, pgas_sync_info");
     n_bad += bad(!pgas_handler_name(1), "pgas_handler_name");
-    pgas_sync_fini(&sync);
-    pgas_sync_fini(NULL);
     return n_bad;
 }
 

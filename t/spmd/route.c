@@ -193,8 +193,8 @@ static int add_at_all(pgas_agg_t *agg, uint64_t n)
 static void flushes(pgas_route_t route, const char *name)
 {
     pgas_agg_t *agg = create(route, false);
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK, across = (me + n_ranks / 2) % n_ranks;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0, across = (me + n_ranks / 2) % n_ranks;
     reset();
     n_bad += pgas_agg_call(agg, across, add, NULL, 0) != PGAS_OK ||
              pgas_agg_flush(agg, across) != PGAS_OK;
@@ -205,7 +205,6 @@ static void flushes(pgas_route_t route, const char *name)
     n_bad += add_at_all(agg, 100) + (pgas_agg_flush_sync(agg, across, &sync) != PGAS_OK);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || counter_at(across) < 100;
     spmd_is_int(n_bad, 0, "a counter shows that it has run at one rank");
-    pgas_sync_add(&sync, 1);
     n_bad += add_at_all(agg, 100) + (pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &sync) != PGAS_OK);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;
     for (int r = 0; r < n_ranks; r++)
@@ -213,15 +212,14 @@ static void flushes(pgas_route_t route, const char *name)
     spmd_is_int(n_bad, 0, "and at all");
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && *counter == 200 * (uint64_t)n_ranks, "no more than that");
-    pgas_sync_fini(&sync);
     pgas_agg_destroy(agg);
 }
 
 /* The target is held up, and a rank on the way has seen all that rank 0 sent before `later`. */
 static int no_early_answer(pgas_agg_t *agg, int target, int next)
 {
-    pgas_sync_t sync, later;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_sync_init(&later, 1) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT, later = PGAS_SYNC_INIT;
+    int n_bad = 0;
     n_bad += pgas_agg_call(agg, target, hold, NULL, 0) != PGAS_OK ||
              pgas_agg_flush_sync(agg, target, &sync) != PGAS_OK;
     n_bad +=
@@ -229,8 +227,6 @@ static int no_early_answer(pgas_agg_t *agg, int target, int next)
     n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
     MPI_Send(NULL, 0, MPI_BYTE, target, 0, MPI_COMM_WORLD);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
-    pgas_sync_fini(&later);
     return n_bad;
 }
 

@@ -315,10 +315,8 @@ static void some_options(worker_t *w, pgas_call_opts_t *opts)
     static const pgas_full_t full[] = { PGAS_FULL_WAIT, PGAS_FULL_AGAIN, PGAS_FULL_QUEUE };
     opts->when = when[below(w, 3)];
     opts->full = full[below(w, 3)];
-    if (below(w, 3) == 0) {
+    if (below(w, 3) == 0)
         opts->sync = &w->done;
-        pgas_sync_add(&w->done, 1);
-    }
 }
 
 static void call_to(worker_t *w, int rank, int stream)
@@ -376,8 +374,6 @@ static void call_direct(worker_t *w, int rank)
     size_t bytes = some_size(w);
     pgas_status_t status = PGAS_OK;
     bool counted = below(w, 8) == 0;
-    if (counted)
-        pgas_sync_add(&w->done, 1);
     uint64_t word = prepare(w, rank, ANY, w->args, bytes);
     if (bytes == 8 && !counted)
         status = pgas_call(rank, plain, &word, 8, NULL);
@@ -424,7 +420,6 @@ static void publish(worker_t *w, int rank)
         status = pgas_agg_flush_all(w->agg);
         break;
     default:
-        pgas_sync_add(&w->done, 1);
         status = pgas_agg_flush_sync(w->agg, below(w, 2) ? rank : PGAS_AGG_ALL, &w->done);
     }
     w->n_bad += is_bad(status, __func__);
@@ -448,10 +443,8 @@ static void call_and_return(worker_t *w, int rank)
     bool at_once = below(w, 4) == 0;
     reply->word = prepare(w, rank, ANY, w->args, bytes);
     reply->bytes = reply_size(reply->word);
-    if (!at_once) {
+    if (!at_once)
         w->n_replies++;
-        pgas_sync_add(&w->done, 1);
-    }
     w->n_bad +=
         BAD(at_once ? pgas_call_return(rank, asked, w->args, bytes, reply->answer, reply->bytes)
                     : pgas_call_return_nb(rank, asked, w->args, bytes, reply->answer, reply->bytes,
@@ -467,7 +460,6 @@ static void spawn(worker_t *w, int rank)
     fill(w->args, word, bytes);
     opts.sync = &w->done;
     opts.spawn = true;
-    pgas_sync_add(&w->done, 1);
     note(&loose[0].n_sent, 1);
     note(&loose[0].sum_sent, word ^ bytes);
     w->n_bad += BAD(pgas_call_to(pgas_on_rank(rank), spawned, w->args, bytes, &opts));
@@ -490,7 +482,6 @@ static void call_with_buffer(worker_t *w, int rank)
     buffer.helper = below(w, 4) == 0;
     note(&loose[2].n_sent, 1);
     note(&loose[2].sum_sent, word ^ buffer.bytes);
-    pgas_sync_add(&w->done, 1);
     pgas_thread_t target = pgas_thread_make(rank, PGAS_SLOT_ANY);
     w->n_bad +=
         BAD(pgas_call_to(pgas_on_thread(target), loaded, &word, sizeof word,
@@ -599,8 +590,7 @@ static void begin_worker(worker_t *w)
     slots[me][w->index] = w->slot;
     opts.publish_bytes = below(w, 2) ? 0 : 64 + below(w, 4000);
     opts.latency_us = below(w, 2) ? 0 : -1;
-    w->n_bad += w->slot >= SLOTS || pgas_agg_create(&opts, &w->agg) != PGAS_OK ||
-                pgas_sync_init(&w->done, 0) != PGAS_OK;
+    w->n_bad += w->slot >= SLOTS || pgas_agg_create(&opts, &w->agg) != PGAS_OK;
     w->args = job_alloc(BODY_MAX);
     for (int i = 0; i < N_REPLIES; i++)
         w->reply[i].answer = job_alloc(BODY_MAX);
@@ -609,7 +599,6 @@ static void begin_worker(worker_t *w)
 static void end_worker(worker_t *w)
 {
     w->n_bad += BAD(pgas_agg_destroy(w->agg));
-    pgas_sync_fini(&w->done);
     free(w->args);
     for (int i = 0; i < N_REPLIES; i++)
         free(w->reply[i].answer);

@@ -1,9 +1,10 @@
 /* Counters of calls between ranks.
- *   what:   A counter is decremented at local, remote or executed completion, as requested. The
- *           thread that runs the call decrements it directly if it is in the heap of the same node,
- *           and by message otherwise. The program may decrement it, it runs its function at zero,
- *           and it can be used again. Errors name peer and handler. Answers leave from any thread
- *           that runs the handler.
+ *   what:   An accepted call raises its counter, and its local, remote or executed completion
+ *           lowers it; a refused call leaves it alone. A rank of the node lowers it directly if it
+ *           is in the heap, otherwise a message does. The program raises and lowers it, too. It
+ *           runs its function at zero, and can be used again. One counter serves operations of all
+ *           kinds; a thread waits for all of several counters or for any. Errors name peer,
+ *           operation and handler. Answers leave from any thread that runs the handler.
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
@@ -88,21 +89,19 @@ static int64_t missing(int rank, pgas_when_t when, pgas_full_t full, pgas_sync_t
 {
     uint64_t before = __atomic_load_n(&n_ran, __ATOMIC_ACQUIRE);
     watched = sync;
-    *n_bad_p +=
-        pgas_sync_init(sync, 1) != PGAS_OK || call_when(rank, order, when, full, sync) != PGAS_OK;
+    *n_bad_p += call_when(rank, order, when, full, sync) != PGAS_OK;
     bool at_once =
         when == PGAS_LOCAL || (when == PGAS_REMOTE && is_near(rank) && full == PGAS_FULL_WAIT);
     int64_t now = sync->count;
     while (__atomic_load_n(&n_ran, __ATOMIC_ACQUIRE) == before)
         pgas_progress();
     *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
-    pgas_sync_fini(sync);
     return at_once ? now : missing_when_ran;
 }
 
 static void three_kinds(void)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     int n_local = 0, n_remote = 0, n_executed = 0, n_bad = 0;
     for (int i = 0; i < 30; i++) {
         int rank = i % n_ranks;
@@ -127,6 +126,7 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     for (int when = PGAS_EXECUTED; when <= PGAS_LOCAL; when++)
         bad += call_when(job_right(), count, (pgas_when_t)when, PGAS_FULL_WAIT, watched) != PGAS_OK;
+    bad += pgas_sync_done(watched, 1) != PGAS_OK;
     if (bad)
         pgas_sync_add(watched, 1000);
 }
@@ -135,12 +135,11 @@ static void from_handlers(void)
 {
     int n_bad = 0;
     for (int i = 0; i < 20; i++) {
-        pgas_sync_t sync, *used = i % 2 ? &sync : in_heap();
+        pgas_sync_t sync = PGAS_SYNC_INIT, *used = i % 2 ? &sync : in_heap();
         watched = used;
-        n_bad +=
-            pgas_sync_init(used, 3) != PGAS_OK || pgas_call(me, relay, NULL, 0, NULL) != PGAS_OK;
+        pgas_sync_add(used, 1); /* until the handler has made its calls */
+        n_bad += pgas_call(me, relay, NULL, 0, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(used, -1) != PGAS_OK || used->count != 0;
-        pgas_sync_fini(used);
     }
     spmd_is_int(n_bad, 0, "all three from inside a handler");
 }
@@ -164,7 +163,8 @@ static void to_a_thread(void)
 {
     bool serves = pgasi_param.service_threads > 0;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t arrived, *syncs[2] = { job_alloc(sizeof(pgas_sync_t)), in_heap() };
+    pgas_sync_t arrived = PGAS_SYNC_INIT, other = PGAS_SYNC_INIT;
+    pgas_sync_t *syncs[2] = { &other, in_heap() };
     int n_bad = 0, rank = me + 1;
     released = 0;
     pgas_quiesce();
@@ -179,11 +179,9 @@ static void to_a_thread(void)
                 pgas_progress();
     } else if (rank < n_ranks) {
         pgas_thread_t thread = pgas_thread_make(rank, 0);
-        n_bad += pgas_sync_init(&arrived, 1) != PGAS_OK;
         for (int k = 0; k < 2; k++) {
             opts.sync = syncs[k];
-            n_bad += pgas_sync_init(syncs[k], 1) != PGAS_OK ||
-                     pgas_call_to(pgas_on_thread(thread), count, NULL, 0, &opts) != PGAS_OK;
+            n_bad += pgas_call_to(pgas_on_thread(thread), count, NULL, 0, &opts) != PGAS_OK;
         }
         opts.sync = &arrived;
         opts.when = PGAS_REMOTE;
@@ -191,14 +189,9 @@ static void to_a_thread(void)
                  pgas_sync_wait(&arrived, -1) != PGAS_OK;
         n_bad += serves && (syncs[0]->count != 1 || syncs[1]->count != 1);
         n_bad += pgas_call(rank, release, NULL, 0, NULL) != PGAS_OK;
-        for (int k = 0; k < 2; k++) {
-            n_bad += pgas_sync_wait(syncs[k], -1) != PGAS_OK;
-            pgas_sync_fini(syncs[k]);
-        }
-        pgas_sync_fini(&arrived);
+        n_bad += pgas_sync_wait_all(syncs, 2, -1) != PGAS_OK;
     }
     pgas_quiesce();
-    free(syncs[0]);
     spmd_is_int(n_bad, 0,
                 "a call to a thread that is away has arrived, and runs when the thread is back");
 }
@@ -216,12 +209,11 @@ static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, in
     pgas_barrier(NULL);
     pgasi_sync_stats_t before = pgasi_sync_stats;
     pgas_barrier(NULL);
-    *n_bad_p += pgas_sync_init(sync, N) != PGAS_OK;
+    *sync = (pgas_sync_t)PGAS_SYNC_INIT;
     for (int i = 0; i < N; i++)
         *n_bad_p += call_when(job_right(), count, when, full, sync) != PGAS_OK;
     *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
-    pgas_sync_fini(sync);
-    /* a direct decrement is counted afterwards, possibly by a service thread */
+    /* a direct completion is counted afterwards, possibly by a service thread */
     *n_bad_p += pgas_quiesce() != PGAS_OK;
     return (told_t){ pgasi_sync_stats.n_answers - before.n_answers,
                      pgasi_sync_stats.n_written - before.n_written };
@@ -235,7 +227,7 @@ static void on_zero(pgas_sync_t *sync, void *arg)
 
 static void ways(void)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     int n_bad = 0;
     bool near = is_near(left()), writes = near && writes_counters();
     told_t t = told_for(in_heap(), PGAS_EXECUTED, PGAS_FULL_WAIT, &n_bad);
@@ -273,39 +265,40 @@ static void statistics(void)
 
 static void by_hand(void)
 {
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 10) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = pgas_sync_add(&sync, 10) != PGAS_OK || sync.count != 10;
     n_bad += pgas_sync_done(&sync, 7) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS ||
              sync.count != 3;
     n_bad += pgas_sync_done(&sync, 0) != PGAS_OK || sync.count != 3;
     n_bad += pgas_call(job_right(), count, NULL, 0, &sync) != PGAS_OK ||
              pgas_call(left(), count, NULL, 0, &sync) != PGAS_OK;
-    n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK ||
+    n_bad += pgas_sync_done(&sync, 3) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK ||
              sync.count != 0;
     n_bad += pgas_sync_done(&sync, 2) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
-    n_bad += pgas_sync_reset(&sync, 1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS;
+    n_bad += pgas_sync_reset(&sync) != PGAS_OK || sync.count != 0;
     n_bad += call_when(job_right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK ||
              pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_sync_done(&sync, -1) != PGAS_ERR_INVALID ||
              pgas_sync_done(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
-    pgas_sync_fini(&sync);
-    n_bad += pgas_sync_reset(&sync, 1) != PGAS_ERR_INVALID ||
-             pgas_sync_reset(NULL, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_sync_add(&sync, -1) != PGAS_ERR_INVALID ||
+             pgas_sync_add(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
+    n_bad += pgas_sync_reset(NULL) != PGAS_ERR_INVALID;
     spmd_is_int(n_bad, 0,
-                "calls and the program lower one counter, by one and by n; it is used again");
+                "calls and the program raise and lower one counter, by one and by n; it is used "
+                "again");
 }
 
 static void functions(void)
 {
-    pgas_sync_t *syncs[2] = { job_alloc(sizeof(pgas_sync_t)), in_heap() };
+    pgas_sync_t other, *syncs[2] = { &other, in_heap() };
     int n_bad = 0;
     for (int k = 0; k < 2; k++) {
         int n_zero = 0;
-        n_bad += pgas_sync_init_fn(syncs[k], 0, on_zero, &n_zero) != PGAS_OK ||
-                 pgas_sync_done(syncs[k], 0) != PGAS_OK;
+        *syncs[k] = (pgas_sync_t)PGAS_SYNC_INIT_FN(on_zero, &n_zero);
+        n_bad += pgas_sync_done(syncs[k], 0) != PGAS_OK;
         for (int round = 1; round <= 20; round++) {
             n_bad += __atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) != round - 1;
-            pgas_sync_add(syncs[k], n_ranks + 5 - (int64_t)syncs[k]->count);
+            pgas_sync_add(syncs[k], 5);
             for (int r = 0; r < n_ranks; r++)
                 n_bad += call_when(r, count, (pgas_when_t)(round % 3), PGAS_FULL_WAIT, syncs[k]) !=
                          PGAS_OK;
@@ -315,15 +308,14 @@ static void functions(void)
             while (__atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) < round)
                 pgas_progress();
             /* below zero it runs nothing */
-            n_bad += syncs[k]->count != 0 || pgas_sync_done(syncs[k], 3) != PGAS_OK;
+            n_bad += syncs[k]->count != 0 || pgas_sync_done(syncs[k], 3) != PGAS_OK ||
+                     pgas_sync_add(syncs[k], 3) != PGAS_OK;
         }
         n_bad += pgas_quiesce() != PGAS_OK || n_zero != 20;
-        pgas_sync_fini(syncs[k]);
-        n_bad += pgas_sync_init_fn(syncs[k], 1, NULL, NULL) != PGAS_ERR_INVALID;
+        *syncs[k] = (pgas_sync_t)PGAS_SYNC_INIT;
     }
-    free(syncs[0]);
     spmd_is_int(n_bad, 0,
-                "a function runs once for each zero, whichever thread decrements the counter");
+                "a function runs once for each zero, whichever thread lowers the counter");
 }
 
 /* Each zero makes the next call, until the last. The call comes last, because the thread that
@@ -333,7 +325,6 @@ static int n_hops_left, hops_bad;
 static void on_zero_call_on(pgas_sync_t *sync, void *arg)
 {
     (void)arg;
-    hops_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
     int n = __atomic_fetch_sub(&n_hops_left, 1, __ATOMIC_ACQ_REL);
     if (n > 0 && pgas_call((me + n) % n_ranks, count, NULL, 0, sync) != PGAS_OK)
         __atomic_add_fetch(&hops_bad, 1, __ATOMIC_RELAXED);
@@ -341,81 +332,161 @@ static void on_zero_call_on(pgas_sync_t *sync, void *arg)
 
 static void functions_call(void)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT_FN(on_zero_call_on, NULL);
     n_hops_left = 50;
-    hops_bad = pgas_sync_init_fn(&sync, 1, on_zero_call_on, NULL) != PGAS_OK;
-    hops_bad += pgas_sync_done(&sync, 1) != PGAS_OK;
+    hops_bad = pgas_sync_add(&sync, 1) != PGAS_OK || pgas_sync_done(&sync, 1) != PGAS_OK;
     while (__atomic_load_n(&n_hops_left, __ATOMIC_ACQUIRE) >= 0)
         pgas_progress();
-    spmd_ok(hops_bad == 0 && sync.count == 1,
-            "a function makes the next call and begins its counter again");
+    spmd_ok(hops_bad == 0 && sync.count == 0, "a function makes the next call with its counter");
     pgas_quiesce();
-    pgas_sync_fini(&sync);
 }
 
-/* The counter ends before its calls have run, and its memory gets another use. */
-static void too_late(void)
+/* ---- refusals ---- */
+
+static void refused(void)
 {
-    enum { MANY = 200 };
-    int n_bad = 0;
-    for (int round = 0; round < 10; round++) {
-        pgas_sync_t *sync = in_heap(), other;
-        n_bad += pgas_sync_init(sync, MANY) != PGAS_OK;
-        for (int i = 0; i < MANY; i++)
-            n_bad += pgas_call((me + i) % n_ranks, count, NULL, 0, sync) != PGAS_OK;
-        pgas_sync_fini(sync);
-        memset(sync, 0x55, sizeof *sync);
-        n_bad += pgas_sync_init(&other, 1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-        for (size_t i = 0; i < sizeof *sync; i++)
-            n_bad += ((unsigned char *)sync)[i] != 0x55;
-        n_bad += other.count != 1;
-        pgas_sync_fini(&other);
+    static char args[1 << 15];
+    int n_zero = 0, n_bad = 0;
+    for (int k = 0; k < 2; k++) {
+        pgas_sync_t sync = PGAS_SYNC_INIT_FN(on_zero, &n_zero);
+        pgas_sync_add(&sync, k); /* zero, and above */
+        pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+        opts.sync = &sync;
+        n_bad += pgas_call(n_ranks, count, NULL, 0, &sync) != PGAS_ERR_RANGE ||
+                 pgas_call(0, 0, NULL, 0, &sync) != PGAS_ERR_NOT_FOUND ||
+                 pgas_call(0, count, NULL, 8, &sync) != PGAS_ERR_INVALID;
+        n_bad += pgas_call(0, count, args, sizeof args, &sync) != PGAS_ERR_LIMIT;
+        n_bad += pgas_call_return_nb(0, echo, NULL, 0, NULL, 8, &sync) != PGAS_ERR_INVALID ||
+                 pgas_call_to(pgas_on_team(NULL), 0, NULL, 0, &opts) != PGAS_ERR_NOT_FOUND;
+        n_bad += sync.count != k || sync.error != 0 || n_zero != 0;
     }
+    spmd_is_int(n_bad, 0, "a refused call leaves the counter alone, and runs no function");
+}
+
+/* ---- several kinds, several counters ---- */
+
+static void all_kinds(void)
+{
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    uint64_t value = 7, reply[2] = { 0, 0 };
+    char data[3000] = { 0 };
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, data, sizeof data, PGAS_NULL, false, NULL };
+    pgas_agg_t *agg = NULL;
+    opts.sync = &sync;
+    pgas_call_opts_t pulls = opts;
+    pulls.local = &sync;
+    pulls.buffers = &pull;
+    pulls.n_buffers = 1;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    uint64_t before = __atomic_load_n(&n_counted, __ATOMIC_RELAXED);
+    pgas_barrier(NULL);
+    for (int i = 0; i < 20; i++) {
+        for (int r = 0; r < n_ranks; r++) {
+            n_bad += pgas_call(r, count, NULL, 0, &sync) != PGAS_OK;
+            n_bad += call_when(r, count, PGAS_REMOTE, PGAS_FULL_QUEUE, &sync) != PGAS_OK;
+            n_bad += pgas_call_to(pgas_on_rank(r), count, NULL, 0, &pulls) != PGAS_OK;
+            n_bad += pgas_agg_call(agg, r, count, NULL, 0) != PGAS_OK;
+        }
+        n_bad +=
+            pgas_call_return_nb(job_right(), echo, &value, 8, &reply[i % 2], 8, &sync) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_on_team(NULL), count, NULL, 0, &opts) != PGAS_OK;
+        n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &sync) != PGAS_OK;
+        n_bad += pgas_sync_add(&sync, 2) != PGAS_OK || pgas_sync_done(&sync, 2) != PGAS_OK;
+    }
+    n_bad +=
+        pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0 || reply[0] != 7 || reply[1] != 7;
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad += __atomic_load_n(&n_counted, __ATOMIC_RELAXED) - before != (uint64_t)(20 * n_ranks) * 5;
+    spmd_is_int(n_bad, 0, "one counter serves operations of all kinds at once");
+}
+
+static void any_of_several(void)
+{
+    enum { MANY = 8 };
+    pgas_sync_t sync[MANY], *syncs[MANY];
+    int n_bad = 0;
+    size_t index = 99;
+    for (int i = 0; i < MANY; i++) {
+        sync[i] = (pgas_sync_t)PGAS_SYNC_INIT;
+        syncs[i] = &sync[i];
+        pgas_sync_add(syncs[i], 1);
+    }
+    n_bad += pgas_sync_wait_any(syncs, MANY, 1000, &index) != PGAS_ERR_TIMEOUT || index != 99;
+    n_bad += pgas_sync_wait_all(syncs, MANY, 1000) != PGAS_ERR_TIMEOUT ||
+             pgas_sync_wait_all(syncs, MANY, 0) != PGAS_ERR_TIMEOUT;
+    n_bad += pgas_call(job_right(), count, NULL, 0, syncs[5]) != PGAS_OK ||
+             pgas_sync_done(syncs[5], 1) != PGAS_OK;
+    n_bad += pgas_sync_wait_any(syncs, MANY, -1, &index) != PGAS_OK || index != 5;
+    syncs[5] = NULL; /* the program drops what is complete */
+    for (int i = 0; i < MANY; i++)
+        if (syncs[i])
+            n_bad += pgas_call((me + i) % n_ranks, count, NULL, 0, syncs[i]) != PGAS_OK ||
+                     pgas_sync_done(syncs[i], 1) != PGAS_OK;
+    for (int n = 0; n < 4; n++) {
+        n_bad += pgas_sync_wait_any(syncs, MANY, -1, &index) != PGAS_OK || !syncs[index] ||
+                 syncs[index]->count != 0;
+        syncs[index] = NULL;
+    }
+    n_bad += pgas_sync_wait_all(syncs, MANY, -1) != PGAS_OK;
+    for (int i = 0; i < MANY; i++)
+        n_bad += sync[i].count != 0;
+    n_bad += pgas_sync_wait_all(NULL, 0, -1) != PGAS_OK ||
+             pgas_sync_wait_all(NULL, 1, -1) != PGAS_ERR_INVALID ||
+             pgas_sync_wait_any(syncs, MANY, -1, NULL) != PGAS_ERR_INVALID ||
+             pgas_sync_wait_any(syncs, 0, -1, &index) != PGAS_ERR_INVALID;
+    memset(syncs, 0, sizeof syncs);
+    n_bad += pgas_sync_wait_any(syncs, MANY, 0, &index) != PGAS_ERR_INVALID;
     spmd_is_int(n_bad, 0,
-                "completions that come too late touch neither the memory nor the next counter");
+                "a thread waits for any of several counters, and for all, with time-outs");
 }
 
 /* ---- errors ---- */
 
 static int names_it(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
 {
-    pgas_sync_error_t e = { PGAS_OK, -1, 0 };
-    return pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_NOT_FOUND ||
-           e.rank != rank || e.handler != handler;
+    pgas_sync_info_t e = { .size = sizeof e };
+    return pgas_sync_info(sync, &e) != PGAS_OK || e.status != PGAS_ERR_NOT_FOUND ||
+           e.rank != rank || e.handler != handler || e.operation != PGAS_OPERATION_CALL;
 }
 
 /* Odd ranks forget the last handler for a while. */
 static int ask_the_forgetful(int rank)
 {
-    pgas_sync_t on_stack, *syncs[2] = { &on_stack, in_heap() };
-    pgas_sync_error_t e;
+    pgas_sync_t on_stack = PGAS_SYNC_INIT, *syncs[2] = { &on_stack, in_heap() };
+    pgas_sync_info_t e = { .size = sizeof e };
     uint64_t reply;
+    size_t index = 9;
     int n_bad = 0;
     for (int k = 0; k < 2; k++) {
         pgas_sync_t *sync = syncs[k];
-        n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK ||
-                 e.status != PGAS_OK;
+        n_bad += pgas_sync_info(sync, &e) != PGAS_OK || e.status != PGAS_OK ||
+                 e.operation != PGAS_OPERATION_NONE;
         n_bad += pgas_call(me, count, NULL, 0, sync) != PGAS_OK ||
                  pgas_call(rank, hidden, NULL, 0, sync) != PGAS_OK;
         n_bad += pgas_call(rank, count, NULL, 0, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
-        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK ||
+        /* the error stays, and is found in every way */
+        n_bad += pgas_sync_wait(sync, 0) != PGAS_ERR_NOT_FOUND ||
+                 pgas_sync_test(sync) != PGAS_ERR_NOT_FOUND ||
+                 pgas_sync_wait_all(syncs, 2, -1) != PGAS_ERR_NOT_FOUND;
+        n_bad += pgas_sync_wait_any(&syncs[k], 1, -1, &index) != PGAS_ERR_NOT_FOUND || index != 0;
+        n_bad += pgas_sync_reset(sync) != PGAS_OK || pgas_sync_info(sync, &e) != PGAS_OK ||
                  e.status != PGAS_OK;
         n_bad += pgas_call_return_nb(rank, hidden, NULL, 0, &reply, sizeof reply, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
-        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
+        n_bad += pgas_sync_reset(sync) != PGAS_OK;
         n_bad += call_when(rank, hidden, PGAS_REMOTE, PGAS_FULL_QUEUE, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
-        pgas_sync_fini(sync);
-        n_bad += pgas_sync_error(sync, &e) != PGAS_ERR_INVALID;
+        n_bad += pgas_sync_reset(sync) != PGAS_OK;
     }
-    n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK ||
-             pgas_call(rank, hidden, NULL, 0, &on_stack) != PGAS_OK;
+    n_bad += pgas_call(rank, hidden, NULL, 0, &on_stack) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_ERR_NOT_FOUND;
     /* the check of them can fail */
     n_bad += !names_it(&on_stack, rank, count) || !names_it(&on_stack, me, hidden);
-    pgas_sync_fini(&on_stack);
-    return n_bad + (pgas_sync_error(NULL, &e) != PGAS_ERR_INVALID);
+    e.size = 4;
+    return n_bad + (pgas_sync_info(NULL, &e) != PGAS_ERR_INVALID) +
+           (pgas_sync_info(&on_stack, &e) != PGAS_ERR_INVALID);
 }
 
 static void unknown_handler(void)
@@ -486,8 +557,8 @@ static void replies_of_all_sizes(void)
 {
     static const size_t sizes[] = { 0, 1, 7, 8, 24, 100 };
     char asked[100], got[100];
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, PGASI_ARRAY_LENGTH(sizes)) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     for (size_t i = 0; i < sizeof asked; i++)
         asked[i] = (char)(i + 1);
     for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
@@ -504,7 +575,6 @@ static void replies_of_all_sizes(void)
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_call_return(job_right(), echo, asked, 8, NULL, 8) != PGAS_ERR_INVALID;
-    pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "replies of all sizes, also of no bytes");
 }
@@ -513,9 +583,8 @@ static void other_threads_answer(void)
 {
     enum { ROUNDS = 10 };
     uint64_t reply[ROUNDS] = { 0 };
-    pgas_sync_t sync, *heap = in_heap();
-    int n_bad =
-        pgas_sync_init(&sync, 2 * ROUNDS) != PGAS_OK || pgas_sync_init(heap, ROUNDS) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT, *heap = in_heap();
+    int n_bad = 0;
     n_deferred = 0;
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < ROUNDS; i++) {
@@ -533,8 +602,6 @@ static void other_threads_answer(void)
              sync.count || heap->count;
     for (uint64_t i = 0; i < ROUNDS; i++)
         n_bad += reply[i] != i + 1;
-    pgas_sync_fini(&sync);
-    pgas_sync_fini(heap);
     spmd_is_int(n_bad, 0,
                 "calls that end on another thread are answered from there, also when others run in "
                 "between");
@@ -543,7 +610,7 @@ static void other_threads_answer(void)
 /* ---- handlers that wait ---- */
 
 static pgas_handler_t gate, open_gate, ask;
-static pgas_sync_t closed;
+static pgas_sync_t closed = PGAS_SYNC_INIT;
 static int ask_bad;
 
 static void on_wait_closed(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -579,9 +646,8 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
 
 static void arrived_and_waiting(void)
 {
-    pgas_sync_t arrived, on_stack, *heap = in_heap();
-    int n_bad = pgas_sync_init(&closed, 1) != PGAS_OK || pgas_sync_init(&arrived, 3) != PGAS_OK;
-    n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK || pgas_sync_init(heap, 1) != PGAS_OK;
+    pgas_sync_t arrived = PGAS_SYNC_INIT, on_stack = PGAS_SYNC_INIT, *heap = in_heap();
+    int n_bad = pgas_sync_add(&closed, 1) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += call_when(job_right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, &on_stack) != PGAS_OK;
     n_bad += call_when(job_right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, heap) != PGAS_OK;
@@ -592,10 +658,6 @@ static void arrived_and_waiting(void)
     n_bad += pgas_call(job_right(), open_gate, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK;
     pgas_quiesce();
-    pgas_sync_fini(&arrived);
-    pgas_sync_fini(&on_stack);
-    pgas_sync_fini(heap);
-    pgas_sync_fini(&closed);
     spmd_is_int(
         n_bad, 0,
         "calls whose handlers wait have arrived, and have run when the handlers have ended");
@@ -604,15 +666,14 @@ static void arrived_and_waiting(void)
 static void waiting_handlers_answer(void)
 {
     uint64_t reply[N] = { 0 };
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     for (uint64_t i = 0; i < N; i++)
         n_bad += pgas_call_return_nb((int)i % n_ranks, ask, &i, sizeof i, &reply[i],
                                      sizeof reply[i], &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
         n_bad += reply[i] != i + 1;
-    pgas_sync_fini(&sync);
     pgas_quiesce();
     spmd_is_int(n_bad + ask_bad, 0, "and answer, each its own caller");
 }
@@ -632,8 +693,9 @@ int main(int argc, char **argv)
     pgas_handler_register("b.ask", on_ask, NULL, &waits, &ask);
     pgas_handler_register("b.open", on_open_gate, NULL, NULL, &open_gate);
     pgas_handler_register("z.hidden", on_count, &n_counted, NULL, &hidden);
-    job_begin(&argc, &argv, 18);
+    job_begin(&argc, &argv, 20);
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
+    *in_heap() = (pgas_sync_t)PGAS_SYNC_INIT;
     three_kinds();
     from_handlers();
     to_a_thread();
@@ -642,7 +704,9 @@ int main(int argc, char **argv)
     by_hand();
     functions();
     functions_call();
-    too_late();
+    refused();
+    all_kinds();
+    any_of_several();
     unknown_handler();
     replies_of_all_sizes();
     other_threads_answer();

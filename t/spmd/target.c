@@ -116,8 +116,7 @@ static void the_service_serves_while_we_compute(void)
     flag = 0;
     pgas_barrier(NULL);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_t sync;
-    pgas_sync_init(&sync, 1);
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     opts.sync = &sync;
     int peer = job_right();
     bool good = pgas_call_to(pgas_on_service(peer), set_flag, NULL, 0, &opts) == PGAS_OK;
@@ -127,7 +126,6 @@ static void the_service_serves_while_we_compute(void)
             "a service call runs on the service thread of a rank that computes (slot %d)",
             (int)flag - 1);
     spmd_ok(pgas_sync_wait(&sync, -1) == PGAS_OK, "and its end is reported");
-    pgas_sync_fini(&sync);
 }
 
 static void others_run_what_is_for_a_slot(void)
@@ -188,8 +186,7 @@ static void who_has_left_is_not_waited_for(void)
     pthread_create(&thread, NULL, come_and_go, NULL);
     pthread_join(thread, &slot);
     pgas_barrier(NULL);
-    pgas_sync_t sync;
-    pgas_sync_init(&sync, 1);
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &sync;
     int peer = job_right();
@@ -199,13 +196,12 @@ static void who_has_left_is_not_waited_for(void)
     bool good = pgas_call_to(pgas_on_thread(gone), who, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
             "a call to a thread that has left ends with PGAS_ERR_PEER");
-    pgas_sync_reset(&sync, 1);
+    pgas_sync_reset(&sync);
     opts.when = PGAS_REMOTE;
     good = pgas_call_to(pgas_on_thread(gone), who, NULL, 0, &opts) == PGAS_OK;
     pgas_status_t told = pgas_sync_wait(&sync, -1), wanted = near(peer) ? PGAS_OK : PGAS_ERR_PEER;
     spmd_ok(good && told == wanted,
             "its detach is reported instead of the arrival, where the target reports");
-    pgas_sync_fini(&sync);
     pgas_call_to(pgas_on_thread(gone), who, NULL, 0, NULL);
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
     spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1,
@@ -227,24 +223,22 @@ static void consumers_outlast_the_thread(void)
 {
     pthread_t thread;
     void *slot;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pthread_create(&thread, NULL, leave_consumers, NULL);
     pthread_join(thread, &slot);
     pgas_thread_t target = pgas_thread_make(job_right(), (int)(intptr_t)slot);
     pgas_barrier(NULL);
-    pgas_sync_init(&sync, 1);
     opts.sync = &sync;
     bool good = pgas_call_to(pgas_on_thread(target), who, NULL, 0, &opts) == PGAS_OK &&
                 pgas_sync_wait(&sync, -1) == PGAS_OK;
     pgas_barrier(NULL);
     good = pgas_consumers_stop((int)(intptr_t)slot) == PGAS_OK && good;
     pgas_barrier(NULL);
-    pgas_sync_reset(&sync, 1);
+    pgas_sync_reset(&sync);
     good = pgas_call_to(pgas_on_thread(target), who, NULL, 0, &opts) == PGAS_OK &&
            pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
     spmd_ok(good, "consumers of a thread that detaches continue, until they are stopped");
-    pgas_sync_fini(&sync);
 }
 
 static void *send_unattached(void *arg)
@@ -351,9 +345,8 @@ static void the_end_waits_for_no_thread(void)
     pthread_barrier_wait(&together);
     n_ran[SLOTS] = 0;
     pgas_barrier(NULL);
-    pgas_sync_t arrived;
+    pgas_sync_t arrived = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_sync_init(&arrived, 1);
     opts.sync = &arrived;
     opts.when = PGAS_REMOTE;
     int64_t before = n_dropped();
@@ -362,7 +355,6 @@ static void the_end_waits_for_no_thread(void)
         pgas_call_to(pgas_on_thread(pgas_thread_make(peer, 3)), who, NULL, 0, NULL) == PGAS_OK &&
         pgas_call_to(pgas_on_thread(pgas_thread_make(peer, 3)), who, NULL, 0, &opts) == PGAS_OK;
     good = pgas_sync_wait(&arrived, -1) == PGAS_OK && good;
-    pgas_sync_fini(&arrived);
     pgas_barrier(NULL); /* it has arrived before the end begins */
     job_stop();
     pthread_barrier_wait(&together);

@@ -133,12 +133,10 @@ static int ask_and_wait(int index)
                                   sizeof back) != PGAS_OK;
         n_bad += memcmp(args, back, sizeof args) != 0;
     }
-    pgas_sync_t sync;
-    n_bad += pgas_sync_init(&sync, 100) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     for (int i = 0; i < 100; i++)
         n_bad += pgas_call(i % n_ranks, count, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
     return n_bad;
 }
 
@@ -268,7 +266,7 @@ static void *stranger(void *arg)
     uint64_t x = 0;
     pgas_agg_t *agg = NULL;
     pgas_gptr_t ptr = PGAS_NULL;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     (void)arg;
     unattached_bad += pgas_call(me, count, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_call_return(me, echo, &x, 8, &x, 8) != PGAS_ERR_CONTEXT;
@@ -278,8 +276,9 @@ static void *stranger(void *arg)
         pgas_barrier(NULL) != PGAS_ERR_CONTEXT || pgas_flush_all() != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_agg_create(NULL, &agg) != PGAS_ERR_CONTEXT ||
                       pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 8, &ptr) != PGAS_ERR_CONTEXT;
+    pgas_sync_add(&sync, 1);
     unattached_bad +=
-        pgas_sync_init(&sync, 1) != PGAS_ERR_CONTEXT || pgas_finalize() != PGAS_ERR_CONTEXT;
+        pgas_sync_wait(&sync, 0) != PGAS_ERR_CONTEXT || pgas_finalize() != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_signal_wait(&x, PGAS_EQ, 1, 0, NULL) != PGAS_ERR_CONTEXT ||
                       pgas_fence() != PGAS_ERR_CONTEXT;
     return NULL;

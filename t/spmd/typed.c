@@ -54,21 +54,19 @@ PGAS_HANDLER_BLOCKING_RETURN(norm_there, point_t, double)
 /* Books at another rank, and waits until that has happened. */
 PGAS_HANDLER_BLOCKING(deposit_there, deposit_t)
 {
-    pgas_sync_t done;
-    if (pgas_sync_init(&done, 1) != PGAS_OK ||
-        pgas_call_deposit(job_right(), arg, &done) != PGAS_OK)
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    if (pgas_call_deposit(job_right(), arg, &done) != PGAS_OK)
         return;
     if (pgas_sync_wait(&done, -1) == PGAS_OK)
         __atomic_add_fetch(&from, 1000, __ATOMIC_RELAXED);
-    pgas_sync_fini(&done);
 }
 
 static void calls(int right)
 {
     deposit_t five = { 5, "typed" };
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    int n_bad = pgas_sync_init(&sync, 3) != PGAS_OK;
+    int n_bad = 0;
     o.sync = &sync;
     balance = from = 0;
     pgas_barrier(NULL);
@@ -76,7 +74,6 @@ static void calls(int right)
     n_bad += pgas_call_deposit_to(pgas_on_rank(right), &five, &o) != PGAS_OK;
     n_bad += pgas_call_deposit_there(right, &five, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    pgas_sync_fini(&sync);
     spmd_ok(n_bad == 0 && balance == 15 && from >= 1000,
             "a call, a call with options, a handler that waits");
     n_bad = pgas_call(right, pgas_handler_deposit, &five, 8, NULL) != PGAS_OK ||
@@ -111,12 +108,11 @@ static void results(int right)
     point_t p = { 3, 4 };
     double result = 0;
     spmd_ok(pgas_call_return_norm(right, &p, &result) == PGAS_OK && result == 25, "a result");
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     result = 0;
     n_bad += pgas_call_return_nb_norm(right, &p, &result, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
     spmd_ok(n_bad == 0 && result == 25, "a result that the caller waits for later");
     spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result) ==
                 PGAS_ERR_MISMATCH,

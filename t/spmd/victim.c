@@ -47,15 +47,14 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t source, void *
 /* Waits for an operation that no rank is left to do, until the end of the job. */
 static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     (void)args;
     (void)bytes;
     (void)source;
     (void)context;
-    bool good = pgas_sync_init(&sync, 1) == PGAS_OK;
+    pgas_sync_add(&sync, 1);
     __atomic_fetch_add(&n_started, 1, __ATOMIC_RELEASE);
-    good = good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER;
-    pgas_sync_fini(&sync);
+    bool good = pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER;
     __atomic_fetch_add(&n_ended, good, __ATOMIC_RELEASE);
 }
 
@@ -88,9 +87,9 @@ static int not_peer(const char *what, pgas_status_t status)
 
 static int names_other(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
 {
-    pgas_sync_error_t e = { PGAS_OK, -1, 0 };
-    if (pgas_sync_error(sync, &e) == PGAS_OK && e.status == PGAS_ERR_PEER && e.rank == rank &&
-        e.handler == handler)
+    pgas_sync_info_t e = { .size = sizeof e };
+    if (pgas_sync_info(sync, &e) == PGAS_OK && e.status == PGAS_ERR_PEER && e.rank == rank &&
+        e.handler == handler && e.operation == PGAS_OPERATION_CALL)
         return 0;
     printf("rank %d: the counter names rank %d, handler %d: %s\n", pgas_rank(), e.rank, e.handler,
            pgas_status_name(e.status));
@@ -102,11 +101,11 @@ static int names_other(const pgas_sync_t *sync, int rank, pgas_handler_t handler
 static int pull_is_owed(int victim)
 {
     static char memory[100000];
-    pgas_sync_t executed, local;
+    pgas_sync_t executed = PGAS_SYNC_INIT, local = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_buffer_t b[2] = { { PGAS_BUFFER_PULL, memory, sizeof memory, PGAS_NULL, false, NULL },
                            { PGAS_BUFFER_COPY, memory, 100, PGAS_NULL, false, NULL } };
-    int n_bad = pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
+    int n_bad = 0;
     opts.sync = &executed;
     opts.local = &local;
     opts.buffers = b;
@@ -114,12 +113,11 @@ static int pull_is_owed(int victim)
     pgas_status_t status = pgas_call_to(pgas_on_rank(victim), never, NULL, 0, &opts);
     if (status != PGAS_OK) {
         n_bad += not_peer("a call with buffers", status);
+        n_bad += executed.count != 0 || local.count != 0;
     } else {
         n_bad += not_peer("a call with buffers that is waited for", pgas_sync_wait(&executed, -1));
         n_bad += not_peer("a buffer that nobody reads", pgas_sync_wait(&local, -1));
     }
-    pgas_sync_fini(&executed);
-    pgas_sync_fini(&local);
     return n_bad;
 }
 
@@ -154,11 +152,11 @@ static void survive(int victim)
     pgas_agg_t *agg = NULL;
     n_bad += pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t on_stack, *sync = me % 2 ? pgas_gptr_local(at, sizeof *sync) : &on_stack;
+    *sync = (pgas_sync_t)PGAS_SYNC_INIT;
     void *args = NULL;
-    pgas_sync_t built;
+    pgas_sync_t built = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &built;
-    n_bad += pgas_sync_init(&built, 1) != PGAS_OK;
     if (me != victim)
         /* it dies meanwhile */
         n_bad += pgas_call_begin(pgas_on_thread(pgas_thread_make(victim, 0)), never, 64, &opts,
@@ -166,7 +164,7 @@ static void survive(int victim)
     pgas_barrier(NULL);
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
-    n_bad += pgas_sync_init(sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
+    n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK;
     pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
     /* a transport may never complete a message to a dead rank: each wait then takes 2 s */
     if (pgas_node_size() > 1)
@@ -174,15 +172,13 @@ static void survive(int victim)
     n_bad += not_peer("a call that is waited for",
                       status == PGAS_OK ? pgas_sync_wait(sync, -1) : status);
     n_bad += status == PGAS_OK && names_other(sync, victim, dies);
-    pgas_sync_fini(sync);
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
     n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8));
     n_bad += buffers_are_refused(victim);
     status = pgas_call_commit();
     n_bad +=
         not_peer("a call that was begun", status == PGAS_OK ? pgas_sync_wait(&built, -1) : status);
-    n_bad += status != PGAS_OK && pgas_sync_test(&built) != PGAS_INPROGRESS; /* never both */
-    pgas_sync_fini(&built);
+    n_bad += status != PGAS_OK && pgas_sync_test(&built) != PGAS_OK; /* never both */
     if (pgas_node_of(victim) == pgas_node())
         /* ends, whether all had run or not */
         pgas_channel_close(pgas_on_rank(victim));
@@ -203,16 +199,13 @@ static void survive(int victim)
 
 static pgas_status_t broadcast_and_wait(pgas_handler_t handler, int value)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    pgas_status_t status = pgas_sync_init(&sync, 1);
     o.sync = &sync;
-    if (status == PGAS_OK)
-        status = pgas_call_to(pgas_on_team(NULL), handler, &value, sizeof value, &o);
+    pgas_status_t status = pgas_call_to(pgas_on_team(NULL), handler, &value, sizeof value, &o);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&sync, -1);
     n_bad_counts += sync.count != 0;
-    pgas_sync_fini(&sync);
     return status;
 }
 

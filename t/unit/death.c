@@ -1,6 +1,6 @@
-/* what: When a rank dies and the others continue (PGAS_ON_PEER_DEATH=continue), counters of its
- *       outstanding completions are decremented once, with PGAS_ERR_PEER. Calls to it are refused
- *       at once on every path. No thread waits for its full ring. Each death is reported once.
+/* what: When a rank dies and the others continue (PGAS_ON_PEER_DEATH=continue), each call that it
+ *       has not answered lowers its counter once, with PGAS_ERR_PEER. Calls to it are refused at
+ *       once on every path. No thread waits for its full ring. Each death is reported once.
  * source: pgas/call.h */
 #include <fcntl.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "msg/send_queue.h"
 #include "call/progress.h"
 #include "call/sync.h"
+#include "call/token.h"
 #include "mem/thread.h"
 #include "t/handlers.h"
 #include "t/tap.h"
@@ -48,16 +49,26 @@ static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *
 }
 
 /* As if the rank had answered. */
-static void answer(int rank, uint32_t id, uint32_t token)
+static void answer(int rank, uint32_t token)
 {
-    uint64_t words[2] = { pgasi_desc_header(id, sizeof(pgasi_desc_ack_t), 0) };
-    pgasi_desc_ack_t ack = { token, PGAS_OK, 0 };
-    memcpy(words + 1, &ack, sizeof ack);
+    uint64_t words[2] = { pgasi_desc_header(PGASI_DESC_ACK, 8, 0), token };
     pgasi_recv_lock();
     pgasi_self.in_handler++;
     pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), rank);
     pgasi_self.in_handler--;
     pgasi_recv_unlock();
+}
+
+/* The token of the latest call to a rank that names the counter. */
+static uint32_t token_of(const pgas_sync_t *sync, int rank)
+{
+    uint32_t token = 0;
+    for (uint32_t i = 0; i < pgasi_tokens.n_ever; i++) {
+        const pgasi_token_entry_t *e = &pgasi_tokens.entries[i];
+        if (e->token && e->sync == sync && e->rank == rank)
+            token = e->token;
+    }
+    return token;
 }
 
 static void fill_ring(int rank)
@@ -74,43 +85,45 @@ static void dies_in_a_wait(int rank)
     pgas_call(0, die, &rank, sizeof rank, NULL);
 }
 
-static void completions_fall(void)
+static void completions_come(void)
 {
-    pgas_sync_t sync, other;
-    int n_bad = pgas_sync_init(&sync, 5) != PGAS_OK || pgas_sync_init(&other, 1) != PGAS_OK;
-    n_bad += pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK ||
-             pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT, other = PGAS_SYNC_INIT, later = PGAS_SYNC_INIT;
+    int n_bad = pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK ||
+                pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK;
     for (int i = 0; i < 3; i++)
         n_bad += pgas_call(1, nop, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_call(2, nop, NULL, 0, &other) != PGAS_OK;
-    answer(1, PGASI_DESC_ACK, sync.token);
-    ok(n_bad == 0 && sync.count == 4, "five calls, one is answered");
+    uint32_t first = token_of(&sync, 1);
+    answer(1, first);
+    ok(n_bad == 0 && sync.count == 4 && first, "five calls, one is answered");
+    uint32_t dead = token_of(&sync, 1);
     pgasi_peer_died(1);
-    ok(pgas_sync_wait(&sync, 100000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
-       "the dead rank's outstanding completions end, and no others");
-    answer(1, PGASI_DESC_ACK, sync.token);
+    ok(pgas_sync_wait(&sync, 100000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1 &&
+           !token_of(&sync, 1),
+       "the dead rank's outstanding calls end, and no others");
+    answer(1, first);
+    answer(1, dead);
     is_int((int)sync.count, 1, "an answer that it sent before does not count again");
-    answer(2, PGASI_DESC_ACK, sync.token);
+    answer(2, token_of(&sync, 2));
     ok(pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER, "and the counter says PEER");
-    pgas_sync_fini(&sync);
-    pgas_sync_fini(&other);
-    n_bad = pgas_sync_init(&sync, 2) != PGAS_OK || pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK;
-    n_bad += pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK ||
-             pgas_sync_wait(&sync, 0) != PGAS_ERR_TIMEOUT;
-    pgas_sync_fini(&sync); /* while two calls are outstanding */
-    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
+    n_bad = pgas_call(0, nop, NULL, 0, &later) != PGAS_OK ||
+            pgas_call(2, nop, NULL, 0, &later) != PGAS_OK ||
+            pgas_sync_wait(&later, 0) != PGAS_ERR_TIMEOUT;
+    dead = token_of(&later, 2);
+    pgasi_hooks.sync_forget(&later); /* while a call is outstanding */
+    n_bad += token_of(&later, 2) != 0;
+    answer(2, dead);
     pgasi_peer_died(2);
-    n_bad += pgas_sync_wait(&sync, 100000) != PGAS_ERR_TIMEOUT || sync.count != 1;
-    is_int(n_bad, 0, "completions of a counter that has ended do not count for the next");
-    pgas_sync_fini(&sync);
+    n_bad += pgas_sync_wait(&later, 100000) != PGAS_ERR_TIMEOUT || later.count < 1 || later.error;
+    is_int(n_bad, 0, "neither answers nor deaths lower a counter that has been given up");
 }
 
 static void refused_at_once(int rank)
 {
     uint64_t x = 0, reply;
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_agg_t *agg;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
     for (int i = 0; i < 3; i++)
         n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_OK ||
                  pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
@@ -124,18 +137,17 @@ static void refused_at_once(int rank)
     n_bad += pgas_call(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER ||
              pgas_call_to(pgas_on_rank(rank), nop, &x, 4,
                           PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN)) != PGAS_ERR_PEER;
-    n_bad += pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 1 ||
-             sync.status != PGAS_OK;
+    n_bad +=
+        pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 0 || sync.error != 0;
     n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8) != PGAS_ERR_PEER;
     n_bad +=
-        pgas_call_return_nb(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
+        pgas_call_return_nb(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 0;
     n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_ERR_PEER;
     n_bad += pgas_agg_flush_all(agg) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
     is_int(n_bad, 0, "calls of other kinds as well, which leave the counter as it is");
     n_bad = pgas_call(0, nop, &x, 8, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
     is_int(n_bad, 0, "while others take calls");
-    pgas_sync_fini(&sync);
 }
 
 static void full_ring(int rank)
@@ -157,24 +169,25 @@ static void full_ring(int rank)
 static void full_ring_and_a_reply(int rank)
 {
     uint64_t data[8] = { 0 }, reply;
-    pgas_sync_t sync, other[3];
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK, n_same = 0;
+    pgas_sync_t sync = PGAS_SYNC_INIT, other = PGAS_SYNC_INIT;
+    int n_bad = 0, n_same = 0;
     fill_ring(rank);
     dies_in_a_wait(rank);
     pgas_status_t status =
         pgas_call_return_nb(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
     n_bad += status == PGAS_OK ? sync.count != 0 || pgas_sync_wait(&sync, -1) != PGAS_ERR_PEER
-                               : status != PGAS_ERR_PEER || sync.count != 1;
+                               : status != PGAS_ERR_PEER || sync.count != 0 || sync.error != 0;
     is_int(n_bad, 0, "a call that waits for room ends once: by its status or by its counter");
+    uint32_t token[3];
     for (int i = 0; i < 3; i++) {
-        pgas_sync_init(&other[i], 1);
+        pgasi_token_for_t what = { &other, 9, nop, NULL, 0 };
+        n_same += pgasi_token_take(&what, &token[i]) != PGAS_OK;
         for (int k = 0; k < i; k++)
-            n_same += other[k].token == other[i].token;
+            n_same += token[k] == token[i];
     }
-    is_int(n_same, 0, "later counters have tokens of their own");
     for (int i = 0; i < 3; i++)
-        pgas_sync_fini(&other[i]);
-    pgas_sync_fini(&sync);
+        n_same += !pgasi_token_give(token[i]);
+    is_int(n_same, 0, "later calls have tokens of their own");
 }
 
 /* As if another thread had seen the death, and ended the rank's outstanding completions, before the
@@ -192,8 +205,8 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
 {
     uint64_t data[8] = { 0 }, reply;
     void (*former)(void) = pgasi_hooks.look_around;
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = 0;
     fill_ring(rank);
     settled_rank = rank;
     pgasi_hooks.look_around = dies_and_is_settled;
@@ -206,14 +219,12 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
        "a call %swhose counter completed while it waited for room is not refused as well",
        reply_wanted ? "with a reply " : "");
     pgasi_hooks.look_around = former;
-    pgas_sync_fini(&sync);
 }
 
 static void handlers_queue(int rank)
 {
-    pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK ||
-                pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
+    int n_bad = pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || poured != PGAS_ERR_AGAIN;
     pgasi_peer_died(rank);
     while (pgasi_sendq_held(pgasi_ctxs[PGASI_CTX_SERVICE]->sendq))
@@ -222,11 +233,10 @@ static void handlers_queue(int rank)
     n_bad = pgas_call(0, pour, &rank, sizeof rank, NULL) != PGAS_OK;
     pgas_progress();
     ok(n_bad == 0 && poured == PGAS_ERR_PEER, "and they get PEER");
-    pgas_sync_fini(&sync);
 }
 
-/* For a counter in the heap, which no rank decrements directly in such a job, and whose function
- * makes a call. */
+/* For a counter in the heap, which no rank lowers directly in such a job, and whose function makes
+ * a call. */
 static pgas_sync_t onward;
 static int n_zero;
 
@@ -235,19 +245,20 @@ static void on_zero(pgas_sync_t *sync, void *arg)
     (void)sync;
     n_zero++;
     pgas_call(0, *(const pgas_handler_t *)arg, NULL, 0, &onward);
+    pgas_sync_done(&onward, 1);
 }
 
 static void names_and_functions(int rank)
 {
     pgas_gptr_t at = PGAS_NULL;
-    pgas_sync_error_t e;
-    int n_bad = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, sizeof(pgas_sync_t), &at) != PGAS_OK;
-    pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), with_fn, replied;
+    pgas_sync_info_t e = { .size = sizeof e };
+    int n_bad = pgas_alloc(sizeof(pgas_sync_t), &at) != PGAS_OK;
+    pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), replied = PGAS_SYNC_INIT;
+    pgas_sync_t with_fn = PGAS_SYNC_INIT_FN(on_zero, &nop);
     uint64_t reply;
-    n_bad += pgas_sync_init(sync, 3) != PGAS_OK ||
-             pgas_sync_init_fn(&with_fn, 2, on_zero, &nop) != PGAS_OK;
-    n_bad += pgas_sync_init(&onward, 1) != PGAS_OK || pgas_sync_init(&replied, 1) != PGAS_OK;
-    n_bad += pgas_call(rank, nop, NULL, 0, sync) != PGAS_OK ||
+    *sync = (pgas_sync_t)PGAS_SYNC_INIT;
+    pgas_sync_add(&onward, 1);
+    n_bad += pgas_call(rank, pour, NULL, 0, sync) != PGAS_OK ||
              pgas_call(rank, pour, NULL, 0, sync) != PGAS_OK;
     n_bad += pgas_call(0, nop, NULL, 0, sync) != PGAS_OK;
     n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK ||
@@ -256,33 +267,32 @@ static void names_and_functions(int rank)
     pgasi_peer_died(rank);
     n_bad +=
         pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
-    n_bad += pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank ||
-             e.handler != pour;
-    n_bad += pgas_sync_error(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER ||
+    n_bad += pgas_sync_info(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank ||
+             e.handler != pour || e.operation != PGAS_OPERATION_CALL;
+    n_bad += pgas_sync_info(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER ||
              e.rank != rank || e.handler != die;
-    is_int(n_bad, 0,
-           "the counter names who died and the latest handler that it owes, or the one that was to "
-           "reply");
+    is_int(n_bad, 0, "the counter names the dead rank and the handler that it was to run");
     ok(pgas_sync_wait(&onward, -1) == PGAS_OK && n_zero == 1 && with_fn.count == 0,
        "its function runs once, and may call");
-    pgas_sync_fini(sync);
-    pgas_sync_fini(&with_fn);
-    pgas_sync_fini(&onward);
-    pgas_sync_fini(&replied);
 }
 
-static void zeroed_counters(void)
+/* A handler cannot wait for a record, and a thread that must not wait does not. */
+static void records_are_limited(void)
 {
-    pgas_sync_t zeroed = { 0 }, first;
-    uint64_t x = 0;
-    pgas_sync_init(&first, 1);
-    ok(pgas_call(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
-           pgas_call_to(pgas_on_rank(0), nop, &x, 8,
-                        PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN, .sync = &zeroed)) ==
-               PGAS_ERR_INVALID &&
-           pgas_call_return_nb(0, nop, &x, 8, &x, 8, &zeroed) == PGAS_ERR_INVALID,
-       "a counter that was never begun is refused");
-    pgas_sync_fini(&first);
+    static uint32_t token[PGASI_TOKENS_MAX];
+    pgas_sync_t holder = PGAS_SYNC_INIT, sync = PGAS_SYNC_INIT;
+    pgasi_token_for_t what = { &holder, 0, nop, NULL, 0 };
+    uint32_t n = 0;
+    while (n < PGASI_TOKENS_MAX && pgasi_token_take(&what, &token[n]) == PGAS_OK)
+        n++;
+    ok(pgas_call_to(pgas_on_rank(0), nop, NULL, 0,
+                    PGAS_CALL_OPTS(.full = PGAS_FULL_AGAIN, .sync = &sync)) == PGAS_ERR_AGAIN &&
+           sync.count == 0,
+       "without a free record a call is refused, and its counter is left alone");
+    while (n > 0)
+        pgasi_token_give(token[--n]);
+    ok(pgas_call(0, nop, NULL, 0, &sync) == PGAS_OK && pgas_sync_wait(&sync, -1) == PGAS_OK,
+       "then it is accepted");
 }
 
 static void reports(void)
@@ -303,7 +313,7 @@ static void reports(void)
 
 int main(void)
 {
-    plan(22);
+    plan(23);
     log_file = memfd_create("log", MFD_CLOEXEC);
     int stderr_fd = pgasi_log_set_fd(log_file);
     pgas_handler_register("t.nop", on_nothing, NULL, NULL, &nop);
@@ -313,8 +323,8 @@ int main(void)
                         "CHUNKS_MAX=2 CALL_MAX=256 "
                         "BACKLOG_LIMIT=8K") == PGAS_OK,
        "init");
-    zeroed_counters();
-    completions_fall();
+    records_are_limited();
+    completions_come();
     refused_at_once(3);
     full_ring(4);
     full_ring_and_a_reply(5);

@@ -292,6 +292,18 @@ int pgas_team_from_global(const pgas_team_t *team, int rank)
     return pgas_team_to_global(team, rank);
 }
 
+int pgasi_coll_n_pending;
+
+int pgasi_coll_progress(void)
+{
+    return 0;
+}
+
+void pgasi_coll_settle(const pgas_team_t *team)
+{
+    (void)team;
+}
+
 pgas_status_t pgas_barrier(pgas_team_t *team)
 {
     (void)team;

@@ -87,13 +87,12 @@ static int questions(void)
 
 static int completions(void)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t one = 1;
-    int n_bad = pgas_sync_init(&sync, N_CALLS) != PGAS_OK;
+    int n_bad = 0;
     for (int i = 0; i < N_CALLS; i++)
         n_bad += pgas_call(0, count, &one, sizeof one, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    pgas_sync_fini(&sync);
     return n_bad;
 }
 
@@ -173,8 +172,8 @@ static void on_large(const void *args, size_t bytes, pgas_thread_t source, void 
 static int buffers(void)
 {
     unsigned char *memory = malloc(40000), value = 0;
-    pgas_sync_t executed, local;
-    int n_bad = pgas_sync_init(&executed, 0) != PGAS_OK || pgas_sync_init(&local, 0) != PGAS_OK;
+    pgas_sync_t executed = PGAS_SYNC_INIT, local = PGAS_SYNC_INIT;
+    int n_bad = 0;
     for (int i = 0; i < N_BUFFERS; i++) {
         pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
         pgas_buffer_t b[3] = { { PGAS_BUFFER_COPY, memory, (size_t)i * 900, PGAS_NULL, false,
@@ -186,11 +185,7 @@ static int buffers(void)
         opts.local = &local;
         opts.buffers = b;
         opts.n_buffers = i % 3 ? 3 : 1;
-        pgas_sync_add(&executed, 1);
-        pgas_sync_add(&local, 1);
         n_bad += pgas_call_to(pgas_on_rank(0), summed, &value, 1, &opts) != PGAS_OK;
-        pgas_sync_add(&executed, 1);
-        pgas_sync_add(&local, 1);
         pgas_target_t beside = i % 2 ? pgas_on_service(0) : pgas_on_rank(0);
         n_bad += pgas_call_to(beside, i % 2 ? apart : waits, &value, 1, &opts) != PGAS_OK;
         n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
@@ -198,8 +193,6 @@ static int buffers(void)
             n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
-    pgas_sync_fini(&executed);
-    pgas_sync_fini(&local);
     free(memory);
     return n_bad;
 }

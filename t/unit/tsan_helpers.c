@@ -66,7 +66,6 @@ static void one_round(int i, pgas_sync_t *sync)
     uint64_t one = 1, before;
     pgas_gptr_t ptr;
     o.sync = i % 3 ? sync : NULL;
-    pgas_sync_add(o.sync, 1);
     bad(pgas_call_to(pgas_on_team(NULL), once, &i, sizeof i, &o) != PGAS_OK);
     if (i % 30 == 0)
         bad(pgas_call_to(pgas_on_team(NULL), locked, NULL, 0, NULL) != PGAS_OK);
@@ -78,13 +77,12 @@ static void one_round(int i, pgas_sync_t *sync)
 
 static void *work(void *arg)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     (void)arg;
-    bad(pgas_thread_attach() != PGAS_OK || pgas_sync_init(&sync, 0) != PGAS_OK);
+    bad(pgas_thread_attach() != PGAS_OK);
     for (int i = 0; i < N_ROUNDS; i++)
         one_round(i, &sync);
     bad(pgas_sync_wait(&sync, -1) != PGAS_OK);
-    pgas_sync_fini(&sync);
     bad(pgas_thread_detach() != PGAS_OK);
     return NULL;
 }

@@ -1,7 +1,8 @@
-/* what: Threads of a rank share counters: their calls, their own decrements and the serving thread
- *       decrement them at the same time, by message and directly. Functions run once per zero. A
- *       thread that has waited sees the stores before the last decrement. Counters end while late
- *       completions arrive. Threads end calls that others have begun. There is no race.
+/* what: Threads of a rank share counters: their calls, their own completions and the serving thread
+ *       raise and lower them at the same time, by message and directly. Functions run once per
+ *       zero. A thread that has waited sees the stores before the last completion. Refused calls
+ *       raise and lower a counter in use. Threads wait for any of several counters. Threads end
+ *       calls that others have begun. There is no race.
  * needs: tsan-ok
  * source: public headers, src/call/sync.h */
 #include <pthread.h>
@@ -34,7 +35,7 @@ static int n_zero;
 
 static void on_zero(pgas_sync_t *sync, void *arg)
 {
-    pgas_sync_reset(sync, N_THREADS * (N_CALLS + 2));
+    pgas_sync_add(sync, N_THREADS);
     __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE); /* the next round begins */
 }
 
@@ -47,13 +48,13 @@ static pgas_status_t call_when(pgas_when_t when, pgas_sync_t *sync)
     return pgas_call_to(pgas_on_rank(0), add, &one, sizeof one, &opts);
 }
 
-/* All threads lower one counter; the first waits for it, reads the result, and begins it again. */
+/* All threads use one counter; the first waits for it, reads the result, and begins again. */
 static int one_counter(int who, pgas_sync_t *sync)
 {
     int n_bad = 0;
     for (int round = 1; round <= ROUNDS; round++) {
         if (who == 0)
-            n_bad += pgas_sync_reset(sync, N_THREADS * (N_CALLS + 2)) != PGAS_OK;
+            n_bad += pgas_sync_add(sync, 2 * N_THREADS) != PGAS_OK;
         pthread_barrier_wait(&meet);
         for (int i = 0; i < N_CALLS; i++)
             n_bad += call_when((pgas_when_t)(i % 3), sync) != PGAS_OK;
@@ -85,7 +86,7 @@ static int with_function(int who)
     for (int round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < N_CALLS; i++)
             n_bad += call_when((pgas_when_t)(i % 3), &with_fn) != PGAS_OK;
-        n_bad += pgas_sync_done(&with_fn, 2) != PGAS_OK;
+        n_bad += pgas_sync_done(&with_fn, 1) != PGAS_OK;
         while (__atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) < round)
             pgas_progress();
         pthread_barrier_wait(&meet);
@@ -94,19 +95,22 @@ static int with_function(int who)
     return n_bad;
 }
 
-/* Each has its own, which it ends too early. */
-static int ended_early(int who)
+/* Refused calls raise the counter for a moment. The threads wait for any of two counters. */
+static int refused_meanwhile(int who)
 {
     int n_bad = 0;
+    pgas_sync_t own = PGAS_SYNC_INIT, *syncs[2] = { &own, &in_heap[1 + who] };
     for (int round = 0; round < ROUNDS; round++) {
-        pgas_sync_t *sync = &in_heap[1 + who];
-        n_bad += pgas_sync_init(sync, N_CALLS) != PGAS_OK;
-        for (int i = 0; i < N_CALLS; i++)
-            n_bad += call_when(PGAS_EXECUTED, sync) != PGAS_OK;
-        pgas_sync_fini(sync);
-        memset(sync, 0, sizeof *sync);
+        size_t index = 9;
+        for (int i = 0; i < N_CALLS; i++) {
+            n_bad += call_when(PGAS_EXECUTED, i % 2 ? &own : syncs[1]) != PGAS_OK;
+            n_bad += pgas_call(0, 4000, NULL, 0, &on_stack) != PGAS_ERR_NOT_FOUND;
+            n_bad += pgas_call_return_nb(0, echo, NULL, 8, NULL, 0, &on_stack) != PGAS_ERR_INVALID;
+        }
+        n_bad += pgas_sync_wait_any(syncs, 2, -1, &index) != PGAS_OK || index > 1;
+        n_bad += pgas_sync_wait_all(syncs, 2, -1) != PGAS_OK || own.count || syncs[1]->count;
     }
-    return n_bad;
+    return n_bad + (on_stack.count != 0);
 }
 
 /* Calls that one thread takes up and another one ends. */
@@ -147,9 +151,9 @@ static int end_one(void)
 
 static int ended_by_others(int who)
 {
-    pgas_sync_t sync;
+    pgas_sync_t sync = PGAS_SYNC_INIT;
     uint64_t reply[ROUNDS] = { 0 };
-    int n_bad = pgas_sync_init(&sync, ROUNDS) != PGAS_OK;
+    int n_bad = 0;
     (void)who;
     for (int i = 0; i < ROUNDS; i++)
         n_bad +=
@@ -159,7 +163,6 @@ static int ended_by_others(int who)
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (int i = 0; i < ROUNDS; i++)
         n_bad += reply[i] != 7;
-    pgas_sync_fini(&sync);
     return n_bad;
 }
 
@@ -210,11 +213,13 @@ static void everything(const char *params)
     int n_bad = lone_init(1, params) != PGAS_OK ||
                 pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, (1 + N_THREADS) * sizeof *in_heap,
                               &at) != PGAS_OK;
-    in_heap = pgas_gptr_local(at, sizeof *in_heap);
+    in_heap = pgas_gptr_local(at, (1 + N_THREADS) * sizeof *in_heap);
     sum = 0;
     n_zero = n_taken = n_ended = 0;
-    n_bad += pgas_sync_init(&on_stack, 0) != PGAS_OK || pgas_sync_init(in_heap, 0) != PGAS_OK;
-    n_bad += pgas_sync_init_fn(&with_fn, N_THREADS * (N_CALLS + 2), on_zero, &n_zero) != PGAS_OK;
+    for (int i = 0; i <= N_THREADS; i++)
+        in_heap[i] = (pgas_sync_t)PGAS_SYNC_INIT;
+    on_stack = (pgas_sync_t)PGAS_SYNC_INIT;
+    with_fn = (pgas_sync_t){ N_THREADS, 0, on_zero, &n_zero };
     n_bad += together(by_message);
     ok(n_bad == 0 && sum == calls && pgasi_sync_stats.n_written == 0, "%s: one counter, by message",
        params);
@@ -222,12 +227,9 @@ static void everything(const char *params)
     ok(n_bad == 0 && sum == 2 * calls && pgasi_sync_stats.n_written > 0, "by writing");
     n_bad = together(with_function);
     ok(n_bad == 0 && sum == 3 * calls && n_zero == ROUNDS, "with a function");
-    n_bad = together(ended_early);
-    ok(n_bad == 0 && sum == 4 * calls, "ended too early");
+    n_bad = together(refused_meanwhile);
+    ok(n_bad == 0 && sum == 4 * calls, "refused calls, and waits for any");
     is_int(together(ended_by_others), 0, "calls that other threads end");
-    pgas_sync_fini(&on_stack);
-    pgas_sync_fini(in_heap);
-    pgas_sync_fini(&with_fn);
     is_int(pgas_finalize(), PGAS_OK, "the end");
 }
 

@@ -37,14 +37,13 @@ static void on_counted(const void *args, size_t bytes, pgas_thread_t source, voi
 static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     uint64_t slot = PGAS_SLOT_ANY;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     (void)args;
     (void)bytes;
     (void)source;
     (void)context;
     n_wrong += n_inside++ != 0;
-    n_wrong += pgas_sync_init(&done, 1) != PGAS_OK;
     opts.sync = &done;
     n_inside--;
     pgas_status_t status = pgas_call_to(pgas_on_rank(0), counted, &slot, sizeof slot, &opts);
@@ -54,21 +53,18 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
     n_wrong += status != PGAS_OK;
     n_waited++;
     n_inside--;
-    pgas_sync_fini(&done);
 }
 
 /* Spawned. */
 static void on_nests(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     (void)args;
     (void)bytes;
     (void)source;
     (void)context;
-    bool good = pgas_sync_init(&done, 1) == PGAS_OK &&
-                pgas_call(0, waits, NULL, 0, &done) == PGAS_OK &&
-                pgas_sync_wait(&done, -1) == PGAS_OK;
-    pgas_sync_fini(&done);
+    bool good =
+        pgas_call(0, waits, NULL, 0, &done) == PGAS_OK && pgas_sync_wait(&done, -1) == PGAS_OK;
     __atomic_fetch_add(&n_unnested, !good, __ATOMIC_RELAXED);
 }
 
@@ -94,13 +90,11 @@ static int build(uint64_t slot, bool abandon)
 static void *attached(void *arg)
 {
     int *n_bad_p = arg, n_bad = pgas_thread_attach() != PGAS_OK;
-    pgas_sync_t done;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    n_bad += pgas_sync_init(&done, 0) != PGAS_OK;
     opts.sync = &done;
     pthread_barrier_wait(&all_here);
     for (int i = 0; i < N_CALLS; i++) {
-        pgas_sync_add(&done, 1);
         n_bad += i % 2 ? call_slot(PGAS_SLOT_ANY, NULL) : build(PGAS_SLOT_ANY, false);
         n_bad += i % 3 ? call_slot(CONSUMED, NULL) : build(CONSUMED, false);
         n_bad += call_slot(PGAS_SLOT_SERVICE, &opts);
@@ -113,7 +107,6 @@ static void *attached(void *arg)
             n_bad += pgas_channel_close(pgas_on_thread(pgas_thread_make(0, CONSUMED))) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
-    pgas_sync_fini(&done);
     n_bad += pgas_thread_detach() != PGAS_OK;
     *n_bad_p = n_bad;
     __atomic_sub_fetch(&n_running, 1, __ATOMIC_RELEASE);
