@@ -328,7 +328,7 @@ static const char *path_between_nodes(const bench_run_t *run)
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
         bench_die("out of memory");
-    bench_check(pgas_info_print(stream), "pgas_info_print");
+    bench_check(pgas_info_print(stream, NULL), "pgas_info_print");
     fclose(stream);
     line = strstr(text, "in use between nodes: verbs");
     if (line) {

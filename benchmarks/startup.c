@@ -72,7 +72,7 @@ static double formula_kib(const bench_run_t *run)
     (void)run;
     if (!stream)
         bench_die("out of memory");
-    bench_check(pgas_info_print(stream), "pgas_info_print");
+    bench_check(pgas_info_print(stream, NULL), "pgas_info_print");
     fclose(stream);
     at = text ? strstr(text, "bytes per rank") : NULL;
     at = at ? strstr(at, "\n  sum ") : NULL;

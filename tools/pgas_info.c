@@ -47,7 +47,7 @@ static int job(void)
     listeners_look(&listeners, SINCE_PGAS);
     int code = 0;
     if (pgas_rank() == 0)
-        code = pgas_info_print(stdout) != PGAS_OK;
+        code = pgas_info_print(stdout, NULL) != PGAS_OK;
     code |= listeners_print(stdout, &listeners) != 0;
     code = flushed(code);
     code |= pgas_finalize() != PGAS_OK;
@@ -108,7 +108,7 @@ static int take(int option)
         printf("libpgas %s\n", pgas_version());
         return flushed(0);
     case 'V':
-        return flushed(pgas_info_print_var(stdout, optarg) != PGAS_OK);
+        return flushed(pgas_info_print(stdout, optarg) != PGAS_OK);
     case 'd':
         return devices();
     default:
@@ -129,5 +129,5 @@ int main(int argc, char **argv)
         usage_refuse(pgas_launcher_rank(), argv, usage, option);
     if (optind < argc)
         usage_exit(pgas_launcher_rank(), usage, "an argument too many", argv[optind]);
-    return option == -1 ? flushed(pgas_info_print(stdout) != PGAS_OK) : take(option);
+    return option == -1 ? flushed(pgas_info_print(stdout, NULL) != PGAS_OK) : take(option);
 }

@@ -58,8 +58,8 @@ PGAS_API pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst
                                    pgas_type_t type, pgas_op_t op);
 
 /** Copies a block of each rank, one after another by rank, to dst of the root (gather) or of all
- *  ranks (allgather). Blocks have `bytes` bytes on all ranks, or in the v forms bytes_of[r] bytes of
- *  rank r. pgas_gatherv reads dst and bytes_of on the root only. */
+ *  ranks (allgather). Blocks have `bytes` bytes on all ranks; in the v forms rank r gives
+ *  bytes_of[r] bytes. pgas_gatherv reads dst and bytes_of on the root only. */
 PGAS_API pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes,
                                    int root);
 PGAS_API pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes);

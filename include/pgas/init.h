@@ -5,24 +5,17 @@
  *      opts.params = "HEAP_SIZE=1G";
  *      if (pgas_init(NULL, &opts) != PGAS_OK)                   collective; initialises MPI, too
  *          return 1;
- *      printf("rank %d of %d\n", pgas_rank(), pgas_n_ranks());
  *      pgas_finalize();                                         collective
  *
  *  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death
- *  of any other rank. Only the launcher notices an earlier death. A rank is dead when its process
- *  has ended without pgas_finalize, or when its host has been silent for PGAS_PEER_TIMEOUT_S. A
- *  rank that computes, is stopped or gets no CPU time is not dead. A network partition shorter than
- *  PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the
- *  other side dead.
- *
- *  PGAS_ON_PEER_DEATH selects what follows:
+ *  of any other rank. A rank is dead when its process has ended without pgas_finalize, or when its
+ *  host has been silent for PGAS_PEER_TIMEOUT_S. After a longer network partition each side
+ *  considers the ranks of the other side dead. PGAS_ON_PEER_DEATH selects what follows:
  *   - abort: every rank ends itself, and one report names the dead ranks.
  *   - continue: operations and collectives that need a dead rank return PGAS_ERR_PEER.
  *     pgas_finalize still waits for all live ranks.
  *  A death during pgas_init ends the job in both modes. With PGAS_SERVICE_THREADS=0 a rank learns
- *  of deaths only inside the library: before each sleep of a call that waits, and from time to time
- *  in pgas_progress. Ranks forward reports of deaths on other hosts. So a report is delayed until
- *  each of those ranks enters the library. */
+ *  of deaths, and forwards reports, only inside the library. */
 #ifndef PGAS_INIT_H
 #define PGAS_INIT_H
 
@@ -38,14 +31,13 @@
 #include "pgas/runtime.h"
 #include "pgas/status.h"
 #include "pgas/team.h"
+#include "pgas/version.h"
 
 PGAS_BEGIN_DECLS
 
 /** Options of pgas_init. Set them with PGAS_INIT_OPTS_INIT. Zero and NULL mean default. */
 typedef struct {
-    /* sizeof(pgas_init_opts_t), so that later versions can add fields. 0 means the first version's
-     * size; a smaller size is refused */
-    size_t size;
+    size_t size; /* sizeof(pgas_init_opts_t), so that later versions can add fields */
     /* "HEAP_SIZE=1G SERVICE_THREADS=0": parameters as in the environment, without PGAS_, separated
      * by blanks. They take precedence over the environment. NULL: none */
     const char *params;
@@ -56,7 +48,12 @@ typedef struct {
         sizeof(pgas_init_opts_t), NULL \
     }
 
-/** Starts the library on the ranks of a communicator.
+/** pgas_init for code that is compiled without this header: the last argument is PGAS_INTERFACE of
+ *  the headers that it was made for. */
+PGAS_API pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init_opts_t *opts,
+                                           unsigned interface_number);
+
+/** Starts the library on all ranks of a communicator.
  *  Shape:  collective over *comm (NULL: MPI_COMM_WORLD). If MPI is not initialised, this function
  *          calls MPI_Init_thread, and the matching pgas_finalize calls MPI_Finalize. The ranks
  *          agree on the handlers registered so far. Calls nest: each further pgas_init only counts.
@@ -67,8 +64,8 @@ typedef struct {
  *          PGAS_ERR_INVALID      on any rank a parameter does not parse or opts->size is wrong; the
  *                                log names it
  *          PGAS_ERR_UNSUPPORTED  the transport is not in this build or does not reach all ranks
- *          PGAS_ERR_MISMATCH     ranks disagree on version or handlers, or the launcher and MPI on
- *                                the number of ranks
+ *          PGAS_ERR_MISMATCH     ranks disagree on version or handlers, the launcher and MPI on the
+ *                                number of ranks, or program and library on PGAS_INTERFACE
  *          PGAS_ERR_LIMIT        the worst-case memory exceeds PGAS_MEMORY_LIMIT; the heaps exceed
  *                                the memory of a host or of its cgroup; or ulimit -n, -u or -v is
  *                                too low. The log has the numbers
@@ -77,26 +74,20 @@ typedef struct {
  *                                has all ranks
  *          PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI
  *          After an error nothing is running, and all ranks have the same status. */
-PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);
+static inline pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
+{
+    return pgas_init_interface(comm, opts, PGAS_INTERFACE);
+}
 
 /** Makes a team of the ranks of an MPI communicator, with the same numbering.
- *  Shape:  collective over *comm, an intracommunicator whose processes all belong to the job, e.g.
- *          from MPI_Comm_split. Between pgas_init and pgas_finalize. One thread of a rank makes
- *          teams at a time, on all ranks in the same order.
- *  Done:   on return the team can be used. A rank that waits inside serves requests of its peers.
- *  Owns:   *comm is duplicated and may be freed afterwards. pgas_team_destroy, collective over the
- *          team, ends it.
+ *  Shape:  collective over *comm, an intracommunicator whose processes all belong to the job. Ranks
+ *          make teams in one order.
+ *  Owns:   *comm is duplicated and may be freed afterwards. pgas_team_destroy ends the team.
  *  Cost:   a few MPI collectives and one mapping; 4 to 16 bytes per member on each member.
- *  @param team_p  the team; unchanged after an error
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT
- *          PGAS_ERR_INVALID    NULL, MPI_COMM_NULL, an intercommunicator, or a process of another
- *                              job. Only the ranks that see it get this status
- *          PGAS_ERR_CONTEXT    as for collectives
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI  on all ranks
- *          PGAS_ERR_PEER       a rank of *comm has died; see also pgas_team_split. After a death a
- *                              communicator of live ranks is accepted, for example one from
- *                              MPI_Comm_create_group */
+ *  @return as pgas_team_split;
+ *          PGAS_ERR_INVALID  NULL, MPI_COMM_NULL, an intercommunicator, or a process of another
+ *                            job. Only the ranks that see it get this status
+ *          PGAS_ERR_PEER     a rank of *comm has died. A communicator of live ranks is accepted */
 PGAS_API pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p);
 
 PGAS_END_DECLS

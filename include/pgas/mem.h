@@ -59,7 +59,7 @@ static inline pgas_status_t pgas_free(pgas_gptr_t ptr)
 
 /* ---- a block on one rank ---- */
 
-/** NUMA zones of a rank, by hwloc's logical numbers, as in pgas_place_info_t. */
+/** NUMA zones of a rank, by hwloc's logical numbers, as in pgas_thread_info_t. */
 #define PGAS_ZONE_OWN     0    /* of the CPU on which the calling thread runs at that moment */
 #define PGAS_ZONE_NONE    (-1) /* not placed: the thread that writes a page first decides */
 #define PGAS_ZONE(number) ((number) + 1)

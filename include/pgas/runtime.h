@@ -5,20 +5,17 @@
  *          pgas_thread_attach();
  *          work(pgas_rank(), pgas_thread_slot(pgas_thread_self()));
  *          pgas_thread_detach();
- *      }
- *
- *      while (!flag)                                     a loop that waits for something of its own
- *          pgas_progress();                              runs calls that have arrived */
+ *      } */
 #ifndef PGAS_RUNTIME_H
 #define PGAS_RUNTIME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "pgas/status.h"
+#include "pgas/team.h"
 
 PGAS_BEGIN_DECLS
-
-/* ---- the job ---- */
 
 /** Returns whether the library is between the first pgas_init and the last pgas_finalize. */
 PGAS_API bool pgas_initialized(void);
@@ -30,28 +27,43 @@ PGAS_API int pgas_n_ranks(void);
 
 /** Nodes: groups of ranks that share memory, numbered 0 .. n-1. Fake nodes of PGAS_NODE_MAXSIZE
  *  ranks count as nodes. pgas_node_of returns -1 for a rank that does not exist. */
-PGAS_API int pgas_node(void);
 PGAS_API int pgas_n_nodes(void);
 PGAS_API int pgas_node_of(int rank);
-PGAS_API int pgas_node_rank(void); /* this rank within its node */
-PGAS_API int pgas_node_size(void); /* ranks of this node */
+/** Returns this rank's node, its rank within the node, or the number of ranks of the node. */
+static inline int pgas_node(void)
+{
+    return pgas_node_of(pgas_rank());
+}
+static inline int pgas_node_rank(void)
+{
+    return pgas_team_rank(pgas_team_node());
+}
+static inline int pgas_node_size(void)
+{
+    return pgas_team_size(pgas_team_node());
+}
+
+/** Returns the seconds of a clock that never goes back. Ranks of one host have the same clock. */
+PGAS_API double pgas_time(void);
 
 /** Ends one pgas_init. The last call is collective. It waits for all ranks, completes all
  *  operations, frees every object of the library, and ends MPI if pgas_init had started it.
- *  Shape:  thread slot 0. Other threads, attached or not, must be outside of the library and stay
- *          outside; only for threads in pgas_thread_attach and pgas_thread_detach it waits. After
- *          the last call pgas_init may be called again while MPI is up.
+ *  Shape:  thread slot 0. Other threads must be outside of the library and stay outside; only for
+ *          threads in pgas_thread_attach and pgas_thread_detach it waits. After the last call
+ *          pgas_init may be called again while MPI is up.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT  no matching pgas_init
  *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
  *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
- *                             on this rank nevertheless
- *  After PGAS_ERR_PEER: the call has waited for all live ranks and has served them meanwhile, so a
- *  rank that finishes early is not dead for the others. (If the ranks cannot watch each other by
- *  TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its
- *  process ends.) MPI is not finalized, because MPI_Finalize would wait for the dead rank. The
- *  program must end by _exit or MPI_Abort, and must not call pgas_init again. */
+ *                             on this rank nevertheless, after all live ranks had called. (If the
+ *                             ranks cannot watch each other by TCP, which a warning reports, it has
+ *                             not waited for them.) MPI is not finalized. The program must end by
+ *                             _exit or MPI_Abort, and must not call pgas_init again */
 PGAS_API pgas_status_t pgas_finalize(void);
+
+/** Logs the text (NULL: none) as an error and ends the job on all ranks. The launcher's exit status
+ *  is `code`, or 1 if code is 0. It never returns. Any thread, at any time. */
+PGAS_NORETURN PGAS_API void pgas_abort(int code, const char *text);
 
 /* ---- threads ---- */
 
@@ -77,11 +89,9 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
     return (int)(thread & ((1u << PGAS_SLOT_BITS) - 1));
 }
 
-/** Attaches the calling thread, so that it may use the library.
- *  Shape:  any thread of an initialised rank, for example at the start of an OpenMP parallel
- *          region. Attaching twice counts. The thread of a blocking or spawned handler is attached
- *          already. An attach in such a handler counts, too, and ends with the handler at the
- *          latest.
+/** Attaches the calling thread, so that it may use the library. Attaching twice counts.
+ *  Shape:  any thread of an initialised rank. The thread of a blocking or spawned handler is
+ *          attached already; an attach there ends with the handler at the latest.
  *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context and take
  *          no lock. Threads in other slots share one context.
  *  @return PGAS_OK
@@ -92,29 +102,26 @@ PGAS_API pgas_status_t pgas_thread_attach(void);
 
 /** Undoes one attach. The last one first completes all operations of the thread, as pgas_flush_all.
  *  @return PGAS_OK
- *          PGAS_ERR_CONTEXT   the thread is not attached, or runs a plain handler; or the attach
- *                             is the first one of slot 0 (pgas_finalize undoes it) or of a handler
- *                             thread (the end of the handler undoes it)
+ *          PGAS_ERR_CONTEXT   the thread is not attached, or runs a plain handler; or the attach is
+ *                             the first one of slot 0 or of a handler thread
  *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads
- *          otherwise the status of pgas_flush_all, e.g. PGAS_ERR_PEER. The thread is detached then,
- *          too */
+ *          otherwise the status of pgas_flush_all. The thread is detached then, too */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 
 /** Returns the calling thread. Its slot is 4094 if it is not attached. */
 PGAS_API pgas_thread_t pgas_thread_self(void);
 
-/** The place where the calling thread runs. */
+/** Where the calling thread runs. */
 typedef struct {
+    size_t size;
     int cpu;    /* logical CPU number of the operating system; -1: unknown */
     int numa;   /* logical NUMA node as hwloc counts; -1: unknown */
     bool bound; /* the thread is allowed on fewer CPUs than the machine has */
-} pgas_place_info_t;
-
-/** Describes the place where the calling thread runs.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  place_p is NULL
+} pgas_thread_info_t;
+/** @return PGAS_OK
+ *          PGAS_ERR_INVALID  info_p is NULL, or its size is too small
  *          PGAS_ERR_NOT_INIT */
-PGAS_API pgas_status_t pgas_thread_place(pgas_place_info_t *place_p);
+PGAS_API pgas_status_t pgas_thread_info(pgas_thread_info_t *info_p);
 
 /** Makes progress: runs calls and requests of peers that have arrived, and continues operations of
  *  this thread. "progress rule" in the output of pgas_info says which operations depend on it.
@@ -125,8 +132,7 @@ PGAS_API pgas_status_t pgas_thread_place(pgas_place_info_t *place_p);
  *  @return the number of events handled; 0 if there was none, and in plain handlers. */
 PGAS_API int pgas_progress(void);
 
-/** Returns the version of the library at run time as text, e.g. "0.1.0". pgas/version.h has that of
- *  the headers. */
+/** Returns the version of the library at run time as text, e.g. "0.2.0". */
 PGAS_API const char *pgas_version(void);
 
 PGAS_END_DECLS

@@ -22,22 +22,23 @@ PGAS_API pgas_team_t *pgas_team_node(void);
 /** Splits a team: ranks with the same color form one team. They are numbered by key, then by their
  *  rank in the parent.
  *  Shape:  collective over parent. color is 0 or more. With PGAS_COLOR_NONE the rank joins no team,
- *          and *team_p becomes NULL.
- *  Owns:   pgas_team_destroy ends the new team, collective over it. The parent may end first.
- *  @return PGAS_OK
+ *          and *team_p becomes NULL. The parent may end before the new team.
+ *  @return the same on all ranks of the parent; *team_p is unchanged after an error:
+ *          PGAS_OK
  *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_INVALID  another negative color
+ *          PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
- *          PGAS_ERR_PEER     a rank of the parent has died
- *          All ranks of the parent get the same status. A death in the few milliseconds after all
- *          ranks have entered ends the job, also with PGAS_ON_PEER_DEATH=continue, because MPI then
- *          waits for ever. */
+ *          PGAS_ERR_PEER     a rank of the parent has died. A death in the few milliseconds after
+ *                            all ranks have entered ends the job, also with
+ *                            PGAS_ON_PEER_DEATH=continue, because MPI then waits for ever */
 PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key,
                                        pgas_team_t **team_p);
 
-/** Ends a team. Collective over it.
+/** Ends a team, after its non-blocking collectives. Collective over it. NULL is ignored.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  NULL, or the node's team */
+ *          PGAS_ERR_INVALID  the node's team
+ *          PGAS_ERR_PEER     a member has died; the team stays */
 PGAS_API pgas_status_t pgas_team_destroy(pgas_team_t *team);
 
 /** Returns the caller's rank in the team, or the number of its members. */

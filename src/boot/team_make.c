@@ -394,9 +394,11 @@ pgas_status_t pgas_team_destroy(pgas_team_t *team)
     if (status != PGAS_OK)
         return status;
     pgas_team_t **at = &pgasi_teams.made;
+    if (!team)
+        return PGAS_OK;
     while (*at && *at != team)
         at = &(*at)->next;
-    if (!team || !*at)
+    if (!*at)
         return PGAS_ERR_INVALID;
     pgasi_coll_settle(team);
     /* with progress; afterwards no rank reads the board any more */

@@ -171,42 +171,41 @@ static pgas_status_t print_folded(FILE *out, FILE *lines, char **text)
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }
 
-pgas_status_t pgas_info_print(FILE *out)
+/* Before pgas_init every process of a job would print the same. */
+static bool prints_all(void)
+{
+    return pgasi_running || pgasi_boot_launcher_rank() == 0;
+}
+
+static pgas_status_t print_one(FILE *lines, const char *name)
+{
+    char why[PGASI_PARAM_WHY_BYTES];
+    pgas_status_t status = pgasi_param_print_var(lines, name, why, sizeof why);
+    if (status != PGAS_OK)
+        PGASI_ERROR("param", "%s", why);
+    return status;
+}
+
+pgas_status_t pgas_info_print(FILE *out, const char *name)
 {
     char *text = NULL;
     size_t bytes = 0;
     if (!out)
         return PGAS_ERR_INVALID;
-    if (!pgasi_running) {
-        if (pgasi_boot_launcher_rank() != 0)
-            return PGAS_OK;
-        pgas_status_t status = load_params(out);
-        if (status != PGAS_OK)
-            return status;
-        pgasi_param_warn_unknown();
-    }
-    FILE *lines = open_memstream(&text, &bytes);
-    if (!lines)
-        return PGAS_ERR_NO_MEMORY;
-    print_all(lines);
-    return print_folded(out, lines, &text);
-}
-
-pgas_status_t pgas_info_print_var(FILE *out, const char *name)
-{
-    char why[PGASI_PARAM_WHY_BYTES], *text = NULL;
-    size_t bytes = 0;
-    if (!out || !name)
-        return PGAS_ERR_INVALID;
+    if (!name && !prints_all())
+        return PGAS_OK;
     pgas_status_t status = pgasi_running ? PGAS_OK : load_params(out);
     if (status != PGAS_OK)
         return status;
+    if (!name && !pgasi_running)
+        pgasi_param_warn_unknown();
     FILE *lines = open_memstream(&text, &bytes);
     if (!lines)
         return PGAS_ERR_NO_MEMORY;
-    status = pgasi_param_print_var(lines, name, why, sizeof why);
-    if (status != PGAS_OK)
-        PGASI_ERROR("param", "%s", why);
+    if (name)
+        status = print_one(lines, name);
+    else
+        print_all(lines);
     pgas_status_t printed = print_folded(out, lines, &text);
     return status != PGAS_OK ? status : printed;
 }

@@ -149,23 +149,39 @@ static void serve_stop(void)
     pgasi_thread_stop();
 }
 
-/* Other ranks may have passed valid options. */
-static pgas_status_t agree_on_opts(const pgas_init_opts_t *opts)
+/* Whether the program was compiled with the headers of this library. If not, its options may have
+ * another layout. */
+static bool fits(unsigned interface_number)
 {
-    bool sane = PGASI_OPTS_SANE(opts, sizeof *opts);
-    if (!sane)
-        PGASI_ERROR("boot", "pgas_init_opts_t has a size of %zu, not %zu: use PGAS_INIT_OPTS_INIT",
-                    opts->size, sizeof *opts);
-    return pgasi_boot_agree(sane ? PGAS_OK : PGAS_ERR_INVALID);
+    return interface_number == PGAS_INTERFACE;
 }
 
-static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opts)
+/* Other ranks may have passed valid options. */
+static pgas_status_t agree_on_opts(const pgas_init_opts_t *opts, unsigned interface_number)
 {
-    const char *params = opts && PGASI_OPTS_SANE(opts, sizeof *opts) ? opts->params : NULL;
-    pgas_status_t status = pgasi_boot_start(comm, params);
+    pgas_status_t status = PGAS_OK;
+    if (!fits(interface_number)) {
+        PGASI_ERROR("boot",
+                    "the program was compiled with headers of interface %u, but libpgas %s has "
+                    "interface %u: compile the program again, or link the libpgas of its headers",
+                    interface_number, PGAS_VERSION_TEXT, (unsigned)PGAS_INTERFACE);
+        status = PGAS_ERR_MISMATCH;
+    } else if (!PGASI_OPTS_SANE(opts, sizeof *opts)) {
+        PGASI_ERROR("boot", "pgas_init_opts_t has a size of %zu, not %zu: use PGAS_INIT_OPTS_INIT",
+                    opts->size, sizeof *opts);
+        status = PGAS_ERR_INVALID;
+    }
+    return pgasi_boot_agree(status);
+}
+
+static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opts,
+                               unsigned interface_number)
+{
+    bool readable = fits(interface_number) && opts && PGASI_OPTS_SANE(opts, sizeof *opts);
+    pgas_status_t status = pgasi_boot_start(comm, readable ? opts->params : NULL);
     if (status != PGAS_OK)
         return status;
-    status = agree_on_opts(opts);
+    status = agree_on_opts(opts, interface_number);
     if (status == PGAS_OK)
         status = pgasi_ctxs_check();
     if (status != PGAS_OK)
@@ -212,20 +228,23 @@ stop_boot:
     return status;
 }
 
-pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
+pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init_opts_t *opts,
+                                  unsigned interface_number)
 {
     if (pgasi_self.in_handler || pgasi_self.in_task)
         return PGAS_ERR_CONTEXT; /* a pgas_finalize that waits for this handler may have the lock */
     pthread_mutex_lock(&init_lock);
-    pgas_status_t status = PGASI_OPTS_SANE(opts, sizeof *opts) ? PGAS_OK : PGAS_ERR_INVALID;
+    pgas_status_t status = PGAS_ERR_MISMATCH;
     if (n_inits == 0)
-        status = start_all(comm, opts);
+        status = start_all(comm, opts, interface_number);
+    else if (fits(interface_number))
+        status = PGASI_OPTS_SANE(opts, sizeof *opts) ? PGAS_OK : PGAS_ERR_INVALID;
     if (status == PGAS_OK)
         n_inits++;
     bool first = status == PGAS_OK && n_inits == 1;
     pthread_mutex_unlock(&init_lock);
     if (first && pgasi_param.info && pgasi_boot.rank == 0)
-        pgas_info_print(stderr);
+        pgas_info_print(stderr, NULL);
     return status;
 }
 
@@ -302,11 +321,6 @@ int pgas_n_ranks(void)
     return pgasi_running ? pgasi_boot.n_ranks : 0;
 }
 
-int pgas_node(void)
-{
-    return pgasi_running ? pgasi_boot.node : -1;
-}
-
 int pgas_n_nodes(void)
 {
     return pgasi_running ? pgasi_boot.n_nodes : 0;
@@ -317,14 +331,15 @@ int pgas_node_of(int rank)
     return pgasi_running && rank >= 0 && rank < pgasi_boot.n_ranks ? pgasi_boot.node_of[rank] : -1;
 }
 
-int pgas_node_rank(void)
+double pgas_time(void)
 {
-    return pgasi_running ? pgasi_boot.node_rank : -1;
+    return (double)pgasi_now_ns() * 1e-9;
 }
 
-int pgas_node_size(void)
+void pgas_abort(int code, const char *text)
 {
-    return pgasi_running ? pgasi_boot.node_size : 0;
+    PGASI_ERROR("abort", "%s", text ? text : "the program ends the job");
+    pgasi_boot_abort(code != 0 ? code : 1);
 }
 
 const char *pgas_version(void)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bitmap.h"
+#include "base/info_fill.h"
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
@@ -217,13 +218,13 @@ pgas_thread_t pgas_thread_self(void)
                             pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE);
 }
 
-pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
+pgas_status_t pgas_thread_info(pgas_thread_info_t *info_p)
 {
+    pgas_thread_info_t info = { .size = sizeof info };
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (!place_p)
-        return PGAS_ERR_INVALID;
-    return pgasi_place_query(&place_p->cpu, &place_p->numa, &place_p->bound);
+    pgas_status_t status = pgasi_place_query(&info.cpu, &info.numa, &info.bound);
+    return status == PGAS_OK ? pgasi_info_fill(info_p, &info, sizeof info) : status;
 }
 
 pgas_status_t pgasi_thread_start(void)

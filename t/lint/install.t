@@ -52,8 +52,8 @@ ok $? "then nothing is installed"
 succeeds "make install" install_here
 missing=$(cd "$TOP/include/pgas" && for h in *.h detail/*.h; do [ -f "$root$(configured includedir)/pgas/$h" ] || echo "$h"; done)
 empty "$missing" "all public headers are installed"
-is "$(cd "$libdir" && ls libpgas.so libpgas.so.0 libpgas.so.0.0.0 | paste -sd ' ')" \
-    "libpgas.so libpgas.so.0 libpgas.so.0.0.0" "the library is versioned"
+is "$(cd "$libdir" && ls libpgas.so libpgas.so.1 libpgas.so.1.0.0 | paste -sd ' ')" \
+    "libpgas.so libpgas.so.1 libpgas.so.1.0.0" "the library is versioned"
 is "$(pc --modversion pgas)" "$(sed -n 's/^#define PGAS_VERSION_TEXT "\(.*\)"/\1/p' "$TOP/include/pgas/version.h")" \
     "pgas.pc and version.h name one version"
 is "$(sed -n 's/^#define PGAS_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$TOP/include/pgas/version.h" | paste -sd .)" \
@@ -70,7 +70,7 @@ PATH=$PATH:/usr/sbin:/sbin
 if command -v ldconfig >/dev/null; then
     echo "$libdir" >"$scratch/ld.conf"
     ldconfig -X -f "$scratch/ld.conf" -C "$scratch/ld.cache" 2>/dev/null
-    is "$(ldconfig -p -C "$scratch/ld.cache" | grep -c 'libpgas\.so\.0 ')" 1 "ldconfig finds the library by its soname"
+    is "$(ldconfig -p -C "$scratch/ld.cache" | grep -c 'libpgas\.so\.1 ')" 1 "ldconfig finds the library by its soname"
 else skip 1 "no ldconfig here"; fi
 if [ -n "$former" ]; then LD_LIBRARY_PATH=$former; fi
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

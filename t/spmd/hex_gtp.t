@@ -57,7 +57,7 @@ cat >spoken <<'END'
 > 7 protocol_version
 =7 2
 > 007 version # a comment
-=007 0.1.0
+=007 0.2.0
 > known_command genmove
 = true
 > known_command gen
@@ -99,14 +99,14 @@ black x: top to bottom, white o: left to right; black has won
 > play w c1
 ? illegal move: the game is over
 > printsgf
-= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.1.0]RE[B+]
+= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.2.0]RE[B+]
 ;B[b2];W[a1];B[b1];W[c3];B[a3])
 > undo
 =
 > final_score
 ? cannot score
 > printsgf
-= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.1.0]
+= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.2.0]
 ;B[b2];W[a1];B[b1];W[c3])
 > clear_board
 =
@@ -137,7 +137,7 @@ black x: top to bottom, white o: left to right; black to move
 > param swap off
 ? a swap was made in this game
 > printsgf
-= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.1.0]RU[swap]
+= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.2.0]RU[swap]
 ;B[e5];W[swap-pieces])
 > undo
 =
@@ -358,7 +358,7 @@ black x: top to bottom, white o: left to right; black to move
 > undo
 =
 > printsgf
-= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.1.0]
+= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.2.0]
 ;B[b2];B[a1];W[c3])
 > play b a3
 =
@@ -451,7 +451,7 @@ load_answers() {
     sed 's/|.*//' broken | awk '{ print "? cannot load file: broken" NR ".sgf:" $0 }'
     printf '? cannot load file: %s\n' 'large.sgf: larger than 1 MiB' 'deep.sgf:1: too many trees in each other' \
         'zero.sgf:1: illegal move B[?]: no such cell'
-    printf '= (;FF[4]GM[11]SZ[4]AP[libpgas-hex:0.1.0]\n;B[d4])\n'
+    printf '= (;FF[4]GM[11]SZ[4]AP[libpgas-hex:0.2.0]\n;B[d4])\n'
 }
 
 # junk: 200 lines that are no commands, of any bytes but the end of a line; the first is printable, no blank and no #.
@@ -554,16 +554,16 @@ cat >good.sgf <<'END'
 (;B[C3];W[d4](;B[c4])(;B[e5];W[zz]))(;B[pass]))
 END
 answers 0 '= white
-= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.1.0]RU[swap]
+= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.2.0]RU[swap]
 ;B[b1];W[swap-pieces];B[c3];W[d4];B[c4])
 =
 =
 = black
 = white
-= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.1.0]RU[swap]
+= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.2.0]RU[swap]
 ;B[b1];W[swap-pieces];B[c3];W[d4];B[c4])
 =
-= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.1.0]RU[swap])
+= (;FF[4]GM[11]SZ[5]AP[libpgas-hex:0.2.0]RU[swap])
 = size 5' "SGF: read, written, read again; variations and comments are passed over" < <(
     echo '(;GM[11]SZ[2])' >empty.sgf
     printf '%s\n' 'loadsgf good.sgf' printsgf 'printsgf again.sgf' 'boardsize 11' 'loadsgf empty.sgf' 'loadsgf again.sgf' \
@@ -666,7 +666,7 @@ refused 1 '^hex: illegal move b2: the cell is taken$' "--moves: one is illegal"
 hex_n 2 --analyse broken1.sgf
 refused 1 '^hex: broken1.sgf:1: nothing in it$' "--analyse: broken SGF, two ranks"
 hex_n 2 --selfplay --size 4 --rollouts 300
-matches '^\(;FF\[4\]GM\[11\]SZ\[4\]AP\[libpgas-hex:0.1.0\]RE\[[BW]\+\]\|(;[BW]\[[a-d][1-4]\]\|?){7,16}\)\|$' "--selfplay"
+matches '^\(;FF\[4\]GM\[11\]SZ\[4\]AP\[libpgas-hex:0.2.0\]RE\[[BW]\+\]\|(;[BW]\[[a-d][1-4]\]\|?){7,16}\)\|$' "--selfplay"
 hex_n 0 --selfplay --size 3 --rollouts 500 --output own.sgf
 hex_n 0 --analyse own.sgf
 matches '(black|white) has won\|$' "--selfplay --output, and read again: there is a winner"

@@ -17,6 +17,11 @@
 static char *text;
 
 /* The text that a function prints. */
+static pgas_status_t print_info(FILE *out)
+{
+    return pgas_info_print(out, NULL);
+}
+
 static const char *printed(pgas_status_t (*print)(FILE *out), pgas_status_t want)
 {
     size_t bytes = 0;
@@ -56,7 +61,7 @@ static bool line_says(const char *in, const char *name, const char *value)
 
 static void before_init(void)
 {
-    const char *said = printed(pgas_info_print, PGAS_OK);
+    const char *said = printed(print_info, PGAS_OK);
     bool first = spmd_rank() == 0;
     spmd_ok(first ? strstr(said, "libpgas " PGAS_VERSION_TEXT) && strstr(said, "transports:") &&
                         strstr(said, "PGAS_HEAP_SIZE") && !strstr(said, "job: rank") &&
@@ -73,7 +78,7 @@ static void before_init(void)
 static void the_job(void)
 {
     char words[100], transport[PGASI_PARAM_TEXT_BYTES], in_use[PGASI_PARAM_TEXT_BYTES + 32];
-    const char *said = printed(pgas_info_print, PGAS_OK);
+    const char *said = printed(print_info, PGAS_OK);
     snprintf(words, sizeof words, "job: rank %d of %d, node %d of %d", pgas_rank(), pgas_n_ranks(),
              pgas_node(), pgas_n_nodes());
     spmd_ok(strstr(said, words) && strstr(said, "MPI_THREAD_"), "the job and its MPI");
@@ -86,7 +91,7 @@ static void the_job(void)
 
 static void parameters(void)
 {
-    const char *said = printed(pgas_info_print, PGAS_OK);
+    const char *said = printed(print_info, PGAS_OK);
     int n_missing = 0;
     for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
         const pgasi_param_info_t *p = pgasi_param_describe((pgasi_param_id_t)i);
@@ -109,7 +114,7 @@ static void parameters(void)
 
 static void progress_rule(void)
 {
-    const char *said = printed(pgas_info_print, PGAS_OK);
+    const char *said = printed(print_info, PGAS_OK);
     const char *calls = line_with(said, "calls and replies");
     bool serves = pgasi_param.service_threads > 0;
     spmd_ok(strstr(said, "progress rule") &&
@@ -122,7 +127,7 @@ static void progress_rule(void)
 
 static void bytes_per_rank(void)
 {
-    const char *said = printed(pgas_info_print, PGAS_OK);
+    const char *said = printed(print_info, PGAS_OK);
     char sum[40];
     snprintf(sum, sizeof sum, "%llu", (unsigned long long)pgasi_account_worst());
     spmd_ok(strstr(line_with(said, "  sum "), sum) && pgasi_account_worst() > 0,
@@ -145,13 +150,14 @@ static void statistics(void)
     sscanf(line_with(printed(pgas_stats_print, PGAS_OK), "pgas stats"),
            "pgas stats, rank %*d: sent %llu", &after);
     spmd_ok(after >= before + 10 * 16, "statistics count bytes of calls");
-    spmd_ok(pgas_info_print(NULL) == PGAS_ERR_INVALID && pgas_stats_print(NULL) == PGAS_ERR_INVALID,
+    spmd_ok(pgas_info_print(NULL, NULL) == PGAS_ERR_INVALID &&
+                pgas_stats_print(NULL) == PGAS_ERR_INVALID,
             "nowhere to print");
     FILE *full = fopen("/dev/full", "w");
     if (full)
         setvbuf(full, NULL, _IONBF, 0);
-    spmd_ok(!full ||
-                (pgas_info_print(full) == PGAS_ERR_IO && pgas_stats_print(full) == PGAS_ERR_IO),
+    spmd_ok(!full || (pgas_info_print(full, NULL) == PGAS_ERR_IO &&
+                      pgas_stats_print(full) == PGAS_ERR_IO),
             "no room to print");
     if (full)
         fclose(full);

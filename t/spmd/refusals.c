@@ -160,13 +160,13 @@ static int collectives_refuse(void)
 
 static int runtime_refuses(void)
 {
-    pgas_place_info_t place;
+    pgas_thread_info_t place = { .size = sizeof place };
     pgas_graph_t *graph = NULL;
     int n_bad = 0;
     REFUSES(pgas_finalize());
     REFUSES(pgas_thread_attach());
     REFUSES(pgas_thread_detach());
-    REFUSES(pgas_thread_place(&place));
+    REFUSES(pgas_thread_info(&place));
     REFUSES(pgas_stats_print(stdout));
     REFUSES(pgas_graph_read("/dev/null", NULL, &graph));
     n_bad += bad(!pgas_initialized() && pgas_rank() == -1 && pgas_n_ranks() == 0 &&

@@ -373,7 +373,7 @@ static void told(void)
     pgas_pool_info_t info = { .size = sizeof info };
     bool good = pgas_pool_acquire(pool, 1000, -1, &b) == PGAS_OK;
     FILE *out = open_memstream(&text, &bytes);
-    pgas_info_print(out);
+    pgas_info_print(out, NULL);
     fclose(out);
     const char *at = strstr(text, "\n  threads ");
     good = good && at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;

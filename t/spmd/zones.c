@@ -42,12 +42,12 @@ static bool find_zones(void)
     memset(cpu_of, -1, sizeof cpu_of);
     sched_getaffinity(0, sizeof allowed, &allowed);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        pgas_place_info_t place;
+        pgas_thread_info_t place = { .size = sizeof place };
         unsigned node = 0;
         if (!CPU_ISSET((size_t)cpu, &allowed) || !run_on(cpu))
             continue;
         syscall(SYS_getcpu, NULL, &node, NULL);
-        if (pgas_thread_place(&place) == PGAS_OK && place.numa >= 0 && place.numa < n_zones) {
+        if (pgas_thread_info(&place) == PGAS_OK && place.numa >= 0 && place.numa < n_zones) {
             cpu_of[place.numa] = cpu;
             node_of[place.numa] = (int)node;
         }

@@ -202,6 +202,18 @@ bool pgasi_boot_some_dead(void)
     return false;
 }
 
+/* No collective proceeds meanwhile. */
+int pgasi_coll_n_pending;
+int pgasi_coll_progress(void)
+{
+    return 0;
+}
+
+void pgasi_coll_settle(const pgas_team_t *team)
+{
+    (void)team;
+}
+
 pgas_status_t pgasi_boot_enter(void)
 {
     return PGAS_OK;
@@ -267,6 +279,11 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
 pgas_team_t *pgasi_team_world(void)
 {
     return NULL;
+}
+
+pgas_team_t *pgas_team_node(void)
+{
+    return NULL; /* all ranks */
 }
 
 int pgas_team_size(const pgas_team_t *team)

@@ -33,7 +33,7 @@ is "$? $(grep -c "already" "$scratch/out")" "1 1" "a second one of the name is r
 
 # A library in a folder like /tmp, where another user has put a program of the name.
 if [ "$(id -u)" = 0 ] && [ -x "$BUILD/benchmarks/pgas_verbs_latency" ]; then
-    cp -L "$BUILD"/.libs/libpgas*.so.0 "$scratch/"
+    cp -L "$BUILD"/.libs/libpgas*.so.1 "$scratch/"
     printf '#!/bin/sh\n: >%s/started\nexit 1\n' "$scratch" >"$scratch/pgas_snic"
     chmod 755 "$scratch/pgas_snic"
     chown 65534:65534 "$scratch/pgas_snic"

@@ -29,11 +29,13 @@
  * depends on constant arguments. */
 #if defined(__GNUC__)
 #define PGAS_API         __attribute__((visibility("default")))
+#define PGAS_NORETURN    __attribute__((noreturn))
 #define PGAS_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define PGAS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PGAS_INLINE      static inline __attribute__((always_inline))
 #else
 #define PGAS_API
+#define PGAS_NORETURN
 #define PGAS_LIKELY(x)   (!!(x))
 #define PGAS_UNLIKELY(x) (!!(x))
 #define PGAS_INLINE      static inline
