@@ -1,7 +1,7 @@
 /** Inside of the transport "verbs". A rank has one device or several, its rails (rails.c). A
- *  context has completion queues, and one queue pair for each peer that it uses, made on first use. The
- *  peer's context 0 makes the other end. All messages arrive in the receive queue and the buffers of
- *  context 0.
+ *  context has completion queues, and one queue pair for each peer that it uses, made on first use.
+ *  The peer's context 0 makes the other end. All messages arrive in the receive queue and the
+ *  buffers of context 0.
  *
  *  An operation of the caller is a pending operation (pgasi_verbs_pending_t) on an endpoint. It is
  *  posted at once if the endpoint is connected, no operation waits before it, and the send queue
