@@ -1,57 +1,101 @@
 #!/usr/bin/env bash
-# what: Each public header compiles alone as C99, C11 and C++11, with pedantic warnings as errors. In C++ casts of C are
-#       such warnings, also in the expansion of macros in a user's code.
+# what: Each public header compiles alone as C99, C11, C17, C++11, C++14, C++17 and C++20, with gcc and with clang, with strict
+#       warnings as errors. So do programs that use what macros of ours expand to.
 # needs: command:c++
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-# compiles LANGUAGE HEADER-FOLDER HEADER
-compiles() {
-    local compiler=$CC suffix=c casts=
-    case $1 in *++*) compiler=$CXX suffix=cc casts=-Wold-style-cast ;; esac
-    # Two inclusions: the guard works. The last line keeps the file from being empty.
-    printf '#include <%s>\n#include <%s>\nextern int not_empty;\n' "$3" "$3" >"$scratch/x.$suffix"
-    $compiler -std="$1" -pedantic -Wall -Wextra -Wshadow $casts -Werror -fsyntax-only -I"$2" $MPI_CPPFLAGS "$scratch/x.$suffix"
+STRICT="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+LANGUAGES="c99 c11 c17 c++11 c++14 c++17 c++20"
+
+# Warnings are for our headers, not for those of MPI.
+MPI=${MPI_CPPFLAGS//-I/-isystem }
+
+# compiler FAMILY LANGUAGE: what compiles it, and how
+compiler() {
+    case $1-$2 in
+    gcc-*++*) echo "c++ -Wold-style-cast" ;;
+    clang-*++*) echo "clang++ -Wold-style-cast" ;;
+    gcc-*) echo "${CC##*ccache } -Wmissing-prototypes" ;;
+    *) echo "clang -Wmissing-prototypes" ;;
+    esac
 }
 
-# clang looks at casts also where the language is C, g++ does not.
-CXX=c++
-if command -v clang++ >/dev/null; then CXX=clang++; fi
+# compiles FAMILY LANGUAGE FOLDER HEADER
+compiles() {
+    local suffix=c
+    case $2 in *++*) suffix=cc ;; esac
+    # Two inclusions: the guard works. The last line keeps the file from being empty.
+    printf '#include <%s>\n#include <%s>\nextern int not_empty;\n' "$4" "$4" >"$scratch/x.$suffix"
+    $(compiler "$1" "$2") -std="$2" $STRICT -fsyntax-only -I"$3" $MPI "$scratch/x.$suffix"
+}
 
-# uses_macros COMPILER: what users write with macros of ours that cast.
+# all_compile FAMILY LANGUAGE: the headers that do not, with the compiler's words
+all_compile() {
+    local header text list=$public
+    case $1-$2 in gcc-c99 | gcc-c++11) list="$public $detail" ;; esac # no user includes those of detail/
+    for header in $list; do
+        text=$(compiles "$1" "$2" "$TOP/include" "$header" 2>&1) || printf '%s: %s\n' "$header" "$text"
+    done
+}
+
+# uses_macros FAMILY LANGUAGE: what users write with macros and inline functions of ours
 uses_macros() {
-    cat >"$scratch/x.cc" <<'END'
+    local suffix=c
+    case $2 in *++*) suffix=cc ;; esac
+    cat >"$scratch/use.$suffix" <<'END'
 #include <pgas/pgas.h>
-struct money { int64_t amount; };
+#include <pgas/verbs_snic.h>
+typedef struct { int64_t amount; } money;
 PGAS_HANDLER_RETURN(ask, money, money)
 {
     money m = { arg->amount + (source != 0) };
     return m;
 }
-pgas_gptr_t none = PGAS_NULL;
-pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_F64);
+PGAS_HANDLER(pay, money)
+{
+    (void)arg;
+}
+extern pgas_status_t use(const pgas_verbs_tx_t *tx, money *m);
+pgas_status_t use(const pgas_verbs_tx_t *tx, money *m)
+{
+    pgas_gptr_t none = PGAS_NULL;
+    pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_F64);
+    pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
+    pgas_verbs_qp_opts_t qp = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
+    m->amount = (int64_t)(pgas_verbs_tx_done(tx) + pgas_verbs_tx_posted(tx) + add + none + dev.size + qp.size + opts.size);
+    return pgas_call_pay(0, m, NULL);
+}
 END
-    $1 -std=c++11 -pedantic -Wall -Wextra -Wold-style-cast -Werror -fsyntax-only -I"$TOP/include" $MPI_CPPFLAGS "$scratch/x.cc"
+    case $2 in *++*) sed -i 's/(int64_t)(/static_cast<int64_t>(/' "$scratch/use.cc" ;; esac
+    $(compiler "$1" "$2") -std="$2" $STRICT -fsyntax-only -I"$TOP/include" $MPI "$scratch/use.$suffix"
 }
 
-headers=$(cd "$TOP/include" && find pgas -name '*.h' | LC_ALL=C sort)
-plan $((3 * $(wc -w <<<"$headers") + 6))
-for header in $headers; do
-    for language in c99 c11 c++11; do
-        succeeds "$header as $language" compiles $language "$TOP/include" "$header"
+public=$(cd "$TOP/include" && ls pgas/*.h)
+detail=$(cd "$TOP/include" && ls pgas/detail/*.h)
+families=gcc
+command -v clang++ >/dev/null && families="gcc clang"
+plan $(($(wc -w <<<"$families") * $(wc -w <<<"$LANGUAGES") * 2 + 6))
+for family in $families; do
+    for language in $LANGUAGES; do
+        empty "$(all_compile $family $language)" "$family, $language: each header alone"
+        succeeds "$family, $language: a program that uses macros" uses_macros $family $language
     done
 done
-succeeds "macros in a user's code, with c++" uses_macros c++
-succeeds "and with $CXX" uses_macros "$CXX"
 
 mkdir -p "$scratch/pgas"
 printf 'inline char pgas_x(int i) { return (char)i; }\n' >"$scratch/pgas/casts.h"
-fails "a cast of C is caught" compiles c++11 "$scratch" pgas/casts.h
+fails "a cast of C is caught" compiles gcc c++11 "$scratch" pgas/casts.h
+printf 'static inline char pgas_x(int i) { char c = i; return c; }\n' >"$scratch/pgas/converts.h"
+fails "a conversion that may lose bits is caught" compiles gcc c11 "$scratch" pgas/converts.h
 echo 'size_t pgas_x(void);' >"$scratch/pgas/lacks.h"
-fails "a header that lacks an include is caught" compiles c11 "$scratch" pgas/lacks.h
+fails "a header that lacks an include is caught" compiles gcc c11 "$scratch" pgas/lacks.h
 printf 'struct pgas_x { int class; };\n' >"$scratch/pgas/words.h"
-fails "a word of C++ is caught" compiles c++11 "$scratch" pgas/words.h
+fails "a word of C++ is caught" compiles gcc c++11 "$scratch" pgas/words.h
 printf '_Static_assert(1, "");\n' >"$scratch/pgas/new.h"
-fails "C11 in a C99 header is caught" compiles c99 "$scratch" pgas/new.h
+fails "C11 in a C99 header is caught" compiles gcc c99 "$scratch" pgas/new.h
+printf 'struct pgas_x { int a; };\n#define PGAS_X { .a = 1 }\nstatic const struct pgas_x pgas_y = PGAS_X;\n' >"$scratch/pgas/fields.h"
+fails "a designated initializer in a macro is caught" compiles gcc c++17 "$scratch" pgas/fields.h
 done_testing

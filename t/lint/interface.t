@@ -9,12 +9,21 @@ set -u
 make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
-FUNCTIONS=231
-LINES=4010
+FUNCTIONS=228
+LINES=3830
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
     cat <<'END'
+pair       | pgas_team_destroy     | teams come from pgas_team_split
+outputs    | pgas_get_scalar_far   | inline forms of pgas_get_u64 and so on call it, no program
+parameters | pgas_call_return_nb   | the form of pgas_call with a result
+verb       | pgas_agg_stats        | becomes pgas_agg_info
+verb       | pgas_sync_fini        | goes with the counters of 0.1
+pair       | pgas_graph_destroy    | becomes a status
+struct     | pgas_graph_info_t     | gets a size
+struct     | pgas_pagerank_info_t  | gets a size
+struct     | pgas_place_info_t     | becomes pgas_thread_info_t
 END
 }
 
@@ -71,7 +80,7 @@ bad_outputs() {
 }
 bad_structs() {
     "$AWK" -F'|' '$1 == "struct" && $2 ~ /_(opts|info)_t$/ {
-        sub(/^ /, "", $3)
+        sub(/^ +/, "", $3)
         if ($3 != "size_t size") print "struct|" $2 "|it begins with " $3
     }'
 }
