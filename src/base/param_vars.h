@@ -25,8 +25,8 @@ PGASI_PARAM(HEAP_SIZE, heap_size, SIZE, "256M", "64K..8T", "bytes",
 PGASI_PARAM(TRANSPORT, transport, CHOICE, "ucx", "ucx|loopback|verbs", "",
             "the network library that carries data between nodes")
 PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
-            "threads of a rank that serve its peers; 0: application threads serve inside library "
-            "calls")
+            "threads of a rank that serve its peers; several are bound to the NUMA zones of the rank "
+            "in turn; 0: application threads serve inside library calls")
 PGASI_PARAM(LANES, ctxs, INT, "4", "1..64", "contexts",
             "threads of a rank that get a context of their own; further threads share one")
 PGASI_PARAM(LOG, log, LOG, "warn", "", "",

@@ -142,6 +142,11 @@ bool pgasi_boot_some_dead(void);
  *  query: returns where the calling thread runs. Both use hwloc. */
 void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
+/** The NUMA zone in which the calling thread runs; -1: unknown, or the machine has only one. */
+int pgasi_place_own_zone(void);
+/** Binds the calling thread to the CPUs of one of the zones that this rank may use: the index-th,
+ *  in turn. Does nothing if these are in one zone. @return the zone; -1: not bound */
+int pgasi_place_bind_zone(int index);
 /** Distance from the CPUs that the calling thread may use to an RDMA device. 0: some of them are
  *  near, or this is unknown. 1: none is near. */
 int pgasi_place_distance(const char *device);

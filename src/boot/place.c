@@ -180,6 +180,31 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+int pgasi_place_own_zone(void)
+{
+    int cpu, zone = -1;
+    bool bound;
+    if (pgasi_place_n_zones() > 1)
+        (void)pgasi_place_query(&cpu, &zone, &bound);
+    return zone;
+}
+
+int pgasi_place_bind_zone(int index)
+{
+    hwloc_topology_t t = pgasi_place_n_zones() > 1 ? get_topology() : NULL;
+    hwloc_bitmap_t allowed = t ? allowed_cpus(t) : NULL;
+    int zone = -1, n = allowed ? count_objects(t, HWLOC_OBJ_NUMANODE, allowed) : 0;
+    if (n > 1) {
+        hwloc_obj_t o = nth_object(t, HWLOC_OBJ_NUMANODE, allowed, index % n);
+        hwloc_bitmap_and(allowed, allowed, o->cpuset);
+        if (hwloc_set_cpubind(t, allowed, HWLOC_CPUBIND_THREAD) == 0)
+            zone = (int)o->logical_index;
+    }
+    if (allowed)
+        hwloc_bitmap_free(allowed);
+    return zone;
+}
+
 int pgasi_place_distance(const char *device)
 {
     char path[128];
@@ -256,6 +281,17 @@ int pgasi_place_distance(const char *device)
 int pgasi_place_n_zones(void)
 {
     return 1;
+}
+
+int pgasi_place_own_zone(void)
+{
+    return -1;
+}
+
+int pgasi_place_bind_zone(int index)
+{
+    (void)index;
+    return -1;
 }
 
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)

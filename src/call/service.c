@@ -104,13 +104,16 @@ static void nap(void)
     pgasi_wait_service_rests(false);
 }
 
+/* Of several service threads each is in another zone, so that one is near every thread. */
 static void *service_main(void *arg)
 {
-    (void)arg;
+    int index = (int)(intptr_t)arg;
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pgasi_thread_be_service();
+    if (pgasi_param.service_threads > 1)
+        (void)pgasi_place_bind_zone(index);
     while (!__atomic_load_n(&service.stopping, __ATOMIC_ACQUIRE)) {
         pgasi_progress_service();
         pgasi_eps_report();
@@ -149,7 +152,8 @@ pgas_status_t pgasi_service_start(void)
         tp->ops->event_fd(tp, &service.transport_fd) == PGAS_OK)
         status = watch(service.transport_fd);
     while (status == PGAS_OK && service.n_threads < pgasi_param.service_threads)
-        if (pthread_create(&service.threads[service.n_threads], NULL, service_main, NULL) == 0)
+        if (pthread_create(&service.threads[service.n_threads], NULL, service_main,
+                           (void *)(intptr_t)service.n_threads) == 0)
             service.n_threads++;
         else
             status = PGAS_ERR_NO_MEMORY;

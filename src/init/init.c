@@ -50,8 +50,10 @@ static void thread_comes(void)
 {
     int ep = pgasi_ep_of_slot(pgasi_self.slot);
     pgasi_self.ep = ep < 0 ? 0 : ep;
-    if (pgasi_self.ep)
+    if (pgasi_self.ep) {
         pgasi_ep_set_left(ep, false);
+        pgasi_recvq_place(pgasi_self.slot);
+    }
 }
 
 /* Calls that have arrived for the thread still run. */

@@ -129,13 +129,9 @@ static pgas_status_t check_limit(const pgas_pool_opts_t *o)
 
 int pgasi_super_choose_zone(int zone)
 {
-    int cpu, numa = -1;
-    bool bound;
     if (zone == PGAS_ZONE_NONE || pgasi_place_n_zones() == 1)
         return -1;
-    if (zone == PGAS_ZONE_OWN)
-        return pgasi_place_query(&cpu, &numa, &bound) == PGAS_OK ? numa : -1;
-    return zone - 1;
+    return zone == PGAS_ZONE_OWN ? pgasi_place_own_zone() : zone - 1;
 }
 
 static void set_growth(pgasi_super_t *super, const pgas_pool_opts_t *o)

@@ -94,10 +94,7 @@ bool pgasi_thread_zone(int slot, int *zone_p)
 /* Stores the zone in which the calling thread runs, after it was bound. */
 static void note_zone(int slot)
 {
-    int cpu, zone = -1;
-    bool bound;
-    if (slots.n_zones > 1 && pgasi_place_query(&cpu, &zone, &bound) != PGAS_OK)
-        zone = -1;
+    int zone = slots.n_zones > 1 ? pgasi_place_own_zone() : -1;
     pthread_mutex_lock(&slots.lock);
     slots.zone_of[slot] = (int16_t)zone;
     pthread_mutex_unlock(&slots.lock);

@@ -264,6 +264,19 @@ static pgas_status_t move_wakeups(void)
     return status;
 }
 
+/* Channels from other nodes are in the zone of the initialising thread, like the others for the
+ * rank. Pages that a card has pinned at registration stay where that thread has put them. Only
+ * whole pages are placed. */
+static void place(void)
+{
+    int zone = pgasi_place_own_zone();
+    uintptr_t page = pgasi_heap_page_bytes, from = (uintptr_t)pgasi_heap_tail(),
+              first = PGASI_ALIGN_UP(from, page),
+              end = PGASI_ALIGN_DOWN(from + pgasi_heap_tail_bytes, page);
+    if (zone >= 0 && first < end)
+        (void)pgasi_place_memory((void *)first, end - first, zone);
+}
+
 pgas_status_t pgasi_chanmem_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_chanmem.n_chunks) + 1;
@@ -277,6 +290,8 @@ pgas_status_t pgasi_chanmem_start(void)
                                ? PGAS_OK
                                : PGAS_ERR_NO_MEMORY;
     bool movable = status == PGAS_OK && pgasi_chanmem.n_chunks && pgasi_heap_from_transport;
+    if (status == PGAS_OK && pgasi_heap_tail_bytes)
+        place();
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
         status = move_wakeups();

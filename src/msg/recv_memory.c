@@ -44,6 +44,7 @@ int pgasi_n_eps;
 const uint32_t *pgasi_eps_opened;
 uint64_t pgasi_eps_left;
 bool pgasi_recvq_by_put;
+int pgasi_recvq_zone = -1;
 pgasi_recv_t pgasi_recv;
 
 static struct {
@@ -192,6 +193,28 @@ static void free_eps(void)
     pgasi_recv.eps = NULL;
 }
 
+/* A failure is logged by pgasi_place_memory, and leaves the memory where it is. */
+static void place(char *from, size_t bytes, int zone)
+{
+    if (zone >= 0)
+        (void)pgasi_place_memory(from, bytes, zone);
+}
+
+void pgasi_recvq_place(int slot)
+{
+    int zone = -1, ep = pgasi_ep_of_slot(slot);
+    size_t bytes = pgasi_recv.channels_per_ep * memory.size.n_first * pgasi_chunk_bytes;
+    if (ep >= PGASI_EP_FIRST_THREAD && memory.of && pgasi_thread_zone(slot, &zone))
+        place(chunks_of(pgasi_boot.node_rank) + (size_t)ep * bytes, bytes, zone);
+}
+
+char *pgasi_recvq_chunk_of(int source, int ep, int ctx)
+{
+    size_t of_port = (size_t)source * (size_t)pgasi_n_ctxs + (size_t)ctx;
+    size_t channel = (size_t)ep * pgasi_recv.channels_per_ep + of_port;
+    return chunks_of(pgasi_boot.node_rank) + channel * memory.size.n_first * pgasi_chunk_bytes;
+}
+
 pgas_status_t pgasi_recvqs_start(void)
 {
     pgas_status_t status = choose_size();
@@ -201,10 +224,13 @@ pgas_status_t pgasi_recvqs_start(void)
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK)
         status = pgasi_shm_create_each(memory.size.bytes, false, &memory.shm, memory.of);
-    if (status == PGAS_OK)
+    if (status == PGAS_OK) {
         pgasi_eps_opened = header_of(pgasi_boot.node_rank)->n_opened;
-    else
+        pgasi_recvq_zone = pgasi_place_own_zone();
+        place(memory.shm.base, memory.shm.bytes, pgasi_recvq_zone);
+    } else {
         pgasi_recvqs_stop();
+    }
     pgasi_eps_left = 0;
     pgasi_recv.some_reports = false;
     pgasi_recvq_by_put = false;

@@ -45,6 +45,15 @@ pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p);
 pgas_status_t pgasi_recvqs_start(void);
 void pgasi_recvqs_stop(void);
 
+/** Places the chunks that channels to a slot's endpoint own in the NUMA zone in which that thread
+ *  attached. All other chunks are in the zone of the initialising thread. Without this, they would
+ *  be in the zone of the sender, which writes first. Only on machines with several zones. */
+void pgasi_recvq_place(int slot);
+/** For tests: the first chunk of a channel from a rank of the node into this rank; the zone of the
+ *  chunks that belong to no thread, -1: not placed. */
+char *pgasi_recvq_chunk_of(int source, int ep, int ctx);
+extern int pgasi_recvq_zone;
+
 extern uint64_t pgasi_chunk_bytes; /* a power of two, the same on all nodes */
 
 /** State of a channel, in memory of the receiver. */

@@ -4,16 +4,24 @@
  *           existing pages move there. Released pages are in the zone of the next thread that
  *           touches them. A pool is in the zone in which its creator runs. Blocks of
  *           pgas_alloc_on are in the zone that was asked for, on any rank.
+ *           Chunks of channels are in the zone of the receiving thread, though the sender writes
+ *           first. Of several service threads one runs in each zone.
  *   np:     1 2
  *   nodes:  0 1
+ *   env:    | PGAS_SERVICE_THREADS=2
  *   source: pgas/mem.h; move_pages(2) reports the zone of a page */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "base/param.h"
 #include "boot/boot.h"
 #include "mem/ctx.h"
 #include "mem/regmem.h"
+#include "mem/segment.h"
+#include "msg/channel_memory.h"
+#include "msg/recv_queue.h"
 #include "t/spmd/job.h"
 
 #define ZONES_MAX 16
@@ -22,6 +30,7 @@
 
 static int n_zones;
 static int cpu_of[ZONES_MAX], node_of[ZONES_MAX]; /* of a zone: one CPU; the system's number */
+static int zone_of_cpu[CPU_SETSIZE];              /* -1: not a CPU of this process */
 
 static bool run_on(int cpu)
 {
@@ -40,6 +49,7 @@ static bool find_zones(void)
     if (n_zones > ZONES_MAX)
         return false;
     memset(cpu_of, -1, sizeof cpu_of);
+    memset(zone_of_cpu, -1, sizeof zone_of_cpu);
     sched_getaffinity(0, sizeof allowed, &allowed);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         pgas_thread_info_t place = { .size = sizeof place };
@@ -49,6 +59,7 @@ static bool find_zones(void)
         syscall(SYS_getcpu, NULL, &node, NULL);
         if (pgas_thread_info(&place) == PGAS_OK && place.numa >= 0 && place.numa < n_zones) {
             cpu_of[place.numa] = cpu;
+            zone_of_cpu[cpu] = place.numa;
             node_of[place.numa] = (int)node;
         }
     }
@@ -285,6 +296,102 @@ static void near_a_thread(void)
     spmd_is_int(n_bad, 0, "a block of the own zone is where the thread runs");
 }
 
+/* ---- channels and services ---- */
+
+typedef struct {
+    char *from;
+    size_t bytes;
+    int cpu;
+} look_t;
+
+static void *look_main(void *arg)
+{
+    const look_t *look = arg;
+    unsigned sum = 0;
+    run_on(look->cpu);
+    for (size_t i = 0; i < look->bytes; i += PAGE)
+        sum += ((volatile unsigned char *)look->from)[i];
+    return sum > 1u << 30 ? arg : NULL;
+}
+
+/* The first thread that touches the pages of a chunk runs in another zone. It only reads: senders
+ * write there. @return the pages that are not in the zone */
+static int n_chunk_pages_elsewhere(char *chunk, int zone)
+{
+    pthread_t thread;
+    look_t look = { chunk, pgasi_chunk_bytes, cpu_of[other(zone)] };
+    pthread_create(&thread, NULL, look_main, &look);
+    pthread_join(thread, NULL);
+    return n_elsewhere(look.from, look.bytes, zone);
+}
+
+static void *receiver_main(void *arg)
+{
+    ring_arg_t *a = arg;
+    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach();
+    int ep = pgasi_ep_of_slot(pgas_thread_slot(pgas_thread_self()));
+    a->n_bad += ep < PGASI_EP_FIRST_THREAD ||
+                n_chunk_pages_elsewhere(pgasi_recvq_chunk_of(0, ep, 3), a->zone) != 0;
+    pgas_thread_detach();
+    return NULL;
+}
+
+static void channels(void)
+{
+    int zone = pgasi_recvq_zone;
+    int n_bad =
+        zone < 0 || n_chunk_pages_elsewhere(pgasi_recvq_chunk_of(0, PGASI_EP_ANY, 3), zone) != 0;
+    if (pgasi_chanmem.n_chunks) /* channels from other nodes */
+        n_bad +=
+            n_chunk_pages_elsewhere(pgasi_heap_tail() + pgasi_chanmem.chunks_at +
+                                        (uint64_t)(pgasi_chanmem.n_chunks - 1) * pgasi_chunk_bytes,
+                                    zone);
+    spmd_is_int(n_bad, 0, "chunks of channels are in the zone of the thread that called pgas_init");
+    n_bad = 0;
+    for (int z = 0; z < n_zones; z++) {
+        pthread_t thread;
+        ring_arg_t arg = { z, 0 };
+        pthread_create(&thread, NULL, receiver_main, &arg);
+        pthread_join(thread, NULL);
+        n_bad += arg.n_bad;
+    }
+    spmd_is_int(n_bad, 0, "those for a thread are in its zone");
+}
+
+/* @return the zone to which a thread is bound; -1: to none */
+static int zone_of_task(int tid)
+{
+    cpu_set_t set;
+    int zone = -1;
+    if (sched_getaffinity(tid, sizeof set, &set) != 0)
+        return -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET((size_t)cpu, &set))
+            continue;
+        if (zone_of_cpu[cpu] < 0 || (zone >= 0 && zone != zone_of_cpu[cpu]))
+            return -1;
+        zone = zone_of_cpu[cpu];
+    }
+    return zone;
+}
+
+static void services(void)
+{
+    int n_in[ZONES_MAX] = { 0 }, n_bad = 0, zone;
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    while (tasks && (entry = readdir(tasks)))
+        if (atoi(entry->d_name) > 0 && (zone = zone_of_task(atoi(entry->d_name))) >= 0)
+            n_in[zone]++;
+    if (tasks)
+        closedir(tasks);
+    int want = pgasi_param.service_threads > 1 ? pgasi_param.service_threads : 0;
+    for (int z = 0; z < n_zones; z++)
+        n_bad += n_in[z] != want / n_zones + (z < want % n_zones);
+    spmd_is_int(n_bad, 0, "of %d service threads, %d run in zone 0", pgasi_param.service_threads,
+                n_in[0]);
+}
+
 static void refusals(void)
 {
     pgas_pool_opts_t opts = opts_of(PGAS_ZONE(n_zones));
@@ -301,19 +408,21 @@ static void refusals(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 12);
+    job_begin(&argc, &argv, 15);
     spmd_ok(find_zones(), "every zone has a CPU that this process may use");
     spmd_diag("%d zone%s", n_zones, n_zones == 1 ? "" : "s");
     refusals();
     if (n_zones == 1) {
-        spmd_skip(9, "this machine has one NUMA zone: see make numa-vm");
+        spmd_skip(12, "this machine has one NUMA zone: see make numa-vm");
         return job_end();
     }
+    services();
     nowhere_in_particular(); /* first, while the heap is untouched */
     in_the_zone();
     they_move();
     rings();
     near_a_thread();
+    channels();
     peers_touch();
     return job_end();
 }
