@@ -45,7 +45,7 @@ typedef struct {
     uint32_t number;
     uint16_t handler;
     uint8_t flags, slot;
-    uint32_t unused;
+    uint32_t team; /* its number (boot.h) */
 } pgasi_bcast_head_t;
 
 static inline size_t pgasi_bcast_range(const pgasi_bcast_head_t *h)
@@ -53,7 +53,7 @@ static inline size_t pgasi_bcast_range(const pgasi_bcast_head_t *h)
     return h->high - h->low;
 }
 
-/** The ranks to which a rank sends. */
+/** The ranks to which a rank sends. Heads and plans have positions; ranks are those of the job. */
 typedef struct {
     int rank;
     uint32_t low, high;
@@ -96,13 +96,17 @@ void pgasi_bcast_begin(pgasi_bcast_head_t *h, const pgasi_call_to_t *call);
 /** Whether a broadcast is acknowledged although no counter waits for it. Some broadcasts are, which
  *  bounds the number of messages that ranks inside the tree must queue. */
 bool pgasi_bcast_is_turn(void);
-/** The rank at a position, with this rank as the root. */
-int pgasi_bcast_rank_at(uint32_t position);
-/** Whether a head that arrived is valid: its range begins with this rank. */
+/** Numbers the members of the team of a head by position, this rank being the root. member_of: the
+ *  team rank at each position. */
+void pgasi_bcast_members(const pgasi_bcast_head_t *h, int *member_of);
+/** Whether a head that arrived is valid: this rank is a member of the team, and the range begins
+ *  with it. */
 bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
 /** Counts a malformed message, and logs the first. */
 void pgasi_bcast_drop(pgas_thread_t source);
-void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
+/** The children of this rank. PGAS_ERR_NO_MEMORY: there are none, because the tree cannot be made.
+ */
+pgas_status_t pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
 pgas_status_t pgasi_bcast_plan_start(void);
 void pgasi_bcast_plan_stop(void);
 

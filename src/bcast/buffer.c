@@ -254,9 +254,11 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
             run_self(&head, rest);
         return;
     }
-    pgasi_bcast_plan(&head.h, &plan);
+    pgas_status_t status = pgasi_bcast_plan(&head.h, &plan);
     pgasi_bcast_entry_t *entry = pgasi_bcast_enter(&head.h, pgas_thread_rank(source), &plan);
-    if (head.flags & PGASI_BCAST_IN_MESSAGE)
+    if (status != PGAS_OK)
+        pgasi_bcast_part_done(entry, status);
+    else if (head.flags & PGASI_BCAST_IN_MESSAGE)
         pass_message_on(&head, &plan, rest, entry);
     else if (!is_quick(&head, &plan))
         submit(&head, &plan, rest, entry);
@@ -266,11 +268,13 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
 
 /* ---- the root ---- */
 
-/* Copies the caller's pieces, which are in the order of ranks, to a block, in the order of
+/* Copies the caller's pieces, which are in the order of team ranks, to a block, in the order of
  * positions. */
-static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, uint64_t *bytes_p)
+static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, const pgasi_bcast_head_t *h,
+                                 uint64_t *bytes_p)
 {
-    size_t n = (size_t)pgasi_boot.n_ranks;
+    size_t n = pgasi_bcast_range(h);
+    int *member_of = malloc(n * sizeof *member_of);
     uint64_t sum = 0, *at = malloc(n * sizeof *at), from = 0;
     for (size_t r = 0; at && r < n; r++) {
         uint64_t bytes = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
@@ -278,12 +282,14 @@ static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, uint64_t *bytes_p)
         from += bytes;
         sum += pgasi_bcast_padded(bytes);
     }
-    pgasi_bcast_block_t *b = at ? pgasi_bcast_block_new(n * sizeof(uint64_t) + sum, true) : NULL;
+    pgasi_bcast_block_t *b =
+        at && member_of ? pgasi_bcast_block_new(n * sizeof(uint64_t) + sum, true) : NULL;
     if (b) {
         uint64_t *sizes = (uint64_t *)(void *)b->memory;
         char *to = b->memory + n * sizeof *sizes;
+        pgasi_bcast_members(h, member_of);
         for (size_t position = 0; position < n; position++) {
-            int r = pgasi_bcast_rank_at((uint32_t)position);
+            int r = member_of[position];
             sizes[position] = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
             if (sizes[position])
                 memcpy(to, (const char *)buffer->address + at[r], sizes[position]);
@@ -291,6 +297,7 @@ static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, uint64_t *bytes_p)
         }
     }
     free(at);
+    free(member_of);
     *bytes_p = sum;
     return b;
 }
@@ -338,7 +345,7 @@ static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_buffer_
             memmove(pgas_gptr_local(mine, 1), buffer->address, buffer->bytes);
         return PGAS_OK;
     }
-    *block_p = scatter ? pack(buffer, &head->bytes) : source_block(buffer, o);
+    *block_p = scatter ? pack(buffer, &head->h, &head->bytes) : source_block(buffer, o);
     return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -350,10 +357,11 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
     pgasi_bcast_block_t *b;
-    pgas_status_t status = prepare(head, buffer, o, &b);
+    pgas_status_t status = pgasi_bcast_plan(&head->h, &plan);
+    if (status == PGAS_OK)
+        status = prepare(head, buffer, o, &b);
     if (status != PGAS_OK)
         return status;
-    pgasi_bcast_plan(&head->h, &plan);
     if (sync || b || pgasi_bcast_is_turn())
         status = pgasi_bcast_root(&head->h, &plan, sync, o->full, b, &entry);
     if (status != PGAS_OK) {

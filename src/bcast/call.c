@@ -61,8 +61,12 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
     if (h.flags & PGASI_BCAST_SELF) {
         entry = pgasi_bcast_known(&h);
     } else {
-        pgasi_bcast_plan(&h, &plan);
+        pgas_status_t status = pgasi_bcast_plan(&h, &plan);
         entry = pgasi_bcast_enter(&h, pgas_thread_rank(source), &plan);
+        if (status != PGAS_OK) {
+            pgasi_bcast_part_done(entry, status);
+            return;
+        }
         send_on(&h, &plan, 0, &(message_t){ args, bytes, false }, entry);
     }
     pgasi_bcast_run(&h, args, bytes, entry, &plain);
@@ -92,8 +96,9 @@ static pgas_status_t start(const pgasi_bcast_head_t *root, const pgasi_call_to_t
     pgasi_bcast_child_t self = { pgasi_boot.rank, 0, 1 };
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;
-    pgasi_bcast_plan(h, &plan);
-    pgas_status_t status = PGAS_OK;
+    pgas_status_t status = pgasi_bcast_plan(h, &plan);
+    if (status != PGAS_OK)
+        return status;
     if (sync || pgasi_bcast_is_turn())
         status = pgasi_bcast_root(h, &plan, sync, full, NULL, &entry);
     if (status != PGAS_OK)
@@ -132,8 +137,7 @@ static pgas_status_t check(const pgasi_call_to_t *c)
     size_t beside = bytes_beside(c);
     if (c->target.slot < PGAS_TARGET_TEAM_THREADS || (o->local && o->sync && o->when == PGAS_LOCAL))
         return PGAS_ERR_INVALID;
-    if (c->target.team || o->result || o->n_buffers > 1 ||
-        (o->spawn && c->target.slot == PGAS_TARGET_TEAM_THREADS))
+    if (o->result || o->n_buffers > 1 || (o->spawn && c->target.slot == PGAS_TARGET_TEAM_THREADS))
         return PGAS_ERR_UNSUPPORTED;
     return beside && c->bytes + beside > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }

@@ -85,6 +85,16 @@ void pgasi_coll_settle(const pgas_team_t *team);
 /** The team of all ranks, for which public functions accept NULL. NULL before start. */
 pgas_team_t *pgasi_team_world(void);
 
+/** The number by which the members of a team name it to each other. 0: the team of all ranks, also
+ *  for NULL. */
+uint32_t pgasi_team_number(const pgas_team_t *team);
+/** The team of this number of which this rank is a member. NULL: there is none. Any thread. */
+pgas_team_t *pgasi_team_of_number(uint32_t number);
+/** What a layer above keeps for a team, or NULL. pgasi_hooks.team_ended gets it when the team is
+ *  destroyed. attach is false if another thread was faster; then nothing has changed. */
+void *pgasi_team_attachment(const pgas_team_t *team);
+bool pgasi_team_attach(pgas_team_t *team, void *attachment);
+
 /** Records that a rank has died (any thread). From now on collectives of teams with it end with
  *  PGAS_ERR_PEER. @return false: this was known */
 bool pgasi_boot_peer_died(int rank);

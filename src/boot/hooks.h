@@ -23,6 +23,8 @@
  *  | peer_suspect     | mem/ctx.c: the transport lost a          | any          | init/init.c     |
  *  |                  | connection                               |              |                 |
  *  | wrap_transport   | mem/ctx.c: before the transport opens    | initial      | tests           |
+ *  | team_ended       | boot/team_make.c: a team with an         | its caller   | bcast/plan.c    |
+ *  |                  | attachment is destroyed                  |              |                 |
  *  | segment_ask      | mem/key.c: a peer's key is missing       | any          | object/owner.c  |
  *  | rma_by_owner     | mem/rma.c: the peer's memory is on this  | any          | object/owner.c  |
  *  |                  | node and not mapped                      |              |                 |
@@ -92,6 +94,8 @@ typedef struct {
     /** @return PGAS_OK if the calling thread may enter a collective */
     pgas_status_t (*may_enter)(void);
 
+    /** Frees what a layer has attached to a team. */
+    void (*team_ended)(void *attachment);
     /** of type pgasi_tp_am_fn_t */
     bool (*message_arrived)(void *arg, const struct pgasi_tp_am *am);
     void (*peer_lost)(int rank);

@@ -147,17 +147,28 @@ struct pgas_team {
     int n_dead_seen;
     /* a member died, and a collective was given up because of it: no further one starts */
     bool broken;
+    /* the number by which members name the team to each other; no rank has two teams with the same
+     * number */
+    uint32_t number;
+    void *attachment;   /* of a layer above (boot.h) */
     uint32_t n_started; /* collectives of coll_nb.c: all, and those that have not ended */
     int n_pending;
     pgas_team_t *next;
+    pgas_team_t *next_numbered;
 };
 
 typedef struct {
     pgas_team_t *world, *node;
-    pgas_team_t *made; /* by the program, newest first */
+    pgas_team_t *made;     /* by the program, newest first */
+    pgas_team_t *numbered; /* all but the one of all ranks; under the lock */
+    int lock;
+    uint32_t last_number;
 } pgasi_teams_t;
 extern pgasi_teams_t pgasi_teams;
 
+/** Enters the team into the table of numbers, and removes it. */
+void pgasi_team_enter_number(pgas_team_t *team, uint32_t number);
+void pgasi_team_leave_number(pgas_team_t *team);
 pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node);
 void pgasi_team_stop(void);
 /** Whether a member of the team has died. The result is stored in the team. */

@@ -1,7 +1,10 @@
 /* Read access to teams: their members, and whether one of these has died. team_make.c makes teams.
  * Global ranks are found by a table and searched by bisection, so a team costs 4 to 16 bytes per
  * member on each of them. */
+#include "base/spin.h"
 #include "boot/internal.h"
+
+#define SPINS 100
 
 pgasi_teams_t pgasi_teams;
 
@@ -58,6 +61,57 @@ int pgas_team_from_global(const pgas_team_t *team, int rank)
             high = middle;
     }
     return -1;
+}
+
+/* ---- numbers ---- */
+
+uint32_t pgasi_team_number(const pgas_team_t *team)
+{
+    return team ? team->number : 0;
+}
+
+void pgasi_team_enter_number(pgas_team_t *team, uint32_t number)
+{
+    pgasi_spin_lock(&pgasi_teams.lock, SPINS);
+    team->number = pgasi_teams.last_number = number;
+    team->next_numbered = pgasi_teams.numbered;
+    pgasi_teams.numbered = team;
+    pgasi_spin_unlock(&pgasi_teams.lock);
+}
+
+void pgasi_team_leave_number(pgas_team_t *team)
+{
+    pgasi_spin_lock(&pgasi_teams.lock, SPINS);
+    pgas_team_t **at = &pgasi_teams.numbered;
+    while (*at && *at != team)
+        at = &(*at)->next_numbered;
+    if (*at)
+        *at = team->next_numbered;
+    pgasi_spin_unlock(&pgasi_teams.lock);
+}
+
+pgas_team_t *pgasi_team_of_number(uint32_t number)
+{
+    if (number == 0)
+        return pgasi_teams.world;
+    pgasi_spin_lock(&pgasi_teams.lock, SPINS);
+    pgas_team_t *team = pgasi_teams.numbered;
+    while (team && team->number != number)
+        team = team->next_numbered;
+    pgasi_spin_unlock(&pgasi_teams.lock);
+    return team;
+}
+
+void *pgasi_team_attachment(const pgas_team_t *team)
+{
+    return __atomic_load_n(&team->attachment, __ATOMIC_ACQUIRE);
+}
+
+bool pgasi_team_attach(pgas_team_t *team, void *attachment)
+{
+    void *none = NULL;
+    return __atomic_compare_exchange_n(&team->attachment, &none, attachment, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 bool pgasi_team_is_broken(pgas_team_t *team)

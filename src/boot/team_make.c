@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "boot/hooks.h"
 
 /* ---- making ---- */
 
@@ -17,6 +18,9 @@ static void free_team(pgas_team_t *team)
 {
     bool broken = pgasi_team_is_broken(team);
     pgasi_mpi_free_comm(&team->leaders);
+    pgasi_team_leave_number(team);
+    if (team->attachment && pgasi_hooks.team_ended)
+        pgasi_hooks.team_ended(team->attachment);
     pgasi_mpi_free_comm(&team->comm);
     pgasi_shm_release(&team->board_shm);
     free(team->board.wakeup_of);
@@ -180,6 +184,20 @@ static pgas_status_t make_scratch(pgas_team_t *team)
                            team->n_nodes == 1 || team->scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY);
 }
 
+/* The members agree on a number that none of them has used. Later steps are collective, too, so the
+ * number is known on all members when the team is made. */
+static pgas_status_t agree_on_number(pgas_team_t *team)
+{
+    uint32_t mine = pgasi_teams.last_number + 1, number = 0;
+    pgasi_mpi_lock();
+    int rc = MPI_Allreduce(&mine, &number, 1, MPI_UINT32_T, MPI_MAX, team->comm);
+    pgasi_mpi_unlock();
+    pgas_status_t status = pgasi_mpi_status(rc, "MPI_Allreduce of a team's number");
+    if (status == PGAS_OK)
+        pgasi_team_enter_number(team, number);
+    return status;
+}
+
 /* Makes a team of the ranks of comm; the team owns comm then. Collective and blocking. */
 static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_p)
 {
@@ -196,6 +214,8 @@ static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_
     MPI_Comm_size(comm, &team->size);
     if (!is_world)
         status = know_members(team);
+    if (status == PGAS_OK && !is_world)
+        status = agree_on_number(team);
     if (status == PGAS_OK)
         status = know_nodes(team);
     if (status == PGAS_OK)
