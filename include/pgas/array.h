@@ -65,6 +65,7 @@
 #include "pgas/op.h"
 #include "pgas/runtime.h"
 #include "pgas/status.h"
+#include "pgas/sync.h"
 #include "pgas/team.h"
 
 PGAS_BEGIN_DECLS
@@ -257,9 +258,10 @@ PGAS_API pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_
                                               pgas_op_t op, const void *operands);
 
 /** Requests the chunks of a range before they are used, as far as cache lines are free. It does not
- *  wait. mode and op: as for pins. */
+ *  wait. mode and op: as for pins. sync (may be NULL) is raised for each chunk that is not here, and
+ *  lowered when it has arrived. */
 PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                           pgas_array_mode_t mode, pgas_op_t op);
+                                           pgas_array_mode_t mode, pgas_op_t op, pgas_sync_t *sync);
 
 /** A walk over a range, chunk by chunk. The current chunk is pinned, and the next ones are
  *  requested:

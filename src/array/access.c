@@ -56,7 +56,7 @@ static void read_ahead(pgasi_array_t *a, const pgasi_array_location_t *loc,
     uint64_t from = PGASI_MAX(walk.ahead, loc->chunk) + 1, to = loc->chunk + (uint64_t)a->prefetch;
     walk.ahead = to;
     if (from <= to)
-        pgasi_array_cache_prefetch(a, from, to - from + 1, pgasi_array_need(x), x->op);
+        pgasi_array_cache_prefetch(a, from, to - from + 1, pgasi_array_need(x), x->op, NULL);
 }
 
 static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_location_t *loc)

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "array/protocol.h"
+#include "array/registry.h"
 #include "array/slots.h"
 #include "base/checks.h"
+#include "boot/boot.h"
 #include "call/progress.h"
 #include "mem/thread.h"
 #include "pgas/coll.h"
@@ -109,7 +111,7 @@ static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_mode_t mod
 }
 
 pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
-                                  pgas_array_mode_t mode, pgas_op_t op)
+                                  pgas_array_mode_t mode, pgas_op_t op, pgas_sync_t *sync)
 {
     pgas_status_t status = check_range(array, first, n, array);
     if (status == PGAS_OK)
@@ -118,14 +120,18 @@ pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t 
         status = pgasi_thread_check_wait();
     if (status != PGAS_OK || !n)
         return status;
-    uint32_t shift = pgasi_array_of(array)->map.shift;
-    uint64_t from = first >> shift, to = (first + n - 1) >> shift;
+    pgasi_array_t *a = pgasi_array_of(array);
+    uint64_t from = first >> a->map.shift, to = (first + n - 1) >> a->map.shift;
     pgasi_path_state_t before = pgasi_serve_begin();
-    pgasi_array_cache_prefetch(pgasi_array_of(array), from, to - from + 1, (pgasi_array_need_t)mode,
-                               op);
-    pgasi_array_poll();
+    /* if a rank of the team dies after this, its death ends the counter */
+    if (pgasi_boot_some_dead() && pgasi_array_is_broken(a)) {
+        status = PGAS_ERR_PEER;
+    } else {
+        pgasi_array_cache_prefetch(a, from, to - from + 1, (pgasi_array_need_t)mode, op, sync);
+        pgasi_array_poll();
+    }
     pgasi_serve_end(before);
-    return PGAS_OK;
+    return status;
 }
 
 pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
@@ -147,7 +153,7 @@ pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_
                                              << pgasi_array_of(array)->map.shift
                                        : 0;
     if (n && ahead && !pgasi_self.in_handler)
-        walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op);
+        walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op, NULL);
     return status;
 }
 

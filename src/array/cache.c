@@ -8,6 +8,7 @@
  * evicted. All lines that are chosen at one time share a barrier. */
 #include "array/cache.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "array/array.h"
@@ -19,6 +20,7 @@
 #include "array/slots.h"
 #include "array/wire.h"
 #include "base/checks.h"
+#include "mem/sync.h"
 
 #define NO_CHUNK UINT64_MAX
 
@@ -47,6 +49,43 @@ static pgasi_array_location_t locate(const pgasi_array_t *a, uint64_t chunk)
 static int home_of(const pgasi_array_t *a, uint64_t chunk)
 {
     return a->global[locate(a, chunk).home];
+}
+
+/* ---- counters of prefetches ---- */
+
+static bool is_stable(const pgasi_array_cache_line_t *line)
+{
+    return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
+}
+
+/* @return false: there is no memory, and the counter is unchanged. */
+static bool promise(pgasi_array_t *a, uint32_t li, pgas_sync_t *sync)
+{
+    pgasi_array_told_t *told = malloc(sizeof *told);
+    if (!told)
+        return false;
+    pgasi_sync_raise(sync);
+    *told = (pgasi_array_told_t){ a->line[li].told, sync };
+    a->line[li].told = told;
+    return true;
+}
+
+static void tell(pgasi_array_cache_line_t *line, pgas_status_t status)
+{
+    pgasi_array_told_t *told = line->told;
+    line->told = NULL;
+    while (told) {
+        pgasi_array_told_t *next = told->next;
+        pgasi_sync_lower_locked(told->sync, status, -1, PGAS_OPERATION_ARRAY, 0);
+        free(told);
+        told = next;
+    }
+}
+
+void pgasi_array_cache_end_prefetches(pgasi_array_t *a)
+{
+    for (uint32_t li = 0; li < a->n_lines; li++)
+        tell(&a->line[li], PGAS_ERR_PEER);
 }
 
 /* ---- lines come and go ---- */
@@ -86,6 +125,7 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     pgasi_array_cache_line_t *line = &a->line[li];
     a->n_leaving -= line->leaving;
     line->leaving = false;
+    tell(line, PGAS_OK);
     if (line->waiting.first) {
         line->op = line->waiting.first->op;
         pgasi_array_grant_renew(&line->grant, line->grant.now.chunk, line->grant.now.heat);
@@ -166,11 +206,6 @@ static void run(pgasi_array_t *a, uint32_t li)
             return;
         pgasi_array_done(pgasi_array_queue_pop(&line->waiting), status);
     }
-}
-
-static bool is_stable(const pgasi_array_cache_line_t *line)
-{
-    return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
 }
 
 /* Carries out accesses that wait for the line, and requests what the first of the others needs. */
@@ -302,7 +337,7 @@ pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_locat
 }
 
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n,
-                                pgasi_array_need_t need, uint32_t op)
+                                pgasi_array_need_t need, uint32_t op, pgas_sync_t *sync)
 {
     if (need == PGASI_ARRAY_NEED_O && pgasi_array_is_too_large_for_line(a, op))
         return;
@@ -310,15 +345,22 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
     for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_blocks;
          chunk++) {
         pgasi_array_location_t loc;
-        if (!pgasi_array_locate_chunk(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0 ||
-            find_line(a, chunk) != PGASI_ARRAY_NONE)
+        if (!pgasi_array_locate_chunk(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0)
             continue;
+        uint32_t li = find_line(a, chunk);
+        if (li != PGASI_ARRAY_NONE) {
+            if (sync && !is_stable(&a->line[li]) && !promise(a, li, sync))
+                break;
+            continue;
+        }
         if (need == PGASI_ARRAY_NEED_O && !pgasi_array_home_knows(a, loc.home, op))
             break;
         if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
-        uint32_t li = take_line(a, chunk);
+        li = take_line(a, chunk);
         a->line[li].op = op;
+        if (sync)
+            promise(a, li, sync);
         pgasi_array_count(&a->info.prefetches, 1);
         step(a, li, event_of(need));
     }
@@ -422,6 +464,8 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
         step(a, li, PGASI_E_QUIET);
     else if (!freed)
         serve(a, li);
+    if (PGAS_UNLIKELY(line->told) && is_stable(line))
+        tell(line, PGAS_OK);
 }
 
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,

@@ -7,8 +7,15 @@
 #include <stdint.h>
 #include "array/grant.h"
 #include "array/map.h"
+#include "pgas/sync.h"
 
 typedef struct pgasi_array pgasi_array_t;
+
+/** A counter that a prefetch raised for a chunk. */
+typedef struct pgasi_array_told {
+    struct pgasi_array_told *next;
+    pgas_sync_t *sync;
+} pgasi_array_told_t;
 
 #define PGASI_ARRAY_NONE UINT32_MAX /* no cache line; the end of a list of chunks */
 
@@ -19,6 +26,7 @@ typedef struct {
     bool leaving;          /* evicted, not free yet */
     uint32_t op;           /* requested */
     pgasi_array_queue_t waiting;
+    pgasi_array_told_t *told; /* counters of prefetches, until the chunk is here */
     uint32_t next_free, next_closing;
 } pgasi_array_cache_line_t;
 
@@ -28,9 +36,12 @@ void pgasi_array_cache_start(pgasi_array_t *a);
  *  @return an error: it is not accepted. */
 pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                        pgasi_array_access_t *x, bool sequential);
-/** Asks for chunks first .. first + n - 1 ahead of their use, as far as lines are free. */
+/** Asks for chunks first .. first + n - 1 ahead of their use, as far as lines are free. sync, if it
+ *  is not NULL, is raised for each chunk that is on its way then, and lowered when it is here. */
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first, uint64_t n,
-                                pgasi_array_need_t need, uint32_t op);
+                                pgasi_array_need_t need, uint32_t op, pgas_sync_t *sync);
+/** A rank of the team has died: ends all counters of prefetches. */
+void pgasi_array_cache_end_prefetches(pgasi_array_t *a);
 /** The home sends GIVE, LEND, DATA_*, GRANT_* or WB_ACK. */
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,
                              uint32_t line);

@@ -391,7 +391,8 @@ static inline void look_at_others(model_t *m, model_thread_t *t)
     model_get(m, t, i, value);
     crew_judge(m->plain_writes || model_is_whole(m, value), "half a value");
     if (model_below(t, 4) == 0)
-        BAD(pgas_array_prefetch(m->array, i, 1 + model_below(t, m->n - i), PGAS_ARRAY_READ, 0));
+        BAD(pgas_array_prefetch(m->array, i, 1 + model_below(t, m->n - i), PGAS_ARRAY_READ, 0,
+                                NULL));
 }
 
 static inline void model_own_step(model_t *m, model_thread_t *t, int id)

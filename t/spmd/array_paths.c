@@ -126,7 +126,7 @@ static void apply_pairs_often(pgas_array_t *array, uint64_t i)
     const uint64_t pair[2] = { 1, 2 };
     for (uint64_t k = 0; k < N_TIMES / 10; k++)
         BAD(pgas_array_apply(array, i + k % 2, pair_add, pair));
-    BAD(pgas_array_prefetch(array, i, CHUNK, PGAS_ARRAY_OPERATE, pair_add));
+    BAD(pgas_array_prefetch(array, i, CHUNK, PGAS_ARRAY_OPERATE, pair_add, NULL));
     crew_judge(crew_info(array).prefetches == 0,
                "a line of operands that are larger than elements");
 }
@@ -203,6 +203,34 @@ static void walks(void)
     spmd_is_int(crew_faults(), 0, "a walk is read ahead");
 }
 
+/* A counter tells when the chunks are here. A second prefetch of chunks on their way may name
+ * another counter. */
+static void prefetches(pgas_array_mode_t mode)
+{
+    pgas_sync_t first = PGAS_SYNC_INIT, second = PGAS_SYNC_INIT, third = PGAS_SYNC_INIT;
+    pgas_array_t *array = make(64);
+    uint64_t i = far_element(array), n = CHUNKS_EACH * CHUNK, value = 0;
+    bool one = me == 0; /* others would take the chunks away */
+    if (one) {
+        BAD(pgas_array_prefetch(array, i, n, mode, 0, &first));
+        BAD(pgas_array_prefetch(array, i, n, mode, 0, &second));
+        BAD(pgas_sync_wait(&second, -1));
+        BAD(pgas_sync_wait(&first, -1));
+        pgas_array_info_t before = crew_info(array);
+        crew_judge(before.prefetches == CHUNKS_EACH, "what is prefetched");
+        for (uint64_t k = 0; k < n && mode == PGAS_ARRAY_WRITE; k += CHUNK)
+            BAD(pgas_array_set_u64(array, i + k, k));
+        for (uint64_t k = 0; k < n; k += CHUNK)
+            BAD(pgas_array_get_u64(array, i + k, &value));
+        crew_judge(crew_info(array).misses == before.misses, "a chunk that is said to be here");
+        BAD(pgas_array_prefetch(array, i, n, mode, 0, &third));
+        crew_judge(third.count == 0, "a counter of chunks that are here already");
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a prefetch tells when the chunks are here");
+}
+
 /* All ranks of a node write and read elements of one chunk of one of them. */
 static void neighbours(void)
 {
@@ -253,11 +281,13 @@ int main(int argc, char **argv)
     pgas_op_def_t pair_def = { 8, 16, (uint64_t[2]){ 0 }, add_pairs, add_pair };
     pgas_op_register("t.add", &def, &own_add);
     pgas_op_register("t.add_pair", &pair_def, &pair_add);
-    job_begin(&argc, &argv, 14);
+    job_begin(&argc, &argv, 16);
     own_elements();
     far_elements();
     used_once_and_again();
     walks();
+    prefetches(PGAS_ARRAY_READ);
+    prefetches(PGAS_ARRAY_WRITE);
     neighbours();
     a_lock_is_counted();
     return job_end();

@@ -369,27 +369,28 @@ static void walks(void)
         crew_judge(at == from + count || k % 7 == 6, "a walk over a range");
         if (k % 3 == 0)
             BAD(pgas_array_prefetch(array, from, count, mode,
-                                    mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_MAX, PGAS_U32) : 0));
+                                    mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_MAX, PGAS_U32) : 0,
+                                    NULL));
     }
     BAD(pgas_barrier(NULL));
     /* another one's */
     uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)(job_right()) * share;
     uint64_t mine = me == n_ranks - 2 ? n - begin : share;
-    BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_WRITE, 0));
+    BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_WRITE, 0, NULL));
     BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_WRITE, 0, &w));
     while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++)
             ((uint32_t *)w.data)[k] += (uint32_t)(w.first + k);
     BAD(pgas_array_walk_end(&w));
     BAD(pgas_barrier(NULL));
-    BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_READ, 0));
+    BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_READ, 0, NULL));
     for (uint64_t i = 0; i < n; i++) {
         uint32_t value = 1;
         BAD(pgas_array_get_u32(array, i, &value));
         crew_judge(value == i, "what walks wrote");
     }
     GAVE(pgas_array_walk_begin(array, n, 1, PGAS_ARRAY_READ, 0, &w), PGAS_ERR_RANGE);
-    GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_READ, 0), PGAS_ERR_RANGE);
+    GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_RANGE);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0,

@@ -43,7 +43,7 @@ static void without_the_library(const char *when)
     GAVE(pgas_array_store(&none, 0, 1, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_get_many(&none, &value, 1, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_set_many(&none, &value, 1, &value), PGAS_ERR_NOT_INIT);
-    GAVE(pgas_array_prefetch(&none, 0, 1, PGAS_ARRAY_READ, 0), PGAS_ERR_NOT_INIT);
+    GAVE(pgas_array_prefetch(&none, 0, 1, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_NOT_INIT);
     crew_judge(!made, "nothing is made");
     spmd_is_int(crew_faults(), 0, "%s: PGAS_ERR_NOT_INIT", when);
 }
@@ -73,7 +73,7 @@ static void out_of_range(void)
         GAVE(pgas_array_load(array, i, 1, &value), PGAS_ERR_RANGE);
         GAVE(pgas_array_load(array, N - 1, i, three), PGAS_ERR_RANGE);
         GAVE(pgas_array_store(array, 1, i, three), PGAS_ERR_RANGE);
-        GAVE(pgas_array_prefetch(array, 1, i, PGAS_ARRAY_READ, 0), PGAS_ERR_RANGE);
+        GAVE(pgas_array_prefetch(array, 1, i, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_RANGE);
         index[1] = i;
         GAVE(pgas_array_get_many(array, index, 3, three), PGAS_ERR_RANGE);
         GAVE(pgas_array_set_many(array, index, 3, three), PGAS_ERR_RANGE);
@@ -132,7 +132,7 @@ static void null_pointers(void)
          PGAS_ERR_INVALID);
     GAVE(pgas_array_update_many(array, &value, 1, PGAS_OP(PGAS_ADD, PGAS_U64), NULL),
          PGAS_ERR_INVALID);
-    GAVE(pgas_array_prefetch(NULL, 0, 1, PGAS_ARRAY_READ, 0), PGAS_ERR_INVALID);
+    GAVE(pgas_array_prefetch(NULL, 0, 1, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_walk_begin(array, 0, 1, PGAS_ARRAY_READ, 0, NULL), PGAS_ERR_INVALID);
     GAVE(pgas_array_walk_begin(NULL, 0, 1, PGAS_ARRAY_READ, 0, &w), PGAS_ERR_INVALID);
     GAVE(pgas_array_range(array, 0, NULL, &value), PGAS_ERR_INVALID);

@@ -228,7 +228,7 @@ static void one_step(worker_t *w)
     else if (what < 39)
         walk(w);
     else
-        BAD(pgas_array_prefetch(array, k, n_elems() / 2, PGAS_ARRAY_READ, 0));
+        BAD(pgas_array_prefetch(array, k, n_elems() / 2, PGAS_ARRAY_READ, 0, NULL));
 }
 
 /* All is at rest. */
