@@ -4,8 +4,8 @@
  *
  * Chunks are large enough for all calls: no thread waits for room.
  *
- * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10
- * instructions. Exit status 0 if all calls ran, none of them before it was drained; 77 if this was
+ * usage: filled WAY BYTES N, where WAY is trad, batch, write, typed-trad, typed-write, or slow,
+ * which is trad and 10 instructions. Exit status 0 if all calls ran, none of them before it was drained; 77 if this was
  * compiled without optimization. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +41,12 @@ static __attribute__((noinline)) void run_items(const void *data, size_t bytes, 
     n_ran += n;
 }
 
+/* Its body is counted when a batch is drained. */
+PGAS_HANDLER(typed_item, uint64_t)
+{
+    n_ran++;
+}
+
 static inline void waste(void)
 {
     __asm__ volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop");
@@ -67,15 +73,25 @@ static inline void waste(void)
 FILLS(8)
 FILLS(64)
 FILLS(256)
+FILL(typed_trad, 8, pgas_agg_typed_item(a, 0, &args.word[0]))
+FILL(typed_write, 8, pgas_call_typed_item(0, &args.word[0], NULL))
 FILL(slow, 8, (waste(), pgas_agg_call(a, 0, item, &args, sizeof args)))
 
 static const struct {
     const char *way;
     size_t bytes;
     fill_fn_t fill;
-} fills[] = { { "trad", 8, trad_8 },     { "batch", 8, batch_8 },     { "write", 8, write_8 },
-              { "trad", 64, trad_64 },   { "batch", 64, batch_64 },   { "write", 64, write_64 },
-              { "trad", 256, trad_256 }, { "batch", 256, batch_256 }, { "write", 256, write_256 },
+} fills[] = { { "trad", 8, trad_8 },
+              { "batch", 8, batch_8 },
+              { "write", 8, write_8 },
+              { "trad", 64, trad_64 },
+              { "batch", 64, batch_64 },
+              { "write", 64, write_64 },
+              { "trad", 256, trad_256 },
+              { "batch", 256, batch_256 },
+              { "write", 256, write_256 },
+              { "typed-trad", 8, typed_trad_8 },
+              { "typed-write", 8, typed_write_8 },
               { "slow", 8, slow_8 } };
 
 static __attribute__((noinline)) void drain(void)
@@ -128,7 +144,7 @@ int main(int argc, char **argv)
            (argc != 4 || bytes != fills[k].bytes || strcmp(argv[1], fills[k].way) != 0))
         k++;
     if (k == PGASI_ARRAY_LENGTH(fills)) {
-        fprintf(stderr, "usage: filled trad|batch|write|slow 8|64|256 N\n");
+        fprintf(stderr, "usage: filled trad|batch|write|typed-trad|typed-write|slow 8|64|256 N\n");
         return 2;
     }
     opts.batch = run_items;

@@ -38,12 +38,16 @@ at_most() {
 "$BUILD"/t/unit/filled trad 8 10 >/dev/null
 [ $? -ne 77 ] || skip_all "compiled without optimization"
 
-plan 7
+plan 10
 at_most 25 fill trad 8 3000
 at_most 12 drain trad 8 3000
 at_most 2 drain batch 8 3000
 at_most 60 fill write 8 1000
 at_most 55 drain write 8 1000
+# Typed handlers: as the functions that they stand for. The batch form has the body in its loop.
+at_most 25 fill typed-trad 8 3000
+at_most 8 drain typed-trad 8 3000
+at_most 60 fill typed-write 8 1000
 
 plain=$(per_call fill less trad 8 3000)
 slow=$(per_call fill less slow 8 3000)

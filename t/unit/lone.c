@@ -273,8 +273,20 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
         munmap(addr_of[i], mine->bytes);
 }
 
-/* Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
-/* ---- team.h, coll.h: one team of one rank ---- */
+/* ---- team.h, coll.h: one team of one rank ----
+ * Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
+
+int pgasi_coll_n_pending;
+
+int pgasi_coll_progress(void)
+{
+    return 0;
+}
+
+void pgasi_coll_settle(const pgas_team_t *team)
+{
+    (void)team;
+}
 
 pgas_team_t *pgasi_team_world(void)
 {
