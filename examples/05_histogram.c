@@ -10,38 +10,26 @@
 
 static const char usage[] = "05_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n";
 
-static pgas_handler_t count;
 static uint32_t counters[N_COUNTERS];
 
 /* Runs at the owner. Only handlers change the counters, and handlers of one rank never overlap, so
  * this needs no atomics. */
-static void handle_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+PGAS_HANDLER(count, uint32_t)
 {
-    uint32_t index = *(const uint32_t *)args;
-    (void)bytes, (void)source, (void)context;
-    counters[index]++;
-}
-
-static pgas_status_t update(pgas_agg_t *agg, long n_updates)
-{
-    uint32_t n_ranks = (uint32_t)pgas_n_ranks();
-    uint64_t state = random_start(), n_counters = (uint64_t)n_ranks * N_COUNTERS;
-    pgas_status_t status = PGAS_OK;
-    for (long i = 0; i < n_updates && status == PGAS_OK; i++) {
-        uint32_t number = (uint32_t)((next_random(&state) >> 32) % n_counters);
-        uint32_t owner = number % n_ranks, index = number / n_ranks;
-        status = pgas_agg_call(agg, (int)owner, count, &index, sizeof index);
-    }
-    return status;
+    counters[*arg]++;
 }
 
 static pgas_status_t update_all(long n_updates)
 {
     pgas_agg_t *agg;
+    uint32_t n_ranks = (uint32_t)pgas_n_ranks();
+    uint64_t state = random_start(), n_counters = (uint64_t)n_ranks * N_COUNTERS;
     pgas_status_t status = pgas_agg_create(NULL, &agg);
-    if (status != PGAS_OK)
-        return status;
-    status = update(agg, n_updates);
+    for (long i = 0; i < n_updates && status == PGAS_OK; i++) {
+        uint32_t number = (uint32_t)((next_random(&state) >> 32) % n_counters);
+        uint32_t index = number / n_ranks;
+        status = pgas_agg_count(agg, (int)(number % n_ranks), &index);
+    }
 
     /* Destroy sends the calls that are still gathered. Quiesce returns when all calls of all ranks
      * have run. */
@@ -53,7 +41,6 @@ static pgas_status_t update_all(long n_updates)
 int main(int argc, char **argv)
 {
     long n_updates = parse_updates(argc, argv, usage);
-    pgas_handler_register("example.count", handle_count, NULL, NULL, &count);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
 

@@ -101,7 +101,8 @@ static char stone_at(const board_t *b, int column, int row)
 static void print(const board_t *b, const pgas_mcts_result_t *result)
 {
     printf("%c: column %" PRIu32 " after %" PRIu64 " visits, worth %.2f%s\n", "ox"[turn(b, NULL)],
-           result -> best + 1, result -> visits, result -> value, result -> proven ? ", proven" : "");
+           result -> best + 1, result -> visits, result -> value,
+           result -> proven ? ", proven" : "");
     for (int row = ROWS - 1; row >= 0; row--) {
         for (int column = 0; column < COLUMNS; column++)
             printf(" %c", stone_at(b, column, row));
