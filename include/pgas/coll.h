@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include "pgas/op.h"
 #include "pgas/status.h"
+#include "pgas/sync.h"
 #include "pgas/team.h"
 
 PGAS_BEGIN_DECLS
@@ -73,6 +74,23 @@ PGAS_API pgas_status_t pgas_allgatherv(pgas_team_t *team, const void *src, size_
 PGAS_API pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_t bytes);
 PGAS_API pgas_status_t pgas_alltoallv(pgas_team_t *team, const void *src, const size_t *src_bytes,
                                       void *dst, const size_t *dst_bytes);
+
+/** Start a collective. *sync is lowered when it has ended on this rank, with its first error.
+ *  Shape:  ranks start them, and call the other collectives of the team, in the same order. They may
+ *          wait for them in any order. allreduce works in place.
+ *  Done:   buffers may be read and written again after completion. The lists of sizes are reusable
+ *          on return.
+ *  Cost:   threads inside pgas_progress or a wait continue them by MPI; no other thread does. The
+ *          program's own calls of MPI on other threads meanwhile need MPI_THREAD_MULTIPLE.
+ *  @return PGAS_ERR_INVALID  also if sync is NULL */
+PGAS_API pgas_status_t pgas_barrier_nb(pgas_team_t *team, pgas_sync_t *sync);
+PGAS_API pgas_status_t pgas_broadcast_nb(pgas_team_t *team, void *buffer, size_t bytes, int root,
+                                         pgas_sync_t *sync);
+PGAS_API pgas_status_t pgas_allreduce_nb(pgas_team_t *team, void *buffer, size_t n_elems,
+                                         pgas_type_t type, pgas_op_t op, pgas_sync_t *sync);
+PGAS_API pgas_status_t pgas_alltoallv_nb(pgas_team_t *team, const void *src,
+                                         const size_t *src_bytes, void *dst,
+                                         const size_t *dst_bytes, pgas_sync_t *sync);
 
 PGAS_END_DECLS
 #endif

@@ -165,6 +165,9 @@ static void survive(int victim)
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     n_bad += pgas_agg_create(NULL, &agg) != PGAS_OK;
+    static uint64_t sum = 1; /* MPI may still write there after the death */
+    pgas_sync_t under_way = PGAS_SYNC_INIT, later = PGAS_SYNC_INIT;
+    n_bad += pgas_allreduce_nb(NULL, &sum, 1, PGAS_U64, PGAS_ADD, &under_way) != PGAS_OK;
     pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
     /* a transport may never complete a message to a dead rank: each wait then takes 2 s */
     if (pgas_node_size() > 1)
@@ -185,6 +188,8 @@ static void survive(int victim)
     n_bad += not_peer("a gathered call", pgas_agg_call(agg, victim, never, &x, 8));
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += not_peer("a barrier", pgas_barrier(NULL));
+    n_bad += not_peer("a collective under way", pgas_sync_wait(&under_way, -1));
+    n_bad += not_peer("a later collective", pgas_barrier_nb(NULL, &later)) + (later.count != 0);
     n_bad += not_peer("quiesce", pgas_quiesce());
     n_bad +=
         pgas_call_to(pgas_on_rank(me), waits, NULL, 0, PGAS_CALL_OPTS(.spawn = true)) != PGAS_OK;
