@@ -138,7 +138,7 @@ static uint64_t rma_some(const uint64_t *index, uint64_t n)
     for (uint64_t k = 0; k < n; k++, at++) {
         pgas_gptr_t word = work_table_at(&now.table, index[k]);
         if (now.what == OPERATE)
-            bad |= pgas_fetch_add_u64(word, 1, &value);
+            bad |= pgas_fetch_op_u64(word, PGAS_ADD, 1, &value);
         else if (is_write(at))
             bad |= pgas_put_u64(word, work_value(index[k]));
         else

@@ -171,7 +171,7 @@ static uint64_t rma_each(uint64_t first, uint64_t n, uint64_t pass)
         else if (what == WRITE)
             bad |= pgas_put_u64(at, work_value(i) + pass + 1);
         else
-            bad |= pgas_fetch_add_u64(at, 1, &value);
+            bad |= pgas_fetch_op_u64(at, PGAS_ADD, 1, &value);
         sum += value;
     }
     if (bad)

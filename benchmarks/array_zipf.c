@@ -85,7 +85,7 @@ static void rma_some(const uint64_t *index, uint64_t n)
     uint64_t old = 0;
     int bad = 0;
     for (uint64_t k = 0; k < n; k++)
-        bad |= pgas_fetch_add_u64(work_table_at(&now.table, index[k]), 1, &old);
+        bad |= pgas_fetch_op_u64(work_table_at(&now.table, index[k]), PGAS_ADD, 1, &old);
     if (bad)
         bench_die("pgas_fetch_add_u64 failed");
 }

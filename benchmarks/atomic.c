@@ -27,22 +27,22 @@ static inline __attribute__((always_inline)) int atomic_once(pgas_gptr_t word, i
     int bad;
     switch (amo) {
     case BENCH_FADD64:
-        bad = pgas_fetch_add_u64(word, value, &old);
+        bad = pgas_fetch_op_u64(word, PGAS_ADD, value, &old);
         break;
     case BENCH_ADD64:
-        bad = pgas_atomic_add_u64(word, value);
+        bad = pgas_update_u64(word, PGAS_ADD, value);
         break;
     case BENCH_XOR64:
-        bad = pgas_atomic_xor_u64(word, value);
+        bad = pgas_update_u64(word, PGAS_XOR, value);
         break;
     case BENCH_SWAP64:
-        bad = pgas_swap_u64(word, value, &old);
+        bad = pgas_fetch_op_u64(word, PGAS_SWAP, value, &old);
         break;
     case BENCH_CSWAP64:
         bad = pgas_compare_swap_u64(word, value, value + 1, &old);
         break;
     default:
-        bad = pgas_fetch_add_u32(word, (uint32_t)value, &old32);
+        bad = pgas_fetch_op_u32(word, PGAS_ADD, (uint32_t)value, &old32);
         old = old32;
     }
     bench_use(old);

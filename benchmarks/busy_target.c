@@ -39,7 +39,7 @@ static void fetch_add(const bench_run_t *run, int n)
     uint64_t old = 0;
     int bad = 0;
     for (int i = 0; i < n; i++)
-        bad |= pgas_fetch_add_u64(pgas_gptr_at(words, run->peer), 1, &old);
+        bad |= pgas_fetch_op_u64(pgas_gptr_at(words, run->peer), PGAS_ADD, 1, &old);
     if (bad)
         bench_die("a fetch-add failed");
 }

@@ -52,7 +52,7 @@ static void teardown(void)
 
 static int xor_atomic(int rank, uint64_t index, uint64_t value)
 {
-    return pgas_atomic_xor_u64(pgas_gptr_at(tables, rank) + index * sizeof(uint64_t), value);
+    return pgas_update_u64(pgas_gptr_at(tables, rank) + index * sizeof(uint64_t), PGAS_XOR, value);
 }
 
 static int get_and_put(int rank, uint64_t index, uint64_t value)

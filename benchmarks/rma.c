@@ -214,12 +214,11 @@ static uint64_t slots_of(const bench_run_t *run)
 
 static int put_window(const bench_run_t *run, pgas_gptr_t there)
 {
-    pgas_req_t req[BENCH_WINDOW_OPS];
     uint64_t slots = slots_of(run), slot = 0;
     int bad = 0;
     for (uint64_t i = 0; i < run->iters; i++) {
         size_t at = slot * run->bytes;
-        bad |= pgas_put_nb(there + at, private_base + at, run->bytes, &req[i % BENCH_WINDOW_OPS]);
+        bad |= pgas_put_nb(there + at, private_base + at, run->bytes, PGAS_LOCAL, NULL);
         slot = slot + 1 < slots ? slot + 1 : 0;
         if ((i + 1) % BENCH_WINDOW_OPS == 0)
             bad |= pgas_flush(run->peer);
@@ -227,27 +226,19 @@ static int put_window(const bench_run_t *run, pgas_gptr_t there)
     return bad | pgas_flush(run->peer);
 }
 
-static int wait_all(pgas_req_t *req, uint64_t n)
-{
-    int bad = 0;
-    for (uint64_t i = 0; i < n; i++)
-        bad |= pgas_wait_local(&req[i]);
-    return bad;
-}
-
 static int get_window(const bench_run_t *run, pgas_gptr_t there)
 {
-    pgas_req_t req[BENCH_WINDOW_OPS];
+    pgas_sync_t done = PGAS_SYNC_INIT;
     uint64_t slots = slots_of(run), slot = 0;
     int bad = 0;
     for (uint64_t i = 0; i < run->iters; i++) {
         size_t at = slot * run->bytes;
-        bad |= pgas_get_nb(private_base + at, there + at, run->bytes, &req[i % BENCH_WINDOW_OPS]);
+        bad |= pgas_get_nb(private_base + at, there + at, run->bytes, &done);
         slot = slot + 1 < slots ? slot + 1 : 0;
         if ((i + 1) % BENCH_WINDOW_OPS == 0)
-            bad |= wait_all(req, BENCH_WINDOW_OPS);
+            bad |= pgas_sync_wait(&done, -1);
     }
-    return bad | wait_all(req, run->iters % BENCH_WINDOW_OPS);
+    return bad | pgas_sync_wait(&done, -1);
 }
 
 /* pgas_put returns at local completion, as do the puts of raw UCX and MPI in the references. */

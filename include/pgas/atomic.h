@@ -1,82 +1,64 @@
 /** Atomic operations on aligned words of 32 and 64 bits behind global pointers.
  *
  *      uint64_t old;
- *      pgas_fetch_add_u64(counter, 1, &old);             returns when old is set
- *      pgas_atomic_add_u64(counter, 1);                  no result is fetched
+ *      pgas_fetch_op_u64(counter, PGAS_ADD, 1, &old);    returns when old is set
+ *      pgas_update_u64(counter, PGAS_ADD, 1);            fetches nothing
  *      pgas_compare_swap_u64(word, 0, mine, &old);       has swapped if old is 0
+ *      pgas_update_f64(sum, PGAS_ADD, 0.5);
  *
- *  CPUs carry the operations out: on the node by the compiler's builtin, on other nodes a CPU of
- *  the target's host. They are therefore atomic with respect to the owner's C11 atomics on the same
- *  word. On the node they are sequentially consistent. Elsewhere completion and pgas_fence order
- *  them.
+ *  Operators are PGAS_ADD, PGAS_MIN, PGAS_MAX and PGAS_SWAP for all tags (u32, u64, i32, i64, f32,
+ *  f64), and PGAS_AND, PGAS_OR and PGAS_XOR for integers. Integers wrap around. PGAS_MIN and
+ *  PGAS_MAX never store a NaN, and never replace one.
  *
- *  Fetching functions return when *old_p is set. The others return at local completion; pgas_flush
- *  waits for remote completion. Shape and statuses: see the head of pgas/rma.h. A misaligned word
- *  gives PGAS_ERR_INVALID, too. */
+ *  CPUs carry the operations out, so they are atomic with the owner's own atomics on the same word
+ *  (C11, __atomic). On the node it is the calling CPU. There a constant PGAS_ADD, PGAS_AND, PGAS_OR
+ *  or PGAS_XOR of integers, PGAS_SWAP and compare-and-swap are the compiler's builtins, inline.
+ *  Between nodes the transport carries these out. All others are a loop of compare-and-swaps, and
+ *  between nodes a call to the owner that waits for the answer.
+ *
+ *  On the node operations are sequentially consistent. Elsewhere completion and pgas_fence order
+ *  them. pgas_update returns at local completion; pgas_flush waits for remote completion.
+ *
+ *  Statuses: see the head of pgas/rma.h, and
+ *      PGAS_ERR_UNSUPPORTED  atomics do not offer the operator or the type
+ *      PGAS_ERR_INVALID      also: misaligned word, unknown operator or type, or old_p is NULL in a
+ *                            compare-and-swap */
 #ifndef PGAS_ATOMIC_H
 #define PGAS_ATOMIC_H
 
 #include <stdint.h>
 #include "pgas/gptr.h"
+#include "pgas/op.h"
 #include "pgas/rma.h"
 
 PGAS_BEGIN_DECLS
 
-/** Apply an operation to the word at ptr and return the value before it in *old_p.
- *  @return also PGAS_ERR_INVALID from swap if old_p is NULL. The other fetching functions accept
- *          NULL and fetch nothing. */
-static inline pgas_status_t pgas_fetch_add_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
-static inline pgas_status_t pgas_fetch_and_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
-static inline pgas_status_t pgas_fetch_or_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
-static inline pgas_status_t pgas_fetch_xor_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
-static inline pgas_status_t pgas_swap_u32(pgas_gptr_t ptr, uint32_t value, uint32_t *old_p);
-static inline pgas_status_t pgas_fetch_add_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
-static inline pgas_status_t pgas_fetch_and_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
-static inline pgas_status_t pgas_fetch_or_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
-static inline pgas_status_t pgas_fetch_xor_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
-static inline pgas_status_t pgas_swap_u64(pgas_gptr_t ptr, uint64_t value, uint64_t *old_p);
+/** fetch_op:     applies op to the word; *old_p is the value before. old_p NULL: as update.
+ *  update:       applies op to the word and fetches nothing.
+ *  compare_swap: stores desired if the word has the bits of expected; *old_p is the value before.
+ *  In C11 pgas_fetch_op(ptr, op, x, old_p) and pgas_compare_swap(ptr, expected, desired, old_p)
+ *  choose the tag by the type of *old_p, and pgas_update(ptr, op, x) by the type of x. */
+#define PGAS_ATOMIC_FUNCTIONS(tag, type)                                                     \
+    PGAS_INLINE pgas_status_t pgas_fetch_op_##tag(pgas_gptr_t ptr, pgas_op_t op, type value, \
+                                                  type *old_p);                              \
+    PGAS_INLINE pgas_status_t pgas_update_##tag(pgas_gptr_t ptr, pgas_op_t op, type value);  \
+    static inline pgas_status_t pgas_compare_swap_##tag(pgas_gptr_t ptr, type expected,      \
+                                                        type desired, type *old_p);
+PGAS_ATOMIC_FUNCTIONS(u32, uint32_t)
+PGAS_ATOMIC_FUNCTIONS(u64, uint64_t)
+PGAS_ATOMIC_FUNCTIONS(i32, int32_t)
+PGAS_ATOMIC_FUNCTIONS(i64, int64_t)
+PGAS_ATOMIC_FUNCTIONS(f32, float)
+PGAS_ATOMIC_FUNCTIONS(f64, double)
 
-/** Apply an operation to the word at ptr and fetch nothing. */
-static inline pgas_status_t pgas_atomic_add_u32(pgas_gptr_t ptr, uint32_t value);
-static inline pgas_status_t pgas_atomic_and_u32(pgas_gptr_t ptr, uint32_t value);
-static inline pgas_status_t pgas_atomic_or_u32(pgas_gptr_t ptr, uint32_t value);
-static inline pgas_status_t pgas_atomic_xor_u32(pgas_gptr_t ptr, uint32_t value);
-static inline pgas_status_t pgas_atomic_add_u64(pgas_gptr_t ptr, uint64_t value);
-static inline pgas_status_t pgas_atomic_and_u64(pgas_gptr_t ptr, uint64_t value);
-static inline pgas_status_t pgas_atomic_or_u64(pgas_gptr_t ptr, uint64_t value);
-static inline pgas_status_t pgas_atomic_xor_u64(pgas_gptr_t ptr, uint64_t value);
-
-/** Stores value if the word equals compare. *old_p is the value before; the call has swapped if
- *  that equals compare.
- *  @return also PGAS_ERR_INVALID if old_p is NULL. */
-static inline pgas_status_t pgas_compare_swap_u32(pgas_gptr_t ptr, uint32_t compare, uint32_t value,
-                                                  uint32_t *old_p);
-static inline pgas_status_t pgas_compare_swap_u64(pgas_gptr_t ptr, uint64_t compare, uint64_t value,
-                                                  uint64_t *old_p);
-
-typedef enum {
-    PGAS_AMO_ADD,
-    PGAS_AMO_AND,
-    PGAS_AMO_OR,
-    PGAS_AMO_XOR,
-    PGAS_AMO_SWAP,
-    PGAS_AMO_CSWAP
-} pgas_amo_t;
-
-/** The general form: the operation is a parameter.
- *  @param compare  CSWAP stores operand if the word equals compare; other operations ignore it
- *  @param old_p    the value before. NULL: nothing is fetched
- *  @return also PGAS_ERR_INVALID if op is unknown, or if old_p is NULL with SWAP or CSWAP. */
-PGAS_API pgas_status_t pgas_amo_u32(pgas_gptr_t word, pgas_amo_t op, uint32_t operand,
-                                    uint32_t compare, uint32_t *old_p);
-PGAS_API pgas_status_t pgas_amo_u64(pgas_gptr_t word, pgas_amo_t op, uint64_t operand,
-                                    uint64_t compare, uint64_t *old_p);
-
-/** The same, non-blocking. *old_p, if not NULL, is set at local completion of *req_p. */
-PGAS_API pgas_status_t pgas_amo_u32_nb(pgas_gptr_t word, pgas_amo_t op, uint32_t operand,
-                                       uint32_t compare, uint32_t *old_p, pgas_req_t *req_p);
-PGAS_API pgas_status_t pgas_amo_u64_nb(pgas_gptr_t word, pgas_amo_t op, uint64_t operand,
-                                       uint64_t compare, uint64_t *old_p, pgas_req_t *req_p);
+/** Start an operation. Values are copied. *old_p may change until the operation is complete, which
+ *  is when *old_p is set; without old_p, when the owner sees the new value. sync as in pgas_put_nb.
+ *  Operations that are a call to the owner are complete on return.
+ *  op: PGAS_OP(operator, type), for example PGAS_OP(PGAS_ADD, PGAS_F64). */
+PGAS_API pgas_status_t pgas_fetch_op_nb(pgas_gptr_t ptr, pgas_op_t op, const void *value,
+                                        void *old_p, pgas_sync_t *sync);
+PGAS_API pgas_status_t pgas_compare_swap_nb(pgas_gptr_t ptr, pgas_type_t type, const void *expected,
+                                            const void *desired, void *old_p, pgas_sync_t *sync);
 
 PGAS_END_DECLS
 

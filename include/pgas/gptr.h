@@ -3,15 +3,9 @@
  *  A global pointer names the same byte on every rank, so programs may store it, send it and swap
  *  it by one remote compare-and-swap. The upper 20 bits are the rank, the lower 44 bits the offset.
  *  The value 0 is null, because the first GiB of offsets of each rank is never used. Arithmetic is
- *  integer arithmetic on the offset and must stay inside the allocated block.
+ *  integer arithmetic on the offset and must stay inside the allocated block. Null stays null.
  *
- *      pgas_gptr_t mine, theirs;
- *      pgas_alloc(1000 * sizeof(double), &mine);              collective: one block on each rank
- *      theirs = pgas_gptr_elem(pgas_gptr_at(mine, 3), 17, sizeof(double));
- *      double *x = pgas_gptr_local(theirs, sizeof(double));   NULL unless rank 3 is on this node
- *
- *  Source: global pointers of DART and UPC++; here in 64 bits, so that a compare-and-swap holds
- *  one. */
+ *  Source: global pointers of DART and UPC++, here in 64 bits. */
 #ifndef PGAS_GPTR_H
 #define PGAS_GPTR_H
 
@@ -28,44 +22,21 @@ typedef uint64_t pgas_gptr_t;
 #define PGAS_OFFSET_MAX  ((UINT64_C(1) << PGAS_OFFSET_BITS) - 1)
 #define PGAS_RANKS_MAX   (1 << 20)
 
-static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset)
-{
-    return ((uint64_t)rank << PGAS_OFFSET_BITS) | offset;
-}
-static inline int pgas_gptr_rank(pgas_gptr_t ptr)
-{
-    return (int)(ptr >> PGAS_OFFSET_BITS);
-}
-static inline uint64_t pgas_gptr_offset(pgas_gptr_t ptr)
-{
-    return ptr & PGAS_OFFSET_MAX;
-}
-/** Returns the pointer `bytes` bytes behind ptr. bytes may be negative. Null stays null. */
-static inline pgas_gptr_t pgas_gptr_add(pgas_gptr_t ptr, int64_t bytes)
-{
-    return ptr ? ptr + (uint64_t)bytes : PGAS_NULL;
-}
-/** Returns the pointer to element `index` of an array that starts at ptr and has elements of
- *  elem_bytes bytes. */
-static inline pgas_gptr_t pgas_gptr_elem(pgas_gptr_t ptr, int64_t index, size_t elem_bytes)
-{
-    return pgas_gptr_add(ptr, index * (int64_t)elem_bytes);
-}
+static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset);
+static inline int pgas_gptr_rank(pgas_gptr_t ptr);
+static inline uint64_t pgas_gptr_offset(pgas_gptr_t ptr);
+/** Returns the pointer `bytes` bytes behind ptr. bytes may be negative. */
+static inline pgas_gptr_t pgas_gptr_add(pgas_gptr_t ptr, int64_t bytes);
+/** Returns the pointer to element `index` of an array at ptr, whose elements have elem_bytes. */
+static inline pgas_gptr_t pgas_gptr_elem(pgas_gptr_t ptr, int64_t index, size_t elem_bytes);
 /** Returns b - a in bytes. Both pointers must belong to one rank. */
-static inline int64_t pgas_gptr_diff(pgas_gptr_t b, pgas_gptr_t a)
-{
-    return (int64_t)(b - a);
-}
-/** Returns the pointer with the same offset at another rank. For symmetric memory that is the copy
- *  of that rank. Null stays null. */
-static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
-{
-    return ptr ? pgas_gptr_make(rank, pgas_gptr_offset(ptr)) : PGAS_NULL;
-}
+static inline int64_t pgas_gptr_diff(pgas_gptr_t b, pgas_gptr_t a);
+/** Returns the pointer with the same offset at another rank: in symmetric memory, that rank's
+ *  copy. */
+static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank);
 
-/** Returns the plain address of `bytes` bytes at ptr.
- *  Shape:  any thread; no message.
- *  Owns:   the address is valid until the memory is freed.
+/** Returns the plain address of `bytes` bytes at ptr. Any thread; no message. The address is valid
+ *  until the memory is freed.
  *  Cost:   inline, one table look-up: four loads and three comparisons.
  *  @return NULL if ptr is null;
  *          NULL if the rank is on another node;
@@ -74,10 +45,8 @@ static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
  *          NULL if they cross a border between two GiB of offsets. In this last case the memory is
  *          contiguous, too, and pgas_gptr_local(ptr, 1) returns its address. */
 static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes);
-
 /** Returns whether loads and stores of this rank reach the byte at ptr. */
 static inline bool pgas_gptr_is_local(pgas_gptr_t ptr);
-
 /** Returns the global pointer of an address inside this rank's own segments (heap or attached
  *  memory), or PGAS_NULL. */
 PGAS_API pgas_gptr_t pgas_gptr_of(const void *address);

@@ -8,10 +8,10 @@
  *      pgas_put(pgas_gptr_at(mine, 1), values, sizeof values);    values may be reused on return
  *      pgas_flush(1);                                             rank 1 now sees them
  *
- *      pgas_req_t req;
- *      pgas_get_nb(buffer, pgas_gptr_at(mine, 1), sizeof buffer, &req);
+ *      pgas_sync_t done = PGAS_SYNC_INIT;
+ *      pgas_get_nb(buffer, pgas_gptr_at(mine, 1), sizeof buffer, &done);
  *      compute();
- *      pgas_wait_local(&req);                                     buffer is filled
+ *      pgas_sync_wait(&done, -1);                                 buffer is filled
  *
  *  Completion. *Local* completion means that the caller's buffer may be reused (put) or is filled
  *  (get). *Remote* completion means that the data are visible at the peer. Blocking functions
@@ -43,27 +43,32 @@
 #include <stdint.h>
 #include <string.h>
 #include "pgas/gptr.h"
+#include "pgas/op.h"
+#include "pgas/sync.h"
 
 PGAS_BEGIN_DECLS
 
-/* ---- put and get ---- */
-
 /** Copies `bytes` bytes to or from the memory at a global pointer. The two buffers may overlap.
- *  Done:   put: local completion. get: the data are in dst.
  *  Cost:   on the node a check and a copy, inline. */
 static inline pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes);
 static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes);
 
-/** Copies from one global pointer to another. Neither needs to belong to the caller.
- *  Done:   remote completion.
- *  Cost:   as pgas_put or pgas_get if one side is memory that this node maps, then a flush.
- *          Otherwise pieces of 16 KiB pass through the caller. */
-PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
+/** Start a put or a get. The caller's buffer must not be touched before local completion.
+ *  Done:   sync completes at local or remote completion, as `when` says (PGAS_LOCAL, PGAS_REMOTE).
+ *          On the node the operation is complete on return and leaves sync alone. sync NULL: the
+ *          next pgas_flush of this thread completes the operation and reports its error.
+ *          Progress of the calling thread drives remote completion: one flush of a peer covers all
+ *          puts before it. While the thread computes, its rank's service thread does this.
+ *  Cost:   as pgas_put and pgas_get. A thread has at most 1024 such operations with a counter under
+ *          way between nodes; the next one waits, with progress. */
+static inline pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes,
+                                        pgas_when_t when, pgas_sync_t *sync);
+static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes,
+                                        pgas_sync_t *sync);
 
-/** pgas_put_TAG and pgas_get_TAG put and get a scalar that is aligned to its size. TAG is u8, u16,
+/** pgas_put_TAG and pgas_get_TAG transfer a scalar that is aligned to its size. TAG is u8, u16,
  *  u32, u64, i8, i16, i32, i64, f32 or f64. In C11 pgas_put_value(dst, x) and
  *  pgas_get_value(src, x_p) choose the tag by the type of x and of *x_p.
- *  Done:   as pgas_put and pgas_get.
  *  Cost:   on the node one relaxed atomic store or load, inline. */
 #define PGAS_SCALAR_FUNCTIONS(tag, type)                                     \
     static inline pgas_status_t pgas_put_##tag(pgas_gptr_t dst, type value); \
@@ -94,49 +99,14 @@ PGAS_API pgas_status_t pgas_put_indexed(pgas_gptr_t dst, const uint64_t *index, 
 PGAS_API pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64_t *index,
                                         size_t elem_bytes, size_t n_elems);
 
-/* ---- non-blocking ---- */
+/** Copies from one global pointer to another, until remote completion. Neither needs to belong to
+ *  the caller. If neither side is memory that this node maps, pieces of 16 KiB pass through the
+ *  caller. */
+PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
 
-/** A non-blocking operation.
- *  Owns:   the memory is the caller's, its content the library's. It must not move, and must stay
- *          until the operation is complete; for puts until remote completion. Only the thread that
- *          started the operation waits for it. */
-typedef struct {
-    uint64_t state;  /* 0: locally complete, without error */
-    uint64_t number; /* 0: nothing to flush */
-    uint64_t opaque[2];
-} pgas_req_t;
-
-/** Starts a put or a get.
- *  Owns:   the source (put) or the destination (get) must not be touched before local completion.
- *  Cost:   as pgas_put and pgas_get; on the node the operation is complete on return. */
-static inline pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes,
-                                        pgas_req_t *req_p);
-static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes,
-                                        pgas_req_t *req_p);
-
-/** Waits for local completion, with progress. An operation that is complete may be waited for
- *  again.
- *  @return the status of the operation. */
-static inline pgas_status_t pgas_wait_local(pgas_req_t *req);
-
-/** Tests for local completion once.
- *  @return PGAS_INPROGRESS  the operation is not locally complete;
- *          otherwise the status of the operation. */
-PGAS_API pgas_status_t pgas_test_local(pgas_req_t *req);
-
-/** Waits, or tests once, for remote completion of a put. For a get remote and local completion are
- *  the same.
- *  Cost:   none if the peer was flushed after the put. Otherwise pgas_wait_remote flushes the peer.
- *          pgas_test_remote starts a flush if none is under way, and does not wait for it.
- *  @return PGAS_INPROGRESS  pgas_test_remote: not complete;
- *          otherwise the status of the operation or of the flush. */
-PGAS_API pgas_status_t pgas_wait_remote(pgas_req_t *req);
-PGAS_API pgas_status_t pgas_test_remote(pgas_req_t *req);
-
-/* ---- completion and order ---- */
-
-/** Waits for remote completion of all puts and non-fetching atomics of the calling thread, to one
- *  rank or to all ranks. */
+/** Waits for remote completion of all puts and atomics of the calling thread, to one rank or to all
+ *  ranks, and for completion of its operations that were started without a counter.
+ *  @return also the first error of operations without a counter */
 PGAS_API pgas_status_t pgas_flush(int rank);
 PGAS_API pgas_status_t pgas_flush_all(void);
 
@@ -144,42 +114,29 @@ PGAS_API pgas_status_t pgas_flush_all(void);
  *  each peer before those issued after it. */
 PGAS_API pgas_status_t pgas_fence(void);
 
-/* ---- signals ---- */
-
-typedef enum { PGAS_SIGNAL_SET, PGAS_SIGNAL_ADD } pgas_signal_op_t;
-
-/** Puts data, then sets or increases a 64-bit word of the same rank, which becomes visible after
- *  the data.
- *  Shape:  as pgas_put. signal is aligned to 8 bytes.
+/** Puts data, then sets (PGAS_SWAP) or increases (PGAS_ADD) a 64-bit word of the same rank, which
+ *  becomes visible after the data.
  *  Done:   as pgas_put. A thread of the target that sleeps in pgas_signal_wait wakes up if the
  *          caller reaches the word by stores (on the node). Otherwise it notices the signal when
  *          its sleep ends. A sleep lasts at most a sixteenth of the time waited so far, and at most
  *          PGAS_NAP_MAX_US.
- *  @return also PGAS_ERR_INVALID if op is unknown, or if signal is misaligned or belongs to another
- *          rank than dst. */
+ *  @return also PGAS_ERR_INVALID      signal is not aligned to 8 bytes, or not of the rank of dst
+ *               PGAS_ERR_UNSUPPORTED  another operator */
 PGAS_API pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes,
-                                       pgas_gptr_t signal, uint64_t value, pgas_signal_op_t op);
+                                       pgas_gptr_t signal, uint64_t value, pgas_op_t op);
 
 typedef enum { PGAS_EQ, PGAS_NE, PGAS_LT, PGAS_LE, PGAS_GT, PGAS_GE } pgas_compare_t;
 
-/** Waits, with progress, until the comparison of the word with value is true.
- *  Shape:  the word is the caller's own memory; any rank may write it.
- *  Units:  timeout_us in microseconds; negative: for ever.
+/** Waits, with progress, until the comparison of the word with value is true. The word is the
+ *  caller's own memory; any rank may write it. With timeout_us 0 it compares once, also in plain
+ *  handlers.
  *  Done:   *value_p is the value that ended the wait, if value_p is not NULL. Data that was put
  *          before the signal is visible. A word that a plain store changes, without a signal, is
  *          noticed within some milliseconds.
- *  @return PGAS_ERR_TIMEOUT  also if the time is over
- *          PGAS_ERR_INVALID  also if signal is NULL or compare is unknown
- *          After these *value_p is unchanged. */
+ *  @return also PGAS_ERR_TIMEOUT  the time is over; *value_p is unchanged
+ *               PGAS_ERR_INVALID  signal is NULL or compare is unknown */
 PGAS_API pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare,
                                         uint64_t value, int64_t timeout_us, uint64_t *value_p);
-
-/** Compares once, without progress.
- *  @return PGAS_OK           the comparison is true; *value_p is set;
- *          PGAS_INPROGRESS   it is false;
- *          PGAS_ERR_INVALID  as pgas_signal_wait. */
-PGAS_API pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare,
-                                        uint64_t value, uint64_t *value_p);
 
 PGAS_END_DECLS
 

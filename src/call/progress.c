@@ -19,6 +19,7 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "mem/ctx.h"
+#include "mem/sync.h"
 #include "mem/thread.h"
 
 /* rounds with a due poll, for each poll of a context without operations in flight */

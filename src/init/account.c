@@ -13,6 +13,7 @@
 #include "bulk/bulk.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
+#include "mem/rma.h"
 #include "mem/segment.h"
 #include "msg/channel_memory.h"
 #include "msg/recv_queue.h"
@@ -24,7 +25,7 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 17
+#define N_ITEMS 18
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -67,6 +68,8 @@ static void account(item_t items[N_ITEMS])
         { "receive buffers", "what the transport reserves for messages (0 on one node)",
           far ? attr.receive_bytes : 0 },
         { "tables of contexts", "contexts x ranks x bytes of a peer", ctxs * tables },
+        { "operations under way", "contexts x 1024 x bytes of a record (0 on one node)",
+          far ? ctxs * pgasi_nb_bytes() : 0 },
         { "send buffers", "contexts x 64 x the largest batch",
           ctxs * pgasi_sendq_pool_bytes(recvq.chunk_bytes) },
         { "queued calls of handlers", "contexts x PGAS_BACKLOG_LIMIT",

@@ -17,6 +17,7 @@
 #include "base/spin.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
+#include "mem/rma.h"
 #include "mem/thread.h"
 #include "transport/fault.h"
 
@@ -86,6 +87,7 @@ static void ctx_destroy(pgasi_ctx_t *ctx)
     for (int r = 0; touched && r < pgasi_boot.n_ranks; r++)
         free(ctx->peer[r].flush); /* closing may have ended it */
     free(ctx->flush);
+    pgasi_nb_destroy(ctx);
     pgasi_lazy_free(ctx->peer, (size_t)pgasi_boot.n_ranks * sizeof *ctx->peer);
     free(ctx);
 }
@@ -122,10 +124,17 @@ pgas_status_t pgasi_ctx_open(pgasi_ctx_t *ctx)
     return status;
 }
 
+/* The context is open. */
+static inline int poll_ctx(pgasi_ctx_t *ctx)
+{
+    int n = ctx->nb ? pgasi_nb_progress(ctx) : 0;
+    return n + ctx->tp->ops->progress(ctx->tp);
+}
+
 int pgasi_ctx_progress(pgasi_ctx_t *ctx)
 {
     __atomic_store_n(&ctx->n_progressed, ctx->n_progressed + 1, __ATOMIC_RELAXED);
-    return ctx->tp ? ctx->tp->ops->progress(ctx->tp) : 0;
+    return ctx->tp ? poll_ctx(ctx) : 0;
 }
 
 /* Own contexts: waits until the borrower returns the context. An owner that is already inside stays
@@ -165,22 +174,25 @@ void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w)
     pgasi_ctx_lock(ctx);
 }
 
+bool pgasi_ctx_give_up(uint64_t *limit_ns_p)
+{
+    if (PGAS_LIKELY(!pgasi_boot_some_dead()))
+        return false;
+    uint64_t now = pgasi_now_ns();
+    *limit_ns_p = *limit_ns_p ? *limit_ns_p : now + GIVE_UP_NS;
+    return now > *limit_ns_p;
+}
+
 pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    uint64_t give_up_ns = 0;
+    uint64_t limit_ns = 0;
     pgas_status_t status = PGAS_OK;
-    while (__atomic_load_n(&ctx->in_flight, __ATOMIC_ACQUIRE)) {
-        if (PGAS_UNLIKELY(pgasi_boot_some_dead())) {
-            uint64_t now = pgasi_now_ns();
-            give_up_ns = give_up_ns ? give_up_ns : now + GIVE_UP_NS;
-            if (now > give_up_ns) {
-                status = PGAS_ERR_PEER;
-                break;
-            }
-        }
-        pgasi_wait_step(&w);
-    }
+    while (status == PGAS_OK && __atomic_load_n(&ctx->in_flight, __ATOMIC_ACQUIRE))
+        if (pgasi_ctx_give_up(&limit_ns))
+            status = PGAS_ERR_PEER;
+        else
+            pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     return status;
 }
@@ -224,7 +236,7 @@ static bool needs_help(pgasi_ctx_t *ctx, uint64_t now)
 bool pgasi_ctxs_need_help(void)
 {
     uint64_t now = pgasi_now_ns();
-    bool some = false;
+    bool some = pgasi_sync_is_left();
     for (int i = PGASI_CTX_SHARED; pgasi_tp && i < pgasi_n_ctxs && !some; i++) {
         pgasi_ctx_t *ctx = open_ctx(i);
         some = ctx && needs_help(ctx, now);
@@ -249,7 +261,7 @@ int pgasi_ctxs_help(void)
             continue;
         if (ctx->shared) {
             if (pgasi_ctx_try_lock(ctx)) {
-                n += ctx->tp->ops->progress(ctx->tp);
+                n += poll_ctx(ctx);
                 pgasi_ctx_unlock(ctx);
             }
         } else {
@@ -265,10 +277,12 @@ int pgasi_ctxs_help(void)
             continue;
         n_borrowed--;
         if (__atomic_load_n(&ctx->inside, __ATOMIC_ACQUIRE) == 0)
-            n += ctx->tp->ops->progress(ctx->tp);
+            n += poll_ctx(ctx);
         __atomic_store_n(&ctx->borrowed, 0, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&help.busy, 0, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
+        n += pgasi_sync_run_left();
     return n;
 }
 
@@ -458,6 +472,9 @@ int pgasi_ctxs_drain(void)
     if (!pgasi_tp)
         return 0;
     pgasi_hooks.progress = serve_connections;
+    for (int i = 0; i < pgasi_n_ctxs; i++)
+        if (pgasi_ctxs[i])
+            pgasi_nb_close(pgasi_ctxs[i]);
     int n_left = drain_until_through(PGASI_CTX_SHARED, pgasi_n_ctxs - 1);
     n_left += drain_until_through(PGASI_CTX_SERVICE, PGASI_CTX_SERVICE);
     pgasi_hooks.progress = NULL;

@@ -46,6 +46,8 @@ typedef struct pgasi_ctx {
     pgasi_tp_ctx_t *tp;       /* NULL until needed */
     pgasi_ctx_peer_t *peer;   /* [n_ranks], lazily touched */
     uint64_t issued, flushed; /* sums over all peers, through the transport */
+    uint64_t fenced;          /* issued, at the last fence */
+    uint64_t nowhere;         /* old values that no thread reads */
     bool has_direct;          /* some peer's heap is loaded and stored directly */
     uint32_t in_flight;       /* operations that progress must complete */
     /* own context: depth of the owner's sections; the owner takes no lock */
@@ -58,8 +60,11 @@ typedef struct pgasi_ctx {
     uint32_t seen_entered, seen_progressed;
     uint64_t watch_until_ns;       /* ... and their notes */
     struct pgasi_ctx_flush *flush; /* of all peers; NULL as for a peer */
+    struct pgasi_nb *nb;           /* operations that complete later; NULL until there is one */
     struct pgasi_sendq *sendq;     /* of src/msg; NULL until the context issues a call */
 } pgasi_ctx_t;
+
+struct pgasi_record;
 
 /** A flush of one peer, or of all (rank -1), for which no thread waits. One at a time; context
  *  locked. */
@@ -68,8 +73,11 @@ typedef struct pgasi_ctx_flush {
     pgasi_ctx_t *ctx;
     int rank;
     bool running;
-    pgas_status_t status; /* of a flush that failed, until it is reported */
-    uint64_t number;      /* operations that it covers */
+    bool listed; /* in the list of the flushes that operations wait for */
+    struct pgasi_ctx_flush *next;
+    struct pgasi_record *first, *last; /* operations that it completes, by number */
+    pgas_status_t status;              /* of a flush that failed, until it is reported */
+    uint64_t number;                   /* operations that it covers */
 } pgasi_ctx_flush_t;
 
 /* [pgasi_n_ctxs]; an entry appears when its slot attaches, context 0 at start */
@@ -154,9 +162,11 @@ static inline void pgasi_ctx_unlock(pgasi_ctx_t *ctx)
  *  locked, before and after. */
 void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w);
 
-/** Waits until no operation of the context is in flight. A transport may never report the end of
- *  operations to a dead rank: once a rank has died, the wait ends after two seconds with
- *  PGAS_ERR_PEER. */
+/** Whether a wait for operations ends without them, two seconds after it first sees that a rank has
+ *  died: a transport may never report the end of operations to a dead rank. *limit_ns_p is 0 at
+ *  first. */
+bool pgasi_ctx_give_up(uint64_t *limit_ns_p);
+/** Waits until no operation of the context is in flight. @return PGAS_ERR_PEER: it gave up */
 pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx);
 
 /** Makes progress on contexts whose owners do not poll, and in which operations are in flight or

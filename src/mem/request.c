@@ -1,8 +1,8 @@
-/* Requests, flush and fence: when one-sided operations are complete, here and at the peer.
+/* Waiting, flush and fence: when one-sided operations are complete, here and at the peer.
  *
- * A request counts its parts that are not locally complete. Remote completion is a number for each
- * context and peer: a put records how many operations were issued before it, a flush records how
- * many it covered. So any number of puts share one flush. */
+ * A blocking operation counts its parts that are not locally complete. Remote completion is a
+ * number for each context and peer: a put records how many operations were issued before it, a
+ * flush records how many it covered. So any number of puts share one flush. */
 #include "mem/rma.h"
 
 #include <stdlib.h>
@@ -12,29 +12,28 @@
 
 #define CTX_SPINS 256 /* polls of the own context alone before the general wait */
 
-/* ---- requests ---- */
+/* ---- blocking operations ---- */
 
 void pgasi_req_part_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     pgasi_req_t *req = PGASI_CONTAINER_OF(comp, pgasi_req_t, comp);
     if (status != PGAS_OK && req->status == PGAS_OK)
         req->status = status;
-    pgasi_ctx_count(pgasi_ctxs[req->ctx], -1);
+    pgasi_ctx_count(req->ctx, -1);
     __atomic_store_n(&req->pending, req->pending - 1, __ATOMIC_RELEASE);
 }
 
-static int ctx_progress(pgasi_ctx_t *ctx)
+static void ctx_progress(pgasi_ctx_t *ctx)
 {
     pgasi_ctx_lock(ctx);
-    int n = pgasi_ctx_progress(ctx);
+    pgasi_ctx_progress(ctx);
     pgasi_ctx_unlock(ctx);
-    return n;
 }
 
 pgas_status_t pgasi_req_wait(pgasi_req_t *req)
 {
     for (int i = 0; i < CTX_SPINS && pgasi_req_pending(req); i++)
-        ctx_progress(pgasi_ctxs[req->ctx]);
+        ctx_progress(req->ctx);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (pgasi_req_pending(req))
         pgasi_wait_step(&w);
@@ -83,10 +82,28 @@ static pgas_status_t flush_ctx(pgasi_ctx_t *ctx, int rank)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK)
         set_flushed(ctx, flushed, number);
-    /* Operations that are visible there are complete here, too. A thread that tests its request
-     * needs this, because a transport may report the one before the other. (A shared context may
-     * never be idle: there the requests themselves are waited for.) */
-    return status == PGAS_OK && !ctx->shared ? pgasi_ctx_wait_idle(ctx) : status;
+    /* Operations that are visible there are complete here, too. The allocators of registered memory
+     * need this, because a transport may report the one before the other. (A shared context may
+     * never be idle.) */
+    if (status == PGAS_OK)
+        status = ctx->shared ? pgasi_nb_wait(ctx) : pgasi_ctx_wait_idle(ctx);
+    pgas_status_t failed = pgasi_nb_take_error(ctx);
+    return status == PGAS_OK ? failed : status;
+}
+
+pgas_status_t pgasi_ctx_settle_fence(pgasi_ctx_t *ctx, int rank)
+{
+    pgasi_ctx_lock(ctx);
+    bool wait = ctx->fenced > ctx->flushed && ctx->peer[rank].issued > ctx->peer[rank].flushed;
+    pgasi_ctx_unlock(ctx);
+    return wait ? flush_ctx(ctx, rank) : PGAS_OK;
+}
+
+/* Nothing was issued that is still incomplete, or whose error was not reported. */
+static bool has_nothing(const pgasi_ctx_t *ctx)
+{
+    return !__atomic_load_n(&ctx->issued, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&ctx->nb, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_flush(int rank)
@@ -97,7 +114,7 @@ pgas_status_t pgas_flush(int rank)
     if (rank < 0 || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return pgasi_self.ctx->issued ? flush_ctx(pgasi_self.ctx, rank) : PGAS_OK;
+    return has_nothing(pgasi_self.ctx) ? PGAS_OK : flush_ctx(pgasi_self.ctx, rank);
 }
 
 pgas_status_t pgas_flush_all(void)
@@ -121,49 +138,13 @@ pgas_status_t pgas_fence(void)
     pgasi_ctx_lock(ctx);
     /* Direct stores that follow would overtake operations in flight. */
     bool wait = ctx->has_direct && ctx->flushed != ctx->issued && !pgasi_self.in_handler;
+    ctx->fenced = ctx->issued;
     status = wait ? PGAS_OK : ctx->tp->ops->fence(ctx->tp);
     pgasi_ctx_unlock(ctx);
     return wait ? flush_ctx(ctx, -1) : status;
 }
 
-/* ---- requests of the program ---- */
-
-pgas_status_t pgas_wait_local_far(pgas_req_t *req)
-{
-    pgas_status_t status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
-        return status;
-    return req ? pgasi_req_wait(pgasi_req(req)) : PGAS_ERR_INVALID;
-}
-
-pgas_status_t pgas_test_local(pgas_req_t *req)
-{
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK || !req)
-        return status != PGAS_OK ? status : PGAS_ERR_INVALID;
-    pgasi_req_t *r = pgasi_req(req);
-    if (pgasi_req_pending(r) && !pgasi_self.in_handler)
-        ctx_progress(pgasi_ctxs[r->ctx]);
-    return pgasi_req_pending(r) ? PGAS_INPROGRESS : (pgas_status_t)r->status;
-}
-
-static bool is_flushed(const pgasi_req_t *r)
-{
-    if (r->number == 0) /* the other fields may be unset: see pgas_put_nb */
-        return true;
-    const pgasi_ctx_t *ctx = pgasi_ctxs[r->ctx];
-    return __atomic_load_n(&ctx->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
-           __atomic_load_n(&ctx->flushed, __ATOMIC_RELAXED) ==
-               __atomic_load_n(&ctx->issued, __ATOMIC_RELAXED);
-}
-
-pgas_status_t pgas_wait_remote(pgas_req_t *req)
-{
-    pgas_status_t status = pgas_wait_local_far(req);
-    if (status != PGAS_OK || is_flushed(pgasi_req(req)))
-        return status;
-    return flush_ctx(pgasi_ctxs[pgasi_req(req)->ctx], pgasi_req(req)->peer);
-}
+/* ---- flushes that no thread waits for ---- */
 
 static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
@@ -174,10 +155,24 @@ static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     f->status = status;
     f->running = false;
     pgasi_ctx_count(f->ctx, -1);
+    pgasi_nb_flushed(f, f->number, status);
 }
 
-/* Context locked. */
-static pgas_status_t flush_start(pgasi_ctx_flush_t *f)
+static pgasi_ctx_flush_t *flush_create(pgasi_ctx_t *ctx, int rank)
+{
+    pgasi_ctx_flush_t *f = calloc(1, sizeof *f);
+    if (f)
+        *f = (pgasi_ctx_flush_t){ .comp.fn = flush_done, .ctx = ctx, .rank = rank };
+    return f;
+}
+
+pgasi_ctx_flush_t *pgasi_ctx_flush_of(pgasi_ctx_t *ctx, int rank)
+{
+    pgasi_ctx_flush_t **own = rank >= 0 ? &ctx->peer[rank].flush : &ctx->flush;
+    return *own ? *own : (*own = flush_create(ctx, rank));
+}
+
+pgas_status_t pgasi_ctx_flush_start(pgasi_ctx_flush_t *f)
 {
     int peers = f->rank >= 0 ? f->rank : PGASI_TP_ALL_PEERS;
     f->number = f->rank >= 0 ? f->ctx->peer[f->rank].issued : f->ctx->issued;
@@ -186,22 +181,23 @@ static pgas_status_t flush_start(pgasi_ctx_flush_t *f)
     pgas_status_t status = f->ctx->tp->ops->flush(f->ctx->tp, peers, &f->comp);
     if (status == PGAS_INPROGRESS)
         return status;
+    if (status == PGAS_ERR_AGAIN) {
+        f->running = false;
+        pgasi_ctx_count(f->ctx, -1);
+        return PGAS_INPROGRESS;
+    }
     flush_done(&f->comp, status);
     f->status = PGAS_OK; /* this call reports it */
-    return status == PGAS_ERR_AGAIN ? PGAS_INPROGRESS : status;
+    return status;
 }
 
 /* At most one flush at a time is in flight to a peer. Callers that poll meanwhile share it, or the
  * next one. */
 pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number)
 {
-    pgasi_ctx_flush_t **own = rank >= 0 ? &ctx->peer[rank].flush : &ctx->flush, *f = *own;
-    if (!f) {
-        f = *own = calloc(1, sizeof *f);
-        if (!f)
-            return PGAS_ERR_NO_MEMORY;
-        *f = (pgasi_ctx_flush_t){ .comp.fn = flush_done, .ctx = ctx, .rank = rank };
-    }
+    pgasi_ctx_flush_t *f = pgasi_ctx_flush_of(ctx, rank);
+    if (!f)
+        return PGAS_ERR_NO_MEMORY;
     ctx->tp->ops->progress(ctx->tp);
     pgas_status_t failed = f->status;
     if ((rank >= 0 ? ctx->peer[rank].flushed : ctx->flushed) >= number)
@@ -209,20 +205,5 @@ pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number)
     f->status = PGAS_OK;
     if (failed != PGAS_OK)
         return failed;
-    return f->running ? PGAS_INPROGRESS : flush_start(f);
-}
-
-pgas_status_t pgas_test_remote(pgas_req_t *req)
-{
-    pgas_status_t status = pgas_test_local(req);
-    if (status != PGAS_OK || is_flushed(pgasi_req(req)))
-        return status;
-    status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
-        return status;
-    pgasi_req_t *r = pgasi_req(req);
-    pgasi_ctx_lock(pgasi_ctxs[r->ctx]);
-    status = pgasi_ctx_flush_look(pgasi_ctxs[r->ctx], r->peer, r->number);
-    pgasi_ctx_unlock(pgasi_ctxs[r->ctx]);
-    return status;
+    return f->running ? PGAS_INPROGRESS : pgasi_ctx_flush_start(f);
 }

@@ -1,5 +1,5 @@
-/* Put, get and atomics: the slow sides of include/pgas/rma.h and atomic.h. request.c has
- * completion.
+/* Put, get and atomics: the slow sides of include/pgas/rma.h and atomic.h. request.c and nb.c have
+ * completion, atomic.c the operators.
  *
  * On the node typed scalars and pgas_gptr_local never reach this file. Off the node a put is one
  * transport call on the thread's own context, without a lock. The transport may allow loads and
@@ -16,12 +16,13 @@
 
 /* ---- carrying out ---- */
 
-/* Issues one part. The context is open and locked. */
-static pgas_status_t issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
+/* Issues one operation. The context is open and locked. */
+static pgas_status_t issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_tp_comp_t *comp)
 {
     int rank = pgas_gptr_rank(rma->ptr);
     pgasi_tp_key_t *key;
     uint64_t address;
+    pgasi_amo_t amo;
     pgas_status_t status =
         pgasi_key_get(ctx, rank, pgas_gptr_offset(rma->ptr), rma->bytes, &key, &address);
     if (status != PGAS_OK)
@@ -29,25 +30,50 @@ static pgas_status_t issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t
     const pgasi_tp_ops_t *ops = ctx->tp->ops;
     switch (rma->kind) {
     case PGASI_RMA_PUT:
-        return ops->put(ctx->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
+        return ops->put(ctx->tp, rank, key, address, rma->buffer, rma->bytes, comp);
     case PGASI_RMA_GET:
-        return ops->get(ctx->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
-    case PGASI_RMA_AMO:
-        return ops->amo(ctx->tp, rank, key, address, rma->op, rma->bytes, rma->operand,
-                        rma->compare, rma->buffer, &req->comp);
+        return ops->get(ctx->tp, rank, key, address, rma->buffer, rma->bytes, comp);
+    case PGASI_RMA_ATOMIC:
+        if (!pgasi_atomic_amo(rma->op, rma->type, &amo))
+            return PGAS_ERR_INTERNAL;
+        return ops->amo(ctx->tp, rank, key, address, amo, rma->bytes, rma->operand, rma->compare,
+                        rma->buffer || amo != PGASI_AMO_SWAP ? rma->buffer : &ctx->nowhere, comp);
     }
     return PGAS_ERR_INTERNAL;
 }
 
+/* How an operation completes: as a part of a blocking one, or by a counter. */
+typedef struct {
+    pgasi_req_t *req; /* NULL: not blocking */
+    pgas_when_t when;
+    pgas_sync_t *sync;
+} how_t;
+
+static inline pgas_status_t try_issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, const how_t *how)
+{
+    pgasi_req_t *req = how->req;
+    if (!req)
+        return pgasi_nb_issue(ctx, rma, how->when, how->sync, issue);
+    /* Counted before it is issued, because the callback may come at once. */
+    req->pending++;
+    pgasi_ctx_count(ctx, 1);
+    pgas_status_t status = issue(ctx, rma, &req->comp);
+    if (status != PGAS_INPROGRESS) {
+        req->pending--;
+        pgasi_ctx_count(ctx, -1);
+    }
+    return status;
+}
+
 static __attribute__((noinline)) pgas_status_t
-issue_with_room(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
+issue_with_room(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, const how_t *how)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status = PGAS_ERR_AGAIN;
     while (status == PGAS_ERR_AGAIN) {
         pgasi_ctx_wait_for_room(ctx, &w);
         status =
-            pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(ctx, rma, req);
+            pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : try_issue(ctx, rma, how);
     }
     pgasi_ctx_unlock(ctx);
     pgasi_wait_end(&w);
@@ -55,34 +81,21 @@ issue_with_room(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
     return status;
 }
 
-/* Carries an operation out through the transport, as one part of req. It waits while the transport
- * says AGAIN. */
-static pgas_status_t start_far(const pgasi_rma_t *rma, pgasi_req_t *req)
+/* Carries an operation out through the transport. It waits while the transport says AGAIN. */
+static inline pgas_status_t start_far(const pgasi_rma_t *rma, const how_t *how)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     pgasi_ctx_t *ctx = pgasi_self.ctx;
-    bool writes = rma->kind == PGASI_RMA_PUT || (rma->kind == PGASI_RMA_AMO && !rma->buffer);
     pgasi_ctx_lock(ctx);
     status = pgasi_ctx_open(ctx);
-    /* Counted before it is issued, because the callback may come at once. */
-    req->pending++;
-    pgasi_ctx_count(ctx, 1);
     if (PGAS_LIKELY(status == PGAS_OK))
-        status = issue(ctx, rma, req);
+        status = try_issue(ctx, rma, how);
     if (PGAS_UNLIKELY(status == PGAS_ERR_AGAIN))
-        status = issue_with_room(ctx, rma, req);
-    if (status != PGAS_INPROGRESS) {
-        req->pending--;
-        pgasi_ctx_count(ctx, -1);
-    }
-    if (status >= PGAS_OK && writes) {
-        int rank = pgas_gptr_rank(rma->ptr);
-        req->peer = rank;
-        req->number = ++ctx->peer[rank].issued;
-        __atomic_store_n(&ctx->issued, ctx->issued + 1, __ATOMIC_RELAXED);
-    }
+        status = issue_with_room(ctx, rma, how);
+    if (status >= PGAS_OK && pgasi_rma_writes(rma))
+        pgasi_ctx_note_issued(ctx, pgas_gptr_rank(rma->ptr));
     pgasi_ctx_unlock(ctx);
     return status < PGAS_OK ? status : PGAS_OK;
 }
@@ -112,37 +125,55 @@ void pgasi_rma_apply(const pgasi_rma_t *rma, void *address)
     case PGASI_RMA_GET:
         memmove(rma->buffer, address, rma->bytes);
         break;
-    case PGASI_RMA_AMO:
+    case PGASI_RMA_ATOMIC:
         pgasi_amo_store(rma->buffer, rma->bytes,
-                        pgasi_amo_apply(address, rma->op, rma->bytes, rma->operand, rma->compare));
+                        pgasi_atomic_apply(address, rma->op, rma->type, rma->operand,
+                                           rma->compare));
         break;
     }
 }
 
-pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req)
+/* The owner carries the operation out, and this thread waits for its answer. */
+static __attribute__((noinline)) pgas_status_t by_owner(const pgasi_rma_t *rma, bool far)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && far)
+        status = pgasi_ctx_settle_fence(pgasi_self.ctx, pgas_gptr_rank(rma->ptr));
+    return status == PGAS_OK ? pgasi_hooks.rma_by_owner(rma) : status;
+}
+
+static inline pgas_status_t start(const pgasi_rma_t *rma, const how_t *how)
 {
     pgasi_where_t where;
     void *address;
+    pgasi_amo_t amo;
+    bool atomic = rma->kind == PGASI_RMA_ATOMIC;
     pgas_status_t status = pgasi_resolve(rma->ptr, rma->bytes, &where, &address);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (PGAS_UNLIKELY(rma->kind == PGASI_RMA_AMO ? pgas_gptr_offset(rma->ptr) % rma->bytes != 0
-                                                 : !rma->buffer && rma->bytes))
+    if (PGAS_UNLIKELY(atomic ? pgas_gptr_offset(rma->ptr) % rma->bytes != 0
+                             : !rma->buffer && rma->bytes))
         return PGAS_ERR_INVALID;
     if (!rma->bytes)
         return PGAS_OK;
     if (where == PGASI_WHERE_FAR) {
         address = reach(rma->ptr, rma->bytes);
+        if (!address && atomic && !pgasi_atomic_amo(rma->op, rma->type, &amo))
+            return by_owner(rma, true);
         if (!address)
-            return start_far(rma, req);
+            return start_far(rma, how);
         where = PGASI_WHERE_HERE;
     }
-    if (where == PGASI_WHERE_HERE) {
-        pgasi_rma_apply(rma, address);
-        return PGAS_OK;
-    }
-    status = pgasi_thread_check_wait();
-    return status == PGAS_OK ? pgasi_hooks.rma_by_owner(rma) : status;
+    if (where != PGASI_WHERE_HERE)
+        return by_owner(rma, false);
+    pgasi_rma_apply(rma, address);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req)
+{
+    const how_t how = { .req = req };
+    return start(rma, &how);
 }
 
 static inline pgas_status_t blocking(const pgasi_rma_t *rma)
@@ -153,12 +184,10 @@ static inline pgas_status_t blocking(const pgasi_rma_t *rma)
     return status == PGAS_OK && pgasi_req_pending(&req) ? pgasi_req_wait(&req) : status;
 }
 
-static pgas_status_t start_public(const pgasi_rma_t *rma, pgas_req_t *req_p)
+static pgas_status_t non_blocking(const pgasi_rma_t *rma, pgas_when_t when, pgas_sync_t *sync)
 {
-    if (!req_p)
-        return PGAS_ERR_INVALID;
-    pgasi_req_begin(pgasi_req(req_p));
-    return pgasi_rma_start(rma, pgasi_req(req_p));
+    const how_t how = { .when = when, .sync = sync };
+    return start(rma, &how);
 }
 
 /* ---- scalars ---- */
@@ -239,16 +268,19 @@ pgas_status_t pgas_get_far(void *dst, pgas_gptr_t src, size_t bytes)
     return blocking(&rma);
 }
 
-pgas_status_t pgas_put_nb_far(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p)
+pgas_status_t pgas_put_nb_far(pgas_gptr_t dst, const void *src, size_t bytes, pgas_when_t when,
+                              pgas_sync_t *sync)
 {
     pgasi_rma_t rma = put_of(dst, src, bytes);
-    return start_public(&rma, req_p);
+    if (when != PGAS_LOCAL && when != PGAS_REMOTE)
+        return PGAS_ERR_INVALID;
+    return non_blocking(&rma, when, sync);
 }
 
-pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
+pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_sync_t *sync)
 {
     pgasi_rma_t rma = get_of(dst, src, bytes);
-    return start_public(&rma, req_p);
+    return non_blocking(&rma, PGAS_LOCAL, sync);
 }
 
 pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
@@ -307,41 +339,81 @@ pgas_status_t pgas_get_scalar_far(pgas_gptr_t src, void *value_p, size_t bytes)
 
 /* ---- public: atomics ---- */
 
-#define AMO_TYPED(BITS)                                                                          \
-    static pgas_status_t amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,    \
-                                     uint##BITS##_t compare, uint##BITS##_t *old_p,              \
-                                     pgasi_req_t *req)                                           \
-    {                                                                                            \
-        if (op > PGAS_AMO_CSWAP || (!old_p && op >= PGAS_AMO_SWAP))                              \
-            return PGAS_ERR_INVALID;                                                             \
-        pgasi_rma_t rma = { PGASI_RMA_AMO,   word,    old_p,  sizeof operand,                    \
-                            (pgasi_amo_t)op, operand, compare };                                 \
-        return pgasi_rma_start(&rma, req);                                                       \
-    }                                                                                            \
-    pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,      \
-                                   uint##BITS##_t compare, uint##BITS##_t *old_p)                \
-    {                                                                                            \
-        uint##BITS##_t *there = reach(word, sizeof operand);                                     \
-        if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                    \
-            pgas_gptr_offset(word) % sizeof operand == 0) {                                      \
-            operand = pgasi_amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);          \
-            if (old_p)                                                                           \
-                *old_p = operand;                                                                \
-            return PGAS_OK;                                                                      \
-        }                                                                                        \
-        pgasi_req_t req;                                                                         \
-        pgasi_req_begin(&req);                                                                   \
-        pgas_status_t status = amo_u##BITS(word, op, operand, compare, old_p, &req);             \
-        return status == PGAS_OK && pgasi_req_pending(&req) ? pgasi_req_wait(&req) : status;     \
-    }                                                                                            \
-    pgas_status_t pgas_amo_u##BITS##_nb(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand, \
-                                        uint##BITS##_t compare, uint##BITS##_t *old_p,           \
-                                        pgas_req_t *req_p)                                       \
-    {                                                                                            \
-        if (!req_p)                                                                              \
-            return PGAS_ERR_INVALID;                                                             \
-        pgasi_req_begin(pgasi_req(req_p));                                                       \
-        return amo_u##BITS(word, op, operand, compare, old_p, pgasi_req(req_p));                 \
-    }
-AMO_TYPED(32)
-AMO_TYPED(64)
+static inline pgasi_rma_t atomic_of(pgas_gptr_t ptr, pgas_op_t op, pgas_type_t type, void *old_p)
+{
+    return (pgasi_rma_t){ .kind = PGASI_RMA_ATOMIC,
+                          .ptr = ptr,
+                          .buffer = old_p,
+                          .bytes = pgasi_atomic_bytes(type),
+                          .op = op,
+                          .type = type };
+}
+
+/* Words that this process maps, also those of other nodes. */
+static inline bool apply_here(const pgasi_rma_t *rma)
+{
+    void *word = pgas_gptr_local(rma->ptr, rma->bytes);
+    if (!word)
+        word = reach(rma->ptr, rma->bytes);
+    if (PGAS_UNLIKELY(!word || pgas_gptr_offset(rma->ptr) % rma->bytes))
+        return false;
+    pgasi_rma_apply(rma, word);
+    return true;
+}
+
+pgas_status_t pgas_fetch_op_far(pgas_gptr_t ptr, uint64_t value, void *old_p, pgas_op_t op,
+                                pgas_type_t type)
+{
+    pgas_status_t status =
+        op == PGASI_COMPARE_SWAP ? PGAS_ERR_INVALID : pgasi_atomic_check(op, type);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        return status;
+    pgasi_rma_t rma = atomic_of(ptr, op, type, old_p);
+    rma.operand = value;
+    return apply_here(&rma) ? PGAS_OK : blocking(&rma);
+}
+
+pgas_status_t pgas_compare_swap_far(pgas_gptr_t ptr, uint64_t expected, uint64_t desired,
+                                    void *old_p, pgas_type_t type)
+{
+    if (!old_p)
+        return PGAS_ERR_INVALID;
+    pgasi_rma_t rma = atomic_of(ptr, PGASI_COMPARE_SWAP, type, old_p);
+    rma.operand = desired;
+    rma.compare = expected;
+    return apply_here(&rma) ? PGAS_OK : blocking(&rma);
+}
+
+static uint64_t bits_at(const void *value, size_t bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, value, bytes);
+    return bits;
+}
+
+pgas_status_t pgas_fetch_op_nb(pgas_gptr_t ptr, pgas_op_t op, const void *value, void *old_p,
+                               pgas_sync_t *sync)
+{
+    pgas_type_t type = (pgas_type_t)(op & 0xF);
+    op &= ~(pgas_op_t)0xF;
+    pgas_status_t status = pgasi_atomic_check(op, type);
+    if (op == PGASI_COMPARE_SWAP || !value)
+        status = PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_rma_t rma = atomic_of(ptr, op, type, old_p);
+    rma.operand = bits_at(value, rma.bytes);
+    return non_blocking(&rma, old_p ? PGAS_LOCAL : PGAS_REMOTE, sync);
+}
+
+pgas_status_t pgas_compare_swap_nb(pgas_gptr_t ptr, pgas_type_t type, const void *expected,
+                                   const void *desired, void *old_p, pgas_sync_t *sync)
+{
+    pgas_status_t status = pgasi_atomic_check(PGASI_COMPARE_SWAP, type);
+    if (status != PGAS_OK || !expected || !desired || !old_p)
+        return status != PGAS_OK ? status : PGAS_ERR_INVALID;
+    pgasi_rma_t rma = atomic_of(ptr, PGASI_COMPARE_SWAP, type, old_p);
+    rma.operand = bits_at(desired, rma.bytes);
+    rma.compare = bits_at(expected, rma.bytes);
+    return non_blocking(&rma, PGAS_LOCAL, sync);
+}

@@ -5,12 +5,12 @@
 #include "pgas/atomic.h"
 
 pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pgas_gptr_t signal,
-                              uint64_t value, pgas_signal_op_t op)
+                              uint64_t value, pgas_op_t op)
 {
     pgasi_where_t where;
     void *address;
-    if (op != PGAS_SIGNAL_SET && op != PGAS_SIGNAL_ADD)
-        return PGAS_ERR_INVALID;
+    if (op != PGAS_SWAP && op != PGAS_ADD)
+        return PGAS_ERR_UNSUPPORTED;
     if (pgas_gptr_offset(signal) % sizeof value || pgas_gptr_rank(signal) != pgas_gptr_rank(dst))
         return PGAS_ERR_INVALID;
     pgas_status_t status = pgasi_resolve(signal, sizeof value, &where, &address);
@@ -19,7 +19,7 @@ pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pg
     if (status != PGAS_OK)
         return status;
     if (where == PGASI_WHERE_HERE) {
-        if (op == PGAS_SIGNAL_SET)
+        if (op == PGAS_SWAP)
             __atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
         else
             __atomic_fetch_add((uint64_t *)address, value, __ATOMIC_SEQ_CST);
@@ -29,8 +29,8 @@ pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pg
     status = pgas_fence();
     if (status != PGAS_OK)
         return status;
-    return op == PGAS_SIGNAL_SET ? pgas_put_scalar_far(signal, value, sizeof value)
-                                 : pgas_amo_u64(signal, PGAS_AMO_ADD, value, 0, NULL);
+    return op == PGAS_SWAP ? pgas_put_scalar_far(signal, value, sizeof value)
+                           : pgas_fetch_op_far(signal, value, NULL, PGAS_ADD, PGAS_U64);
 }
 
 static bool holds(uint64_t is, pgas_compare_t compare, uint64_t value)
@@ -52,11 +52,10 @@ static bool holds(uint64_t is, pgas_compare_t compare, uint64_t value)
     return false;
 }
 
-pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, uint64_t value,
-                               uint64_t *value_p)
+/* Compares once. @return PGAS_INPROGRESS: the comparison is false */
+static inline pgas_status_t look(const uint64_t *signal, pgas_compare_t compare, uint64_t value,
+                                 uint64_t *value_p)
 {
-    if (!signal || compare > PGAS_GE)
-        return PGAS_ERR_INVALID;
     uint64_t is = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
     if (!holds(is, compare, value))
         return PGAS_INPROGRESS;
@@ -68,14 +67,20 @@ pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, u
 pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, uint64_t value,
                                int64_t timeout_us, uint64_t *value_p)
 {
-    pgas_status_t status = pgasi_thread_check_wait();
+    pgas_status_t status = timeout_us ? pgasi_thread_check_wait() : pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
+    if (!signal || compare > PGAS_GE)
+        return PGAS_ERR_INVALID;
+    status = look(signal, compare, value, value_p);
+    if (status == PGAS_OK || !timeout_us)
+        return status == PGAS_OK ? PGAS_OK : PGAS_ERR_TIMEOUT;
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS &&
-           !pgasi_wait_is_over(limit))
+    do {
         pgasi_wait_step(&w);
+        status = look(signal, compare, value, value_p);
+    } while (status == PGAS_INPROGRESS && !pgasi_wait_is_over(limit));
     pgasi_wait_end(&w);
     return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;
 }

@@ -76,6 +76,10 @@ void pgasi_sync_lower_locked(pgas_sync_t *sync, pgas_status_t status, int rank,
  *  number */
 int pgasi_sync_run_left(void);
 extern uint32_t pgasi_sync_n_left; /* how many there are */
+static inline bool pgasi_sync_is_left(void)
+{
+    return __atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED);
+}
 
 /** Undoes a raise. `before` is what that raise returned. The counter's function runs only if
  *  another operation has completed meanwhile and this was the last one. */

@@ -1,6 +1,6 @@
 /* The owner of memory serves peers. It describes its segments. It carries out puts, gets and
- * atomics on attached memory, which peers of the same node cannot map. Large transfers are split
- * into pieces of one call each. */
+ * atomics on attached memory, which peers of the same node cannot map, and atomics that the
+ * transport does not have. Large transfers are split into pieces of one call each. */
 #include <string.h>
 
 #include "base/param.h"
@@ -13,7 +13,8 @@
 
 typedef struct {
     uint64_t offset, bytes, operand, compare;
-    uint32_t kind, op;
+    uint16_t kind, op;
+    uint32_t type;
 } request_t;
 
 typedef struct {
@@ -67,9 +68,9 @@ static bool is_sane(const request_t *r, size_t data_bytes)
         return data_bytes == r->bytes;
     case PGASI_RMA_GET:
         return data_bytes == 0;
-    case PGASI_RMA_AMO:
-        return data_bytes == 0 && r->op <= PGASI_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) &&
-               r->offset % r->bytes == 0;
+    case PGASI_RMA_ATOMIC:
+        return data_bytes == 0 && pgasi_atomic_check(r->op, (pgas_type_t)r->type) == PGAS_OK &&
+               r->bytes == pgasi_atomic_bytes((pgas_type_t)r->type) && r->offset % r->bytes == 0;
     default:
         return false;
     }
@@ -97,9 +98,14 @@ static void on_rma(const void *args, size_t bytes, pgas_thread_t source, void *c
         char *address = s->address + (r.offset - s->offset);
         void *buffer =
             r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
-        pgasi_rma_t rma = { (pgasi_rma_kind_t)r.kind, 0,         buffer,   r.bytes,
-                            (pgasi_amo_t)r.op,        r.operand, r.compare };
-        if (r.kind == PGASI_RMA_AMO && (uintptr_t)address % r.bytes) {
+        pgasi_rma_t rma = { .kind = (pgasi_rma_kind_t)r.kind,
+                            .buffer = buffer,
+                            .bytes = r.bytes,
+                            .op = r.op,
+                            .type = (pgas_type_t)r.type,
+                            .operand = r.operand,
+                            .compare = r.compare };
+        if (r.kind == PGASI_RMA_ATOMIC && (uintptr_t)address % r.bytes) {
             a.head.status = PGAS_ERR_INVALID;
         } else {
             pgasi_rma_apply(&rma, address);
@@ -119,12 +125,13 @@ static pgas_status_t one_piece(const pgasi_rma_t *rma, size_t done, size_t piece
         answer_t head;
         char data[PIECE_MAX];
     } a;
-    q.r = (request_t){ pgas_gptr_offset(rma->ptr) + done,
-                       piece,
-                       rma->operand,
-                       rma->compare,
-                       (uint32_t)rma->kind,
-                       (uint32_t)rma->op };
+    q.r = (request_t){ .offset = pgas_gptr_offset(rma->ptr) + done,
+                       .bytes = piece,
+                       .operand = rma->operand,
+                       .compare = rma->compare,
+                       .kind = (uint16_t)rma->kind,
+                       .op = (uint16_t)rma->op,
+                       .type = (uint32_t)rma->type };
     bool put = rma->kind == PGASI_RMA_PUT;
     if (put)
         memcpy(q.data, (const char *)rma->buffer + done, piece);

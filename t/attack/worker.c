@@ -133,7 +133,8 @@ static void get_some(int target)
 static void add_some(int target)
 {
     uint64_t old = 0, *known = &model[target].word[WORDS - 1], by = 1 + draw(1000);
-    if (!worked("fetch_add", target, pgas_fetch_add_u64(word_at(target, WORDS - 1), by, &old)))
+    if (!worked("fetch_add", target,
+                pgas_fetch_op_u64(word_at(target, WORDS - 1), PGAS_ADD, by, &old)))
         return;
     if (old != *known)
         wrong("fetch_add", target, old, *known);

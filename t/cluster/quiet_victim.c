@@ -216,7 +216,7 @@ static pgas_status_t work_longest(pgas_gptr_t at)
             uint64_t before = round, now = 0;
             if (r == victim)
                 continue;
-            pgas_status_t added = pgas_fetch_add_u64(pgas_gptr_at(at, r), 1, &before);
+            pgas_status_t added = pgas_fetch_op_u64(pgas_gptr_at(at, r), PGAS_ADD, 1, &before);
             pgas_status_t got = pgas_get(&now, pgas_gptr_at(at, r), sizeof now);
             if (added != PGAS_OK || got != PGAS_OK || before != round || now != round + 1) {
                 printf("rank %d in finalize: fetch_add gave %s, get %s\n", r,

@@ -17,25 +17,18 @@
 
 static pgas_gptr_t words[JOB_RANKS_MAX];
 
-/* 32-bit atomics: the software NIC cannot execute them, so the peer's context 0 does. */
-static int issue(pgas_req_t *reqs, uint32_t *olds, bool fetch)
-{
-    int n_bad = 0, next = (pgas_rank() + 1) % pgas_n_ranks();
-    for (int i = 0; i < N_AMOS; i++)
-        n_bad += pgas_amo_u32_nb(words[next], PGAS_AMO_ADD, 1, 0, fetch ? &olds[i] : NULL,
-                                 &reqs[i]) != PGAS_OK;
-    for (int i = 0; i < N_AMOS; i++)
-        n_bad += pgas_wait_local(&reqs[i]) != PGAS_OK;
-    n_bad += pgas_flush(next) != PGAS_OK;
-    return n_bad;
-}
-
+/* 32-bit atomics: the software NIC cannot execute them, so the peer's context 0 does. Those that
+ * fetch name a counter. */
 static int issue_all(bool fetch)
 {
-    pgas_req_t *reqs = job_alloc(N_AMOS * sizeof *reqs);
-    uint32_t *olds = job_alloc(N_AMOS * sizeof *olds);
-    int n_bad = issue(reqs, olds, fetch);
-    free(reqs);
+    int n_bad = 0, next = (pgas_rank() + 1) % pgas_n_ranks();
+    uint32_t *olds = job_alloc(N_AMOS * sizeof *olds), one = 1;
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    for (int i = 0; i < N_AMOS; i++)
+        n_bad += pgas_fetch_op_nb(words[next], PGAS_OP(PGAS_ADD, PGAS_U32), &one,
+                                  fetch ? &olds[i] : NULL, fetch ? &done : NULL) != PGAS_OK;
+    n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
+    n_bad += pgas_flush(next) != PGAS_OK;
     free(olds);
     return n_bad;
 }

@@ -40,8 +40,8 @@ static int atomics(void)
     uint64_t old;
     int n_bad = 0;
     for (int i = 0; i < 50; i++)
-        n_bad += pgas_fetch_add_u64(words[0], 1, &old) != PGAS_OK ||
-                 pgas_atomic_add_u64(words[0], 1) != PGAS_OK;
+        n_bad += pgas_fetch_op_u64(words[0], PGAS_ADD, 1, &old) != PGAS_OK ||
+                 pgas_update_u64(words[0], PGAS_ADD, 1) != PGAS_OK;
     return n_bad + (pgas_flush(0) != PGAS_OK);
 }
 
@@ -67,8 +67,8 @@ static int attached_memory(void)
         n_bad += pgas_put(pgas_gptr_add(users[0], (int64_t)me * 512), out, sizeof out) != PGAS_OK ||
                  pgas_flush(0) != PGAS_OK;
         n_bad += pgas_get(in, pgas_gptr_add(users[0], (int64_t)me * 512), sizeof in) != PGAS_OK;
-        n_bad +=
-            memcmp(in, out, sizeof in) != 0 || pgas_fetch_add_u64(users[0], 1, &old) != PGAS_OK;
+        n_bad += memcmp(in, out, sizeof in) != 0 ||
+                 pgas_fetch_op_u64(users[0], PGAS_ADD, 1, &old) != PGAS_OK;
     }
     return n_bad;
 }
@@ -96,7 +96,7 @@ static void served_while_computing(int (*work)(void), const char *text)
     if (me == 0)
         n_bad += !compute((uint64_t)n_ranks - 1, LIMIT_NS);
     else
-        n_bad += work() + (pgas_atomic_add_u64(pgas_gptr_add(words[0], 8), 1) != PGAS_OK) +
+        n_bad += work() + (pgas_update_u64(pgas_gptr_add(words[0], 8), PGAS_ADD, 1) != PGAS_OK) +
                  (pgas_flush(0) != PGAS_OK);
     spmd_is_int(n_bad, 0, "%s of a rank that computes", text);
     pgas_barrier(NULL);

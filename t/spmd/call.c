@@ -372,13 +372,13 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     seen.near_put = pgas_put(words[near_rank], &word, 8);
-    seen.near_amo = pgas_fetch_add_u64(words[near_rank], 0, &old);
+    seen.near_amo = pgas_fetch_op_u64(words[near_rank], PGAS_ADD, 0, &old);
     seen.alloc_local = pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, 64, &block);
     if (seen.alloc_local == PGAS_OK)
         seen.alloc_local = pgas_free_on(block);
     seen.far_put = pgas_put(words[far_rank], &word, 8);
     seen.far_get = pgas_get(&word, words[far_rank], 8);
-    seen.far_amo = pgas_fetch_add_u64(words[far_rank], 0, &old);
+    seen.far_amo = pgas_fetch_op_u64(words[far_rank], PGAS_ADD, 0, &old);
     seen.attached = pgas_put(user[other_rank], &word, 8);
     seen.flush = pgas_flush_all();
     seen.sync_wait = pgas_sync_wait(&sync, 0);

@@ -252,11 +252,11 @@ static void attached_memory_is_aligned_as_it_is(void)
         pgas_gptr_t there = all[job_right()], aligned = pgas_gptr_add(there, up);
         n_bad += there % 8 != (uint64_t)shift % 8;
         if (shift % 8) {
-            n_bad += pgas_fetch_add_u64(there, 1, &old) != PGAS_ERR_INVALID;
+            n_bad += pgas_fetch_op_u64(there, PGAS_ADD, 1, &old) != PGAS_ERR_INVALID;
             n_bad += pgas_put_u64(there, 1) != PGAS_ERR_INVALID ||
                      pgas_get_u64(there, &old) != PGAS_ERR_INVALID;
         }
-        n_bad += pgas_fetch_add_u64(aligned, 5, &old) != PGAS_OK || old != 0;
+        n_bad += pgas_fetch_op_u64(aligned, PGAS_ADD, 5, &old) != PGAS_OK || old != 0;
         n_bad += pgas_put(pgas_gptr_add(there, 63), "z", 1) != PGAS_OK ||
                  pgas_put(pgas_gptr_add(there, 64), "z", 1) == PGAS_OK;
         n_bad += pgas_put(pgas_gptr_add(there, -1), "z", 1) != PGAS_ERR_RANGE ||

@@ -45,8 +45,8 @@ static int region(int n_threads, bool calls)
             if (calls)
                 n_bad += pgas_agg_call(agg, rank, add, &bin, sizeof bin) != PGAS_OK;
             else
-                n_bad +=
-                    pgas_atomic_add_u64(pgas_gptr_elem(tables[rank], bin % BINS, 8), 1) != PGAS_OK;
+                n_bad += pgas_update_u64(pgas_gptr_elem(tables[rank], bin % BINS, 8), PGAS_ADD,
+                                         1) != PGAS_OK;
         }
         n_bad += pgas_agg_destroy(agg) != PGAS_OK;
         n_bad += pgas_flush_all() != PGAS_OK;

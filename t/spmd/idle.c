@@ -53,7 +53,7 @@ static pgas_status_t for_signal(void)
         return pgas_signal_wait(pgas_gptr_local(words[me], 8), PGAS_EQ, 1, -1, NULL);
     be_late();
     for (int r = 0; r < n_ranks - 1 && status == PGAS_OK; r++)
-        status = pgas_put_signal(pgas_gptr_add(words[r], 8), &one, 8, words[r], 1, PGAS_SIGNAL_SET);
+        status = pgas_put_signal(pgas_gptr_add(words[r], 8), &one, 8, words[r], 1, PGAS_SWAP);
     return status == PGAS_OK ? pgas_flush_all() : status;
 }
 

@@ -6,7 +6,7 @@
 check_scripts += %D%/progress.t
 
 check_PROGRAMS += %D%/rma.t
-%C%_rma_t_SOURCES = %D%/rma.c %D%/rma_model.h %D%/job.h
+%C%_rma_t_SOURCES = %D%/rma.c %D%/atomic_model.h %D%/rma_model.h %D%/job.h
 check_PROGRAMS += %D%/call.t
 %C%_call_t_SOURCES = %D%/call.c %D%/job.h
 check_PROGRAMS += %D%/boot.t %D%/coll.t %D%/coll_nb.t %D%/team.t
@@ -56,7 +56,7 @@ check_PROGRAMS += %D%/init.t %D%/listen.t %D%/lost.t %D%/refusals.t
 %C%_lost_t_SOURCES = %D%/lost.c %D%/job.h
 %C%_refusals_t_SOURCES = %D%/refusals.c %D%/job.h %D%/said.h
 check_PROGRAMS += %D%/fault.t %D%/info.t
-%C%_fault_t_SOURCES = %D%/fault.c %D%/rma_model.h %D%/job.h %D%/said.h
+%C%_fault_t_SOURCES = %D%/fault.c %D%/atomic_model.h %D%/rma_model.h %D%/job.h %D%/said.h
 %C%_info_t_SOURCES = %D%/info.c %D%/job.h
 check_scripts += %D%/kill.t
 EXTRA_PROGRAMS += %D%/victim

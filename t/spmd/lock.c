@@ -134,7 +134,7 @@ static void first_come_first_served(void)
     n_bad += me == 0 && pgas_lock_acquire(lock, -1, NULL) != PGAS_OK;
     for (int r = n_ranks - 1; r > 0 && me == 0; r--) {
         n_bad += pgas_put_signal(pgas_gptr_at(bell, r), NULL, 0, pgas_gptr_at(bell, r), go,
-                                 PGAS_SIGNAL_SET) != PGAS_OK;
+                                 PGAS_SWAP) != PGAS_OK;
         n_bad += pgas_flush(r) != PGAS_OK;
         while (pgasi_locks_waiting() != (uint32_t)(n_ranks - r))
             pgas_progress();

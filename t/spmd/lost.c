@@ -155,7 +155,7 @@ int main(int argc, char **argv)
             uint64_t old;
             n_bad_moves += !move(cells[to] + (uint64_t)me * LARGE, round % 5 == 4 ? LARGE : SMALL,
                                  round, buffer);
-            pgas_status_t status = pgas_fetch_add_u64(words[to], 1, &old);
+            pgas_status_t status = pgas_fetch_op_u64(words[to], PGAS_ADD, 1, &old);
             n_added += status == PGAS_OK;
             n_doubtful += status == PGAS_ERR_TRANSPORT;
             n_bad_status += status != PGAS_OK && status != PGAS_ERR_TRANSPORT;

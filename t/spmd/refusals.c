@@ -61,19 +61,13 @@ static int transfers_refuse(void)
     uint32_t x32 = 0;
     uint16_t x16 = 0;
     uint8_t x8 = 0;
-    pgas_req_t req;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     int n_bad = 0;
-    memset(&req, 0, sizeof req);
     REFUSES(pgas_put(ptr, &x64, 8));
     REFUSES(pgas_get(&x64, ptr, 8));
     REFUSES(pgas_copy(ptr, ptr, 8));
-    REFUSES(pgas_put_nb(ptr, &x64, 8, &req));
-    REFUSES(pgas_get_nb(&x64, ptr, 8, &req));
-    pgas_req_t under_way = { .state = 1 }; /* one that is complete says so at any time */
-    REFUSES(pgas_wait_local(&under_way));
-    REFUSES(pgas_test_local(&req));
-    REFUSES(pgas_wait_remote(&req));
-    REFUSES(pgas_test_remote(&req));
+    REFUSES(pgas_put_nb(ptr, &x64, 8, PGAS_REMOTE, &done));
+    REFUSES(pgas_get_nb(&x64, ptr, 8, NULL));
     REFUSES(pgas_flush(0));
     REFUSES(pgas_flush_all());
     REFUSES(pgas_fence());
@@ -81,7 +75,7 @@ static int transfers_refuse(void)
     REFUSES(pgas_get_strided(&x64, 8, ptr, 8, 8, 1));
     REFUSES(pgas_put_indexed(ptr, index, &x64, 8, 1));
     REFUSES(pgas_get_indexed(&x64, ptr, index, 8, 1));
-    REFUSES(pgas_put_signal(ptr, &x64, 8, ptr, 1, PGAS_SIGNAL_SET));
+    REFUSES(pgas_put_signal(ptr, &x64, 8, ptr, 1, PGAS_SWAP));
     REFUSES(pgas_signal_wait(&x64, PGAS_EQ, 1, 0, NULL));
     REFUSES(pgas_put_u8(ptr, 1));
     REFUSES(pgas_get_u8(ptr, &x8));
@@ -91,13 +85,13 @@ static int transfers_refuse(void)
     REFUSES(pgas_get_u32(ptr, &x32));
     REFUSES(pgas_put_u64(ptr, 1));
     REFUSES(pgas_get_u64(ptr, &x64));
-    REFUSES(pgas_amo_u32(ptr, PGAS_AMO_ADD, 1, 0, &x32));
-    REFUSES(pgas_amo_u64(ptr, PGAS_AMO_ADD, 1, 0, &x64));
-    REFUSES(pgas_amo_u32_nb(ptr, PGAS_AMO_ADD, 1, 0, &x32, &req));
-    REFUSES(pgas_amo_u64_nb(ptr, PGAS_AMO_ADD, 1, 0, &x64, &req));
-    REFUSES(pgas_fetch_add_u64(ptr, 1, &x64));
-    REFUSES(pgas_atomic_add_u32(ptr, 1));
+    REFUSES(pgas_fetch_op_nb(ptr, PGAS_OP(PGAS_ADD, PGAS_U32), &x32, &x32, &done));
+    REFUSES(pgas_compare_swap_nb(ptr, PGAS_U64, &x64, &x64, &x64, NULL));
+    REFUSES(pgas_update_f64(ptr, PGAS_MAX, 1));
+    REFUSES(pgas_fetch_op_u64(ptr, PGAS_ADD, 1, &x64));
+    REFUSES(pgas_update_u32(ptr, PGAS_ADD, 1));
     REFUSES(pgas_compare_swap_u64(ptr, 1, 2, &x64));
+    n_bad += done.count != 0;
     return n_bad;
 }
 
@@ -313,7 +307,7 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
     unsigned char *buffer = job_alloc(2 * AREA), before[2 * AREA];
     size_t sane = bytes <= 2 * AREA ? bytes : 1;
     uint64_t index[2] = { 0, 0 }, old = 0;
-    pgas_req_t req;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     int n_bad = 0;
     memset(buffer, 0x77, 2 * AREA);
     memcpy(before, buffer, sizeof before);
@@ -321,8 +315,9 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
     n_bad += bad(pgas_get(buffer, ptr, bytes) == want, "get");
     n_bad +=
         bad(pgas_copy(ptr, areas[me], bytes) < 0 && pgas_copy(areas[me], ptr, bytes) < 0, "copy");
-    n_bad += bad(pgas_put_nb(ptr, buffer, bytes, &req) == want &&
-                     pgas_get_nb(buffer, ptr, bytes, &req) == want,
+    n_bad += bad(pgas_put_nb(ptr, buffer, bytes, PGAS_REMOTE, &done) == want &&
+                     pgas_get_nb(buffer, ptr, bytes, &done) == want && done.count == 0 &&
+                     done.error == 0,
                  "nb");
     n_bad += bad(pgas_put_strided(ptr, (int64_t)sane, buffer, 1, bytes, 2) == want, "put_strided");
     n_bad += bad(pgas_get_strided(buffer, 1, ptr, (int64_t)sane, bytes, 2) == want, "get_strided");
@@ -330,11 +325,10 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
     n_bad += bad(pgas_get_indexed(buffer, ptr, index, bytes, 2) == want, "get_indexed");
     if (bytes == 8 && ptr % 8 == 0) {
         n_bad += bad(pgas_put_u64(ptr, 1) == want && pgas_get_u64(ptr, &old) == want, "scalar");
-        n_bad +=
-            bad(pgas_fetch_add_u64(ptr, 1, &old) == want && pgas_atomic_add_u64(ptr, 1) == want,
-                "atomic");
-        n_bad +=
-            bad(pgas_put_signal(ptr, buffer, 0, ptr, 1, PGAS_SIGNAL_ADD) == want, "put_signal");
+        n_bad += bad(pgas_fetch_op_u64(ptr, PGAS_ADD, 1, &old) == want &&
+                         pgas_update_u64(ptr, PGAS_ADD, 1) == want,
+                     "atomic");
+        n_bad += bad(pgas_put_signal(ptr, buffer, 0, ptr, 1, PGAS_ADD) == want, "put_signal");
     }
     n_bad += bad(memcmp(buffer, before, sizeof before) == 0, "nothing was transferred");
     free(buffer);
@@ -367,8 +361,8 @@ static void pointers(const char *when)
     uint64_t x = 0;
     n_bad = pgas_put(areas[job_right()], NULL, 8) != PGAS_ERR_INVALID ||
             pgas_get(NULL, areas[job_right()], 8) != PGAS_ERR_INVALID;
-    n_bad += pgas_put_nb(areas[job_right()], &x, 8, NULL) != PGAS_ERR_INVALID ||
-             pgas_wait_local(NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_nb(areas[job_right()], NULL, 8, PGAS_LOCAL, NULL) != PGAS_ERR_INVALID ||
+             pgas_get_nb(NULL, areas[job_right()], 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[job_right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
     n_bad += pgas_get_indexed(&x, areas[job_right()], NULL, 8, 1) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[job_right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
@@ -389,7 +383,7 @@ static void known_heaps(void)
     pgas_gptr_t last = pgas_gptr_make(job_right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
     uint64_t x = 0, old = 0;
     int n_bad = pgas_get(&x, last, 8) != PGAS_OK || pgas_get_u64(last, &old) != PGAS_OK;
-    n_bad += pgas_fetch_add_u64(last, 0, &old) != PGAS_OK ||
+    n_bad += pgas_fetch_op_u64(last, PGAS_ADD, 0, &old) != PGAS_OK ||
              pgas_put(areas[job_right()], own, 8) != PGAS_OK;
     n_bad += pgas_flush_all() != PGAS_OK;
     spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
@@ -410,11 +404,10 @@ static void null_values(void)
                      pgas_get_u32(there, NULL) == PGAS_ERR_INVALID &&
                      pgas_get_u64(there, NULL) == PGAS_ERR_INVALID,
                  "get of scalars");
-    n_bad += bad(pgas_fetch_add_u64(there, 0, NULL) == PGAS_OK &&
-                     pgas_fetch_or_u32(there, 0, NULL) == PGAS_OK,
+    n_bad += bad(pgas_fetch_op_u64(there, PGAS_ADD, 0, NULL) == PGAS_OK &&
+                     pgas_fetch_op_u32(there, PGAS_OR, 0, NULL) == PGAS_OK,
                  "fetching without a place is as not fetching");
-    n_bad += bad(pgas_swap_u64(there, 1, NULL) == PGAS_ERR_INVALID &&
-                     pgas_swap_u32(there, 1, NULL) == PGAS_ERR_INVALID &&
+    n_bad += bad(pgas_fetch_op_u64(there, PGAS_MAX, 0, NULL) == PGAS_OK &&
                      pgas_compare_swap_u64(there, 1, x, NULL) == PGAS_ERR_INVALID &&
                      pgas_compare_swap_u32(there, 1, x32, NULL) == PGAS_ERR_INVALID,
                  "swap");

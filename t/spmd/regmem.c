@@ -47,8 +47,8 @@ typedef struct {
     int number, n_bad, n_sent;
     pgas_gptr_t target;
     uint64_t seed;
-    pgas_pool_t *any, **own;   /* pools for any rank, and for each */
-    pgas_req_t req[WINDOW][2]; /* of the last puts */
+    pgas_pool_t *any, **own;  /* pools for any rank, and for each */
+    pgas_sync_t done[WINDOW]; /* of the last puts */
 } sender_t;
 
 static pgas_pool_t *left_over;
@@ -67,8 +67,8 @@ static int send_one(sender_t *s, int to, int i, bool own_pool)
 {
     size_t bytes = bytes_of(me, s->number, i);
     pgas_block_t b;
-    pgas_req_t *req = s->req[s->n_sent++ % WINDOW];
-    if (pgas_wait_local(&req[0]) != PGAS_OK || pgas_wait_local(&req[1]) != PGAS_OK)
+    pgas_sync_t *done = &s->done[s->n_sent++ % WINDOW];
+    if (pgas_sync_wait(done, -1) != PGAS_OK)
         return 1;
     pgas_pool_t *pool = own_pool ? s->own[to] : s->any;
     if (pgas_pool_acquire(pool, bytes, -1, &b) != PGAS_OK)
@@ -78,8 +78,8 @@ static int send_one(sender_t *s, int to, int i, bool own_pool)
         at[k] = byte_of(me, to, s->number, i, k);
     pgas_gptr_t dst = pgas_gptr_at(s->target, to) + slot_of(me, s->number, i);
     size_t half = bytes / 2;
-    int n_bad = pgas_put_nb(dst, at, half, &req[0]) != PGAS_OK;
-    n_bad += pgas_put_nb(dst + half, at + half, bytes - half, &req[1]) != PGAS_OK;
+    int n_bad = pgas_put_nb(dst, at, half, PGAS_LOCAL, done) != PGAS_OK;
+    n_bad += pgas_put_nb(dst + half, at + half, bytes - half, PGAS_LOCAL, done) != PGAS_OK;
     return n_bad + (pgas_pool_release(pool, &b) != PGAS_OK);
 }
 

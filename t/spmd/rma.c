@@ -94,24 +94,47 @@ static void pointers(void)
 static void scalars_leave_neighbours_alone(const area_t *area)
 {
     int n_bad = 0;
-    for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
+    for (size_t k = 0; k < N_SCALARS; k++) {
+        size_t bytes = scalars[k].bytes;
         unsigned char sent[24], back[24];
         pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
         memset(sent, 0x5a, sizeof sent);
         n_bad += pgas_put(to, sent, sizeof sent) != PGAS_OK || pgas_fence() != PGAS_OK;
-        memset(sent + 8, (int)bytes, bytes);
-        n_bad += put_scalar(pgas_gptr_add(to, 8), sent + 8, bytes) != PGAS_OK ||
+        memset(sent + 8, (int)(0x80 + k), bytes);
+        n_bad += scalars[k].put(pgas_gptr_add(to, 8), sent + 8) != PGAS_OK ||
                  pgas_flush(job_right()) != PGAS_OK;
         n_bad += pgas_get(back, to, sizeof back) != PGAS_OK || memcmp(sent, back, sizeof back) != 0;
         memset(back, 0, sizeof back);
-        n_bad += get_scalar(back, pgas_gptr_add(to, 8), bytes) != PGAS_OK ||
+        n_bad += scalars[k].get(back, pgas_gptr_add(to, 8)) != PGAS_OK ||
                  memcmp(back, sent + 8, bytes) != 0;
         if (bytes > 1)
-            n_bad += put_scalar(pgas_gptr_add(to, 9), sent, bytes) != PGAS_ERR_INVALID ||
-                     get_scalar(back, pgas_gptr_add(to, 9), bytes) != PGAS_ERR_INVALID;
+            n_bad += scalars[k].put(pgas_gptr_add(to, 9), sent) != PGAS_ERR_INVALID ||
+                     scalars[k].get(back, pgas_gptr_add(to, 9)) != PGAS_ERR_INVALID;
     }
-    spmd_is_int(n_bad, 0, "%s: scalars of 1, 2, 4, 8 bytes; misaligned ones are refused",
-                area->name);
+    spmd_is_int(n_bad, 0, "%s: scalars of every type; misaligned ones are refused", area->name);
+}
+
+static void scalars_by_their_type(const area_t *area)
+{
+    int n_bad = 0;
+#if __STDC_VERSION__ >= 201112L
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
+    double d = 0;
+    float f = 0;
+    int8_t i8 = 0;
+    uint64_t u64 = 0;
+    n_bad += pgas_put_value(to, -2.5) != PGAS_OK || pgas_put_value(to + 8, 1.5f) != PGAS_OK ||
+             pgas_put_value(to + 12, (int8_t)-7) != PGAS_OK ||
+             pgas_put_value(to + 16, UINT64_C(1) << 63) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_get_value(to, &d) != PGAS_OK || pgas_get_value(to + 8, &f) != PGAS_OK ||
+             pgas_get_value(to + 12, &i8) != PGAS_OK || pgas_get_value(to + 16, &u64) != PGAS_OK;
+    n_bad += d < -2.5 || d > -2.5 || f < 1.5f || f > 1.5f || i8 != -7 || u64 != UINT64_C(1) << 63;
+    n_bad += pgas_update(to, PGAS_ADD, 1.25) != PGAS_OK || pgas_flush_all() != PGAS_OK ||
+             pgas_fetch_op(to, PGAS_MAX, 0.5, &d) != PGAS_OK || d < -1.25 || d > -1.25;
+    n_bad += pgas_compare_swap(to, 0.5, 3, &d) != PGAS_OK || d < 0.5 || d > 0.5 ||
+             pgas_get_value(to, &d) != PGAS_OK || d < 3 || d > 3;
+#endif
+    spmd_is_int(n_bad, 0, "%s: the type of the value chooses the function", area->name);
 }
 
 /* After local completion the buffer is ours although the data may still travel; after remote
@@ -119,26 +142,28 @@ static void scalars_leave_neighbours_alone(const area_t *area)
 static void completion_is_local_then_remote(const area_t *area)
 {
     enum { BYTES = SHARD, N = 8 };
-    pgas_req_t req[N];
     int n_bad = 0;
     unsigned char *buffer = job_alloc(BYTES), *back = job_alloc(BYTES);
     pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
     for (int i = 0; i < N; i++) {
         size_t bytes = BYTES >> i;
+        pgas_sync_t done = PGAS_SYNC_INIT;
+        bool remote = i % 2;
         memset(buffer, i + 1, bytes);
-        n_bad += pgas_put_nb(to, buffer, bytes, &req[i]) != PGAS_OK ||
-                 pgas_wait_local(&req[i]) != PGAS_OK;
+        n_bad +=
+            pgas_put_nb(to, buffer, bytes, remote ? PGAS_REMOTE : PGAS_LOCAL, &done) != PGAS_OK ||
+            pgas_sync_wait(&done, -1) != PGAS_OK;
         memset(buffer, 0xff, BYTES);
-        n_bad += pgas_wait_remote(&req[i]) != PGAS_OK;
+        n_bad += !remote && pgas_flush(job_right()) != PGAS_OK;
         n_bad += pgas_get(back, to, bytes) != PGAS_OK;
         for (size_t k = 0; k < bytes; k++)
             n_bad += back[k] != i + 1;
     }
-    for (int i = 0; i < N; i++)
-        n_bad += pgas_put_nb(pgas_gptr_add(to, i * 8), buffer, 8, &req[i]) != PGAS_OK;
-    n_bad += pgas_flush(job_right()) != PGAS_OK;
-    for (int i = N - 1; i >= 0; i--)
-        n_bad += pgas_test_local(&req[i]) != PGAS_OK || pgas_test_remote(&req[i]) != PGAS_OK;
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    for (int i = 0; i < 3 * N; i++)
+        n_bad += pgas_put_nb(pgas_gptr_add(to, i * 8), buffer, 8, i % 2 ? PGAS_REMOTE : PGAS_LOCAL,
+                             i % 3 ? &done : NULL) != PGAS_OK;
+    n_bad += pgas_flush(job_right()) != PGAS_OK || pgas_sync_wait(&done, -1) != PGAS_OK;
     spmd_is_int(n_bad, 0,
                 "%s: local completion frees the buffer, remote completion and flush show the data",
                 area->name);
@@ -146,14 +171,47 @@ static void completion_is_local_then_remote(const area_t *area)
     free(back);
 }
 
-/* Tests an operation until it is remotely complete, or `most` times. @return the tests that found
- * it pending */
-static int look(pgas_req_t *req, int n_looks, int *n_bad_p)
+/* More operations than there are records of completion, without progress of the program: the
+ * library makes it. The function of the counter runs when all are complete. */
+static void count_runs(pgas_sync_t *sync, void *arg)
+{
+    (void)sync;
+    __atomic_fetch_add((int *)arg, 1, __ATOMIC_RELAXED);
+}
+
+static void more_than_there_is_room_for(const area_t *area)
+{
+    enum { N = 3000 };
+    int n_bad = 0, n_runs = 0;
+    uint64_t *words = job_alloc(N * sizeof *words), *back = job_alloc(N * sizeof *back);
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
+    pgas_sync_t puts = PGAS_SYNC_INIT_FN(count_runs, &n_runs), gets = PGAS_SYNC_INIT;
+    pgas_sync_add(&puts, 1);
+    for (int i = 0; i < N; i++) {
+        words[i] = (uint64_t)(me + 1) << 32 | (uint64_t)i;
+        n_bad += pgas_put_nb(pgas_gptr_elem(to, i, 8), &words[i], 8, PGAS_REMOTE, &puts) != PGAS_OK;
+    }
+    pgas_sync_done(&puts, 1);
+    n_bad += pgas_sync_wait(&puts, -1) != PGAS_OK;
+    for (int i = 0; i < N; i++)
+        n_bad += pgas_get_nb(&back[i], pgas_gptr_elem(to, i, 8), 8, &gets) != PGAS_OK;
+    n_bad += pgas_sync_wait(&gets, -1) != PGAS_OK;
+    n_bad += memcmp(words, back, N * sizeof *words) != 0;
+    while (__atomic_load_n(&n_runs, __ATOMIC_RELAXED) == 0) /* it may run after the wait */
+        pgas_progress();
+    spmd_ok(n_bad == 0 && n_runs == 1, "%s: more operations than there are records", area->name);
+    free(words);
+    free(back);
+    pgas_barrier(NULL);
+}
+
+/* Tests a counter until it is zero, or n_looks times. @return the tests that found it pending */
+static int look(pgas_sync_t *sync, int n_looks, int *n_bad_p)
 {
     int n_pending = 0;
     pgas_status_t status = PGAS_INPROGRESS;
     for (int i = 0; status == PGAS_INPROGRESS && i != n_looks; i++) {
-        status = pgas_test_remote(req);
+        status = pgas_sync_test(sync);
         n_pending += status == PGAS_INPROGRESS;
     }
     *n_bad_p += status != PGAS_OK && status != PGAS_INPROGRESS;
@@ -169,21 +227,19 @@ static void looking_does_not_wait(const area_t *area)
     bool held_up = pgasi_param.fault[0] && pgas_node_of(target) != pgas_node_of(0);
     pgas_gptr_t to = area->base[target];
     uint64_t word = 1, back = 0;
-    pgas_req_t req;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     if (me == 0) /* keys and connections are there from now on */
         n_bad += pgas_put(to, &word, sizeof word) != PGAS_OK || pgas_flush(target) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
-        n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK ||
-                 pgas_wait_local(&req) != PGAS_OK;
-        look(&req, 100, &n_bad);
+        n_bad += pgas_put_nb(to, &word, sizeof word, PGAS_REMOTE, &done) != PGAS_OK;
+        look(&done, 100, &n_bad);
         for (int r = 1; r < n_ranks; r++)
             MPI_Send(&word, 1, MPI_UINT64_T, r, 0, MPI_COMM_WORLD);
-        look(&req, -1, &n_bad);
+        look(&done, -1, &n_bad);
         for (word = 2; word < 50; word++) {
-            n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK ||
-                     pgas_wait_local(&req) != PGAS_OK;
-            n_pending += look(&req, -1, &n_bad);
+            n_bad += pgas_put_nb(to, &word, sizeof word, PGAS_REMOTE, &done) != PGAS_OK;
+            n_pending += look(&done, -1, &n_bad);
         }
     } else {
         MPI_Recv(&word, 1, MPI_UINT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -193,6 +249,37 @@ static void looking_does_not_wait(const area_t *area)
     n_bad += me == target && back != 49;
     n_bad += me == 0 && held_up && n_pending == 0;
     spmd_is_int(n_bad, 0, "%s: a look for remote completion does not wait", area->name);
+    pgas_barrier(NULL);
+}
+
+/* On the node an operation leaves its counter alone. */
+static void counters_on_the_node(void)
+{
+    uint64_t word = 3, back = 0;
+    pgas_gptr_t to = pgas_gptr_add(heap.base[me], (int64_t)((size_t)me * SHARD));
+    pgas_sync_t sync = { -5, 0, NULL, NULL };
+    spmd_ok(pgas_put_nb(to, &word, 8, PGAS_REMOTE, &sync) == PGAS_OK &&
+                pgas_get_nb(&back, to, 8, &sync) == PGAS_OK && back == 3 &&
+                pgas_fetch_op_nb(to, PGAS_OP(PGAS_ADD, PGAS_U64), &word, &back, &sync) == PGAS_OK &&
+                back == 3 && *(uint64_t *)pgas_gptr_local(to, 8) == 6 && sync.count == -5 &&
+                sync.error == 0,
+            "on the node the counter stays as it is");
+}
+
+/* A minimum is carried out by the owner, the put by the transport: the fence orders them. */
+static void fence_before_the_owner(const area_t *area)
+{
+    int n_bad = 0;
+    pgas_gptr_t to = pgas_gptr_add(area->base[job_right()], (int64_t)((size_t)me * SHARD));
+    for (int64_t i = 0; i < ROUNDS; i++) {
+        int64_t old = 0, given = 1000 + i;
+        n_bad += pgas_put_nb(to, &given, sizeof given, PGAS_LOCAL, NULL) != PGAS_OK ||
+                 pgas_fence() != PGAS_OK;
+        n_bad += pgas_fetch_op_i64(to, PGAS_MIN, 500 - i, &old) != PGAS_OK || old != 1000 + i;
+        n_bad += pgas_flush(job_right()) != PGAS_OK || pgas_get_i64(to, &old) != PGAS_OK ||
+                 old != 500 - i;
+    }
+    spmd_is_int(n_bad, 0, "%s: a fence orders a put before a minimum", area->name);
     pgas_barrier(NULL);
 }
 
@@ -254,13 +341,13 @@ static void strides_of_every_sign(const area_t *area)
 
 static void nothing_moves_nothing(void)
 {
-    pgas_req_t req;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     spmd_ok(pgas_put(heap.base[job_right()], NULL, 0) == PGAS_OK &&
                 pgas_get(NULL, heap.base[job_right()], 0) == PGAS_OK &&
                 pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE &&
                 pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
-                pgas_put_nb(heap.base[job_right()], NULL, 0, &req) == PGAS_OK &&
-                pgas_wait_remote(&req) == PGAS_OK &&
+                pgas_put_nb(heap.base[job_right()], NULL, 0, PGAS_REMOTE, &done) == PGAS_OK &&
+                pgas_sync_wait(&done, 0) == PGAS_OK &&
                 pgas_put_indexed(heap.base[job_right()], NULL, NULL, 8, 0) == PGAS_OK,
             "zero bytes are a checked no-op");
     size_t many = (size_t)INT64_MAX; /* one by one they would never end */
@@ -277,15 +364,22 @@ static void nothing_moves_nothing(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 25);
+    job_begin(&argc, &argv, 32);
     uint64_t seed = spmd_seed(20240607);
     set_up();
     pointers();
     nothing_moves_nothing();
+    counters_on_the_node();
+    pgas_barrier(NULL);
     for (const area_t *area = &heap; area; area = area == &heap ? &attached : NULL) {
         scalars_leave_neighbours_alone(area);
         pgas_barrier(NULL);
+        scalars_by_their_type(area);
+        pgas_barrier(NULL);
         completion_is_local_then_remote(area);
+        pgas_barrier(NULL);
+        more_than_there_is_room_for(area);
+        fence_before_the_owner(area);
         pgas_barrier(NULL);
         looking_does_not_wait(area);
         fence_orders(area, area);

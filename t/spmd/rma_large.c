@@ -109,11 +109,11 @@ static void one_get(size_t bytes, const char *text)
     ladder_fill(there, 2);
     pgas_barrier(NULL);
     if (me == 0) {
-        pgas_req_t req;
+        pgas_sync_t done = PGAS_SYNC_INIT;
         ladder_fill(here, 0);
-        status = pgas_get_nb(here + SKEW, target, bytes, &req);
+        status = pgas_get_nb(here + SKEW, target, bytes, &done);
         if (status == PGAS_OK)
-            status = pgas_wait_local(&req);
+            status = pgas_sync_wait(&done, -1);
     }
     spmd_ok(status == PGAS_OK && (me != 0 || ladder_holds(here, bytes, 2)), "a get of %s bytes",
             text);

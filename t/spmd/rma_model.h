@@ -8,6 +8,7 @@
 #define T_SPMD_RMA_MODEL_H
 
 #include "base/rng.h"
+#include "t/spmd/atomic_model.h"
 #include "t/spmd/job.h"
 
 #define SHARD    24576u
@@ -146,63 +147,59 @@ static void one_get(model_t *m, int rank)
     judge(m, m->buffer[bytes] == 0xaa, "bytes behind get");
 }
 
-static pgas_status_t put_scalar(pgas_gptr_t ptr, const unsigned char *from, size_t bytes)
-{
-    uint16_t v16;
-    uint32_t v32;
-    uint64_t v64;
-    switch (bytes) {
-    case 1:
-        return pgas_put_u8(ptr, *from);
-    case 2:
-        memcpy(&v16, from, bytes);
-        return pgas_put_u16(ptr, v16);
-    case 4:
-        memcpy(&v32, from, bytes);
-        return pgas_put_u32(ptr, v32);
-    default:
-        memcpy(&v64, from, bytes);
-        return pgas_put_u64(ptr, v64);
+/* The type of a scalar: unsigned, signed or, with 4 and 8 bytes, floating-point. */
+#define SCALAR(tag, type)                                                      \
+    static pgas_status_t put_##tag(pgas_gptr_t ptr, const unsigned char *from) \
+    {                                                                          \
+        type value;                                                            \
+        memcpy(&value, from, sizeof value);                                    \
+        return pgas_put_##tag(ptr, value);                                     \
+    }                                                                          \
+    static pgas_status_t get_##tag(unsigned char *to, pgas_gptr_t ptr)         \
+    {                                                                          \
+        type value = 0;                                                        \
+        pgas_status_t status = pgas_get_##tag(ptr, &value);                    \
+        memcpy(to, &value, sizeof value);                                      \
+        return status;                                                         \
     }
-}
+SCALAR(u8, uint8_t)
+SCALAR(u16, uint16_t)
+SCALAR(u32, uint32_t)
+SCALAR(u64, uint64_t)
+SCALAR(i8, int8_t)
+SCALAR(i16, int16_t)
+SCALAR(i32, int32_t)
+SCALAR(i64, int64_t)
+SCALAR(f32, float)
+SCALAR(f64, double)
+#undef SCALAR
 
-static pgas_status_t get_scalar(unsigned char *to, pgas_gptr_t ptr, size_t bytes)
-{
-    uint16_t v16 = 0;
-    uint32_t v32 = 0;
-    uint64_t v64 = 0;
-    pgas_status_t status;
-    switch (bytes) {
-    case 1:
-        return pgas_get_u8(ptr, to);
-    case 2:
-        status = pgas_get_u16(ptr, &v16);
-        memcpy(to, &v16, bytes);
-        return status;
-    case 4:
-        status = pgas_get_u32(ptr, &v32);
-        memcpy(to, &v32, bytes);
-        return status;
-    default:
-        status = pgas_get_u64(ptr, &v64);
-        memcpy(to, &v64, bytes);
-        return status;
-    }
-}
+static const struct {
+    const char *tag;
+    size_t bytes;
+    pgas_status_t (*put)(pgas_gptr_t ptr, const unsigned char *from);
+    pgas_status_t (*get)(unsigned char *to, pgas_gptr_t ptr);
+} scalars[] = { { "u8", 1, put_u8, get_u8 },    { "u16", 2, put_u16, get_u16 },
+                { "u32", 4, put_u32, get_u32 }, { "u64", 8, put_u64, get_u64 },
+                { "i8", 1, put_i8, get_i8 },    { "i16", 2, put_i16, get_i16 },
+                { "i32", 4, put_i32, get_i32 }, { "i64", 8, put_i64, get_i64 },
+                { "f32", 4, put_f32, get_f32 }, { "f64", 8, put_f64, get_f64 } };
+#define N_SCALARS (sizeof scalars / sizeof scalars[0])
 
 static void one_scalar(model_t *m, int rank)
 {
-    size_t bytes = (size_t)1 << below(m, 4), offset = (size_t)below(m, SHARD / bytes) * bytes;
+    size_t k = (size_t)below(m, N_SCALARS), bytes = scalars[k].bytes,
+           offset = (size_t)below(m, SHARD / bytes) * bytes;
     unsigned char value[8];
     if (below(m, 2)) {
         randomize(m, value, bytes);
         before_write(m, rank, offset, bytes);
         memcpy(is_at(m, rank, offset), value, bytes);
-        judge(m, put_scalar(at(m, rank, offset), value, bytes) == PGAS_OK, "put of a scalar");
+        judge(m, scalars[k].put(at(m, rank, offset), value) == PGAS_OK, "put of a scalar");
         wrote(m, rank, offset, bytes);
     } else {
         before_read(m, rank, offset, bytes);
-        judge(m, get_scalar(value, at(m, rank, offset), bytes) == PGAS_OK, "get of a scalar");
+        judge(m, scalars[k].get(value, at(m, rank, offset)) == PGAS_OK, "get of a scalar");
         judge(m, memcmp(value, is_at(m, rank, offset), bytes) == 0, "value of a scalar");
     }
 }
@@ -278,131 +275,121 @@ static void one_indexed(model_t *m, int rank)
               "elements of get_indexed");
 }
 
-/* Several puts in the air, each with a buffer of its own; some are known to be visible by their
- * request alone. */
+/* Several puts under way, each with a buffer of its own and its own promise: local completion,
+ * remote completion, or none before a flush. Some have a counter of their own, others share one. */
 static void some_puts_nb(model_t *m, int rank)
 {
-    pgas_req_t req[MODEL_NB];
+    pgas_sync_t own[MODEL_NB], shared = PGAS_SYNC_INIT;
+    pgas_when_t when[MODEL_NB];
     size_t offset[MODEL_NB], bytes[MODEL_NB];
-    bool apart = below(m, 2);
+    bool apart = below(m, 2), with_counter = below(m, 4), alone[MODEL_NB];
     size_t room = apart ? SHARD / MODEL_NB : SHARD;
+    memset(own, 0, sizeof own);
     for (int i = 0; i < MODEL_NB; i++) {
         unsigned char *from = m->buffer + (size_t)i * SHARD;
         bytes[i] = pick_bytes(m, room);
         offset[i] = (apart ? (size_t)i * room : 0) + (size_t)below(m, room - bytes[i] + 1);
+        when[i] = below(m, 2) ? PGAS_LOCAL : PGAS_REMOTE;
+        alone[i] = below(m, 2);
         randomize(m, from, bytes[i]);
         before_write(m, rank, offset[i], bytes[i]);
         memcpy(is_at(m, rank, offset[i]), from, bytes[i]);
-        judge(m, pgas_put_nb(at(m, rank, offset[i]), from, bytes[i], &req[i]) == PGAS_OK, "put_nb");
+        pgas_sync_t *sync = alone[i] ? &own[i] : &shared;
+        judge(m,
+              pgas_put_nb(at(m, rank, offset[i]), from, bytes[i], when[i],
+                          with_counter ? sync : NULL) == PGAS_OK,
+              "put_nb");
         wrote(m, rank, offset[i], bytes[i]);
     }
+    if (!with_counter)
+        flush_everything(m);
     int first = (int)below(m, MODEL_NB);
     for (int k = 0; k < MODEL_NB; k++) {
         int i = (first + k) % MODEL_NB;
+        pgas_sync_t *sync = alone[i] ? &own[i] : &shared;
         pgas_status_t status;
-        while ((status = pgas_test_local(&req[i])) == PGAS_INPROGRESS && below(m, 8))
+        while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && below(m, 8))
             pgas_progress();
-        judge(m, status >= PGAS_OK && pgas_wait_local(&req[i]) == PGAS_OK, "wait_local of a put");
+        judge(m, status >= PGAS_OK && pgas_sync_wait(sync, -1) == PGAS_OK, "wait of a put");
+        judge(m, sync->count == 0 && pgas_sync_test(sync) == PGAS_OK, "counter after its wait");
         memset(m->buffer + (size_t)i * SHARD, 0xdd, bytes[i]);
-        if (below(m, 3))
-            continue;
-        judge(m, pgas_wait_remote(&req[i]) == PGAS_OK, "wait_remote");
-        judge(m, pgas_test_remote(&req[i]) == PGAS_OK, "test_remote after wait_remote");
-        if (apart)
+        if (apart && when[i] == PGAS_REMOTE)
             memset(flag(m->unseen, rank, offset[i]), 0, bytes[i]);
     }
 }
 
 static void some_gets_nb(model_t *m, int rank)
 {
-    pgas_req_t req[MODEL_NB];
+    pgas_sync_t done = PGAS_SYNC_INIT;
     size_t offset[MODEL_NB], bytes[MODEL_NB];
+    bool with_counter = below(m, 4);
     before_read(m, rank, 0, SHARD);
     for (int i = 0; i < MODEL_NB; i++) {
         bytes[i] = pick_bytes(m, SHARD / 2);
         offset[i] = (size_t)below(m, SHARD - bytes[i] + 1);
         judge(m,
               pgas_get_nb(m->buffer + (size_t)i * SHARD, at(m, rank, offset[i]), bytes[i],
-                          &req[i]) == PGAS_OK,
+                          with_counter ? &done : NULL) == PGAS_OK,
               "get_nb");
     }
-    for (int i = MODEL_NB - 1; i >= 0; i--) {
-        judge(m, (i % 2 ? pgas_wait_remote(&req[i]) : pgas_wait_local(&req[i])) == PGAS_OK,
-              "wait of a get");
+    if (with_counter) {
+        judge(m, pgas_sync_wait(&done, -1) == PGAS_OK, "wait of gets");
+    } else {
+        judge(m, pgas_flush(rank) == PGAS_OK, "flush of gets");
+        seen(m, rank);
+    }
+    for (int i = 0; i < MODEL_NB; i++)
         judge(m, memcmp(m->buffer + (size_t)i * SHARD, is_at(m, rank, offset[i]), bytes[i]) == 0,
               "bytes of get_nb");
-    }
 }
 
-static uint64_t apply(pgas_amo_t op, uint64_t old, uint64_t operand, uint64_t compare)
+static void one_atomic(model_t *m, int rank)
 {
-    switch (op) {
-    case PGAS_AMO_ADD:
-        return old + operand;
-    case PGAS_AMO_AND:
-        return old & operand;
-    case PGAS_AMO_OR:
-        return old | operand;
-    case PGAS_AMO_XOR:
-        return old ^ operand;
-    case PGAS_AMO_SWAP:
-        return operand;
-    case PGAS_AMO_CSWAP:
-        return old == compare ? operand : old;
-    }
-    return 0;
-}
-
-static void one_amo(model_t *m, int rank)
-{
-    size_t bytes = below(m, 2) ? 4 : 8, offset = (size_t)below(m, SHARD / bytes) * bytes;
-    pgas_amo_t op = (pgas_amo_t)below(m, 6);
-    bool fetch = op >= PGAS_AMO_SWAP || below(m, 2), nb = below(m, 2);
-    uint64_t operand = pgasi_rng_u64(&m->rng), old64 = 0, was = 0;
-    uint32_t old32 = 0;
+    pgas_type_t type = atomic_types[below(m, N_ATOMIC_TYPES)];
+    size_t bytes = atomic_bytes(type), offset = (size_t)below(m, SHARD / bytes) * bytes;
+    uint64_t was = 0, old = 0, value = 0, operand = pgasi_rng_u64(&m->rng);
     memcpy(&was, is_at(m, rank, offset), bytes);
+    pgas_op_t op = atomic_pick(type, (unsigned)below(m, N_ATOMIC_OPS), was, &operand);
     uint64_t compare = below(m, 2) ? was : ~was;
+    bool fetch = op == MODEL_COMPARE_SWAP || below(m, 2), nb = below(m, 2), counted = below(m, 4);
+    pgas_sync_t done = PGAS_SYNC_INIT;
     before_write(m, rank, offset, bytes);
     if (fetch)
         before_read(m, rank, offset, bytes);
     pgas_gptr_t ptr = at(m, rank, offset);
-    pgas_req_t req;
     pgas_status_t status;
-    if (bytes == 4 && nb)
-        status = pgas_amo_u32_nb(ptr, op, (uint32_t)operand, (uint32_t)compare,
-                                 fetch ? &old32 : NULL, &req);
-    else if (bytes == 4)
-        status = pgas_amo_u32(ptr, op, (uint32_t)operand, (uint32_t)compare, fetch ? &old32 : NULL);
-    else if (nb)
-        status = pgas_amo_u64_nb(ptr, op, operand, compare, fetch ? &old64 : NULL, &req);
+    if (!nb)
+        status = atomic_typed(ptr, op, type, operand, compare, fetch ? &old : NULL);
+    else if (op == MODEL_COMPARE_SWAP)
+        status = pgas_compare_swap_nb(ptr, type, &compare, &operand, &old, counted ? &done : NULL);
     else
-        status = pgas_amo_u64(ptr, op, operand, compare, fetch ? &old64 : NULL);
+        status = pgas_fetch_op_nb(ptr, PGAS_OP(op, type), &operand, fetch ? &old : NULL,
+                                  counted ? &done : NULL);
+    operand = atomic_result(op, type, was, operand, compare);
     judge(m, status == PGAS_OK, "atomic");
-    if (nb)
-        judge(m, pgas_wait_local(&req) == PGAS_OK, "wait_local of an atomic");
-    judge(m, !fetch || (bytes == 4 ? old32 == (uint32_t)was : old64 == was),
-          "old value of an atomic");
-    if (bytes == 4) {
-        uint32_t now = (uint32_t)apply(op, (uint32_t)was, (uint32_t)operand, (uint32_t)compare);
-        memcpy(is_at(m, rank, offset), &now, bytes);
-    } else {
-        uint64_t now = apply(op, was, operand, compare);
-        memcpy(is_at(m, rank, offset), &now, bytes);
-    }
+    memcpy(is_at(m, rank, offset), &operand, bytes);
     wrote(m, rank, offset, bytes);
+    if (nb && counted)
+        judge(m, pgas_sync_wait(&done, -1) == PGAS_OK, "wait of an atomic");
+    else if (nb)
+        flush_everything(m);
+    if (nb && counted && !fetch)
+        memset(flag(m->unseen, rank, offset), 0, bytes); /* remotely complete */
+    memcpy(&value, &old, bytes);
+    judge(m, !fetch || memcmp(&value, &was, bytes) == 0, "old value of an atomic");
 }
 
 static void one_put_signal(model_t *m, int rank)
 {
     size_t bytes = pick_bytes(m, SHARD - 64), offset = (size_t)below(m, SHARD - 64 - bytes + 1);
     size_t word = SHARD - 64 + 8 * (size_t)below(m, 8);
-    pgas_signal_op_t op = below(m, 2) ? PGAS_SIGNAL_SET : PGAS_SIGNAL_ADD;
+    pgas_op_t op = below(m, 2) ? PGAS_SWAP : PGAS_ADD;
     uint64_t value = pgasi_rng_u64(&m->rng), now;
     randomize(m, m->buffer, bytes);
     before_write(m, rank, offset, bytes);
     before_write(m, rank, word, 8);
     memcpy(&now, is_at(m, rank, word), 8);
-    now = op == PGAS_SIGNAL_SET ? value : now + value;
+    now = op == PGAS_SWAP ? value : now + value;
     memcpy(is_at(m, rank, word), &now, 8);
     memcpy(is_at(m, rank, offset), m->buffer, bytes);
     judge(m,
@@ -466,7 +453,7 @@ static int model_run(const area_t *area, uint64_t seed, int n_steps, int breaker
 {
     static void (*const ops[])(model_t *, int) = { one_put,      one_get,     one_scalar,
                                                    one_strided,  one_indexed, some_puts_nb,
-                                                   some_gets_nb, one_amo,     one_put_signal,
+                                                   some_gets_nb, one_atomic,  one_put_signal,
                                                    one_copy,     one_order };
     size_t bytes = (size_t)pgas_n_ranks() * SHARD;
     model_t m = { .area = area, .me = pgas_rank(), .n = pgas_n_ranks() };

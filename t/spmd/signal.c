@@ -36,17 +36,16 @@ static void data_before_signal(void)
         size_t bytes = sizes[round % 5];
         uint64_t value = 0;
         memset(data, (int)(round % 250) + 1, bytes);
-        n_bad += pgas_put_signal(at(right, offsetof(board_t, data)), data, bytes,
-                                 at(right, offsetof(board_t, arrived)), round,
-                                 PGAS_SIGNAL_SET) != PGAS_OK;
+        n_bad +=
+            pgas_put_signal(at(right, offsetof(board_t, data)), data, bytes,
+                            at(right, offsetof(board_t, arrived)), round, PGAS_SWAP) != PGAS_OK;
         memset(data, 0, bytes);
         n_bad += pgas_signal_wait(&own->arrived, PGAS_EQ, round, -1, &value) != PGAS_OK ||
                  value != round;
         for (size_t i = 0; i < bytes; i++)
             n_bad += own->data[i] != round % 250 + 1;
-        n_bad +=
-            pgas_put_signal(at(left, offsetof(board_t, spare)), NULL, 0,
-                            at(left, offsetof(board_t, confirmed)), 1, PGAS_SIGNAL_ADD) != PGAS_OK;
+        n_bad += pgas_put_signal(at(left, offsetof(board_t, spare)), NULL, 0,
+                                 at(left, offsetof(board_t, confirmed)), 1, PGAS_ADD) != PGAS_OK;
         n_bad += pgas_signal_wait(&own->confirmed, PGAS_GE, round, -1, NULL) != PGAS_OK;
     }
     spmd_is_int(n_bad, 0, "data are there when the signal is");
@@ -62,7 +61,7 @@ static void additions_of_all(void)
         for (int r = 0; r < n_ranks; r++)
             n_bad += pgas_put_signal(at(r, offsetof(board_t, data) + (size_t)me * 64), &n_bad,
                                      sizeof n_bad, at(r, offsetof(board_t, count)), 2,
-                                     PGAS_SIGNAL_ADD) != PGAS_OK;
+                                     PGAS_ADD) != PGAS_OK;
     }
     uint64_t value = 0;
     n_bad +=
@@ -88,10 +87,10 @@ static void comparisons(void)
             word = UINT64_C(0x8000000000000000) + (uint64_t)(int64_t)d;
             seen = 5;
             pgas_status_t status =
-                pgas_signal_test(&word, cases[i].compare, UINT64_C(0x8000000000000000), &seen);
-            n_bad += status != (want ? PGAS_OK : PGAS_INPROGRESS) || seen != (want ? word : 5);
-            status =
                 pgas_signal_wait(&word, cases[i].compare, UINT64_C(0x8000000000000000), 0, &seen);
+            n_bad += status != (want ? PGAS_OK : PGAS_ERR_TIMEOUT) || seen != (want ? word : 5);
+            status =
+                pgas_signal_wait(&word, cases[i].compare, UINT64_C(0x8000000000000000), 1, &seen);
             n_bad += status != (want ? PGAS_OK : PGAS_ERR_TIMEOUT);
         }
     }
@@ -104,18 +103,17 @@ static void refusals(void)
     int right = job_right();
     spmd_ok(pgas_signal_wait(&word, PGAS_EQ, 2, 3000, NULL) == PGAS_ERR_TIMEOUT &&
                 pgas_signal_wait(NULL, PGAS_EQ, 2, 0, NULL) == PGAS_ERR_INVALID &&
-                pgas_signal_test(&word, (pgas_compare_t)9, 2, NULL) == PGAS_ERR_INVALID,
+                pgas_signal_wait(&word, (pgas_compare_t)9, 2, 0, NULL) == PGAS_ERR_INVALID,
             "time runs out; nonsense is refused");
     pgas_gptr_t data = at(right, offsetof(board_t, data)),
                 signal = at(right, offsetof(board_t, spare));
-    spmd_ok(pgas_put_signal(data, &word, 8, pgas_gptr_add(signal, 4), 1, PGAS_SIGNAL_SET) ==
+    spmd_ok(pgas_put_signal(data, &word, 8, pgas_gptr_add(signal, 4), 1, PGAS_SWAP) ==
                     PGAS_ERR_INVALID &&
-                pgas_put_signal(data, &word, 8, signal, 1, (pgas_signal_op_t)5) ==
-                    PGAS_ERR_INVALID &&
-                pgas_put_signal(data, NULL, 8, signal, 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID &&
-                pgas_put_signal(data, &word, 8, PGAS_NULL, 1, PGAS_SIGNAL_SET) < 0 &&
+                pgas_put_signal(data, &word, 8, signal, 1, PGAS_MAX) == PGAS_ERR_UNSUPPORTED &&
+                pgas_put_signal(data, NULL, 8, signal, 1, PGAS_SWAP) == PGAS_ERR_INVALID &&
+                pgas_put_signal(data, &word, 8, PGAS_NULL, 1, PGAS_SWAP) < 0 &&
                 (n_ranks == 1 || pgas_put_signal(data, &word, 8, at(me, offsetof(board_t, spare)),
-                                                 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID),
+                                                 1, PGAS_SWAP) == PGAS_ERR_INVALID),
             "a signal is an aligned word of the same rank");
     pgas_barrier(NULL);
     spmd_ok(own->spare == 0, "and refused operations had no effect");

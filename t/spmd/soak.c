@@ -218,7 +218,8 @@ static void ask(uint64_t word)
 static void add_to_tally(int rank, uint64_t value)
 {
     uint64_t old;
-    note(&n_bad_status, pgas_fetch_add_u64(pgas_gptr_at(tally, rank), value, &old) != PGAS_OK);
+    note(&n_bad_status,
+         pgas_fetch_op_u64(pgas_gptr_at(tally, rank), PGAS_ADD, value, &old) != PGAS_OK);
     note(&tally_sent, value);
 }
 
@@ -511,7 +512,7 @@ static void transfer(worker_t *w, int rank)
     bool good = pgas_put(there, w->args, bytes) == PGAS_OK && pgas_flush(rank) == PGAS_OK;
     good = good && pgas_get(back, there, bytes) == PGAS_OK && is_filled(back, word, bytes);
     note(&n_bad_data, !good);
-    w->n_bad += BAD(pgas_atomic_add_u64(pgas_gptr_at(tally, rank), word));
+    w->n_bad += BAD(pgas_update_u64(pgas_gptr_at(tally, rank), PGAS_ADD, word));
     note(&tally_sent, word);
     add_to_tally(rank, 1);
 }

@@ -162,14 +162,16 @@ static int transfer(int index)
             pgas_gptr_add(areas[rank], (int64_t)(8 + (size_t)(me * N_THREADS + index) * SHARD));
         size_t bytes = 1 + (size_t)pgasi_rng_below(&rng, i % 4 ? 200 : SHARD);
         uint64_t old = 0;
-        pgas_req_t req;
+        pgas_sync_t done = PGAS_SYNC_INIT;
         memset(out, i + index, bytes);
-        n_bad += pgas_put_nb(to, out, bytes, &req) != PGAS_OK || pgas_wait_local(&req) != PGAS_OK;
-        n_bad += (i % 2 ? pgas_wait_remote(&req) : pgas_flush(rank)) != PGAS_OK;
+        n_bad += pgas_put_nb(to, out, bytes, i % 2 ? PGAS_REMOTE : PGAS_LOCAL,
+                             i % 3 ? &done : NULL) != PGAS_OK ||
+                 pgas_sync_wait(&done, -1) != PGAS_OK;
+        n_bad += !(i % 2 && i % 3) && pgas_flush(rank) != PGAS_OK;
         memset(in, 0xee, bytes);
         n_bad += pgas_get(in, to, bytes) != PGAS_OK || memcmp(in, out, bytes) != 0;
-        n_bad += pgas_fetch_add_u64(areas[rank], 1, &old) != PGAS_OK;
-        n_bad += pgas_atomic_add_u64(areas[rank], 1) != PGAS_OK;
+        n_bad += pgas_fetch_op_u64(areas[rank], PGAS_ADD, 1, &old) != PGAS_OK;
+        n_bad += pgas_update_u64(areas[rank], PGAS_ADD, 1) != PGAS_OK;
     }
     return n_bad + (pgas_flush_all() != PGAS_OK);
 }

@@ -49,10 +49,12 @@ check_PROGRAMS += %D%/tree.t
 %C%_tree_t_SOURCES = %D%/tree.c
 check_PROGRAMS += %D%/regmem.t
 %C%_regmem_t_SOURCES = %D%/regmem.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/nb.t
+%C%_nb_t_SOURCES = %D%/nb.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/regmem_rings.t
 %C%_regmem_rings_t_SOURCES = %D%/regmem_rings.c %D%/lone.c %D%/lone.h
 # Instructions of a call, and what is counted for that.
-check_scripts += %D%/instructions.t %D%/verbs_instructions.t
+check_scripts += %D%/inline.t %D%/instructions.t %D%/verbs_instructions.t
 EXTRA_PROGRAMS += %D%/filled
 check_DATA += %D%/filled
 CLEANFILES += %D%/filled

@@ -113,7 +113,7 @@ static int memory(void)
                      PGAS_OK;
         for (int i = 0; i < 8; i++) {
             n_bad += pgas_put_u64(block[i], 3) != PGAS_OK ||
-                     pgas_fetch_add_u64(words, 1, &old) != PGAS_OK;
+                     pgas_fetch_op_u64(words, PGAS_ADD, 1, &old) != PGAS_OK;
             n_bad += pgas_free_on(block[i]) != PGAS_OK;
         }
     }

@@ -1,5 +1,5 @@
-/** The inline part of pgas/atomic.h: the compiler's builtins within the node, pgas_amo_u32 and
- *  pgas_amo_u64 for everything else. */
+/** The inline part of pgas/atomic.h: the compiler's builtins within the node. The _far functions
+ *  carry out everything else, including errors, with the same results. */
 #ifndef PGAS_DETAIL_ATOMIC_H
 #define PGAS_DETAIL_ATOMIC_H
 
@@ -7,51 +7,91 @@
 
 PGAS_BEGIN_DECLS
 
-#define PGAS_AMO_FETCH_INLINE(BITS, name, NAME, builtin)                                     \
-    static inline pgas_status_t pgas_##name##_u##BITS(pgas_gptr_t ptr, uint##BITS##_t value, \
-                                                      uint##BITS##_t *old_p)                 \
-    {                                                                                        \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));        \
-        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                           \
-            return pgas_amo_u##BITS(ptr, NAME, value, 0, old_p);                             \
-        *old_p = builtin(word, value, __ATOMIC_SEQ_CST);                                     \
-        return PGAS_OK;                                                                      \
-    }
-#define PGAS_AMO_INLINE(BITS, name, NAME, builtin)                                           \
-    static inline pgas_status_t pgas_##name##_u##BITS(pgas_gptr_t ptr, uint##BITS##_t value) \
-    {                                                                                        \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));        \
-        if (PGAS_UNLIKELY(!word || ptr % sizeof(value)))                                     \
-            return pgas_amo_u##BITS(ptr, NAME, value, 0, NULL);                              \
-        (void)builtin(word, value, __ATOMIC_SEQ_CST);                                        \
-        return PGAS_OK;                                                                      \
-    }
-#define PGAS_CSWAP_INLINE(BITS)                                                                    \
-    static inline pgas_status_t pgas_compare_swap_u##BITS(pgas_gptr_t ptr, uint##BITS##_t compare, \
-                                                          uint##BITS##_t value,                    \
-                                                          uint##BITS##_t *old_p)                   \
+/* Values are passed as bits. old_p NULL: nothing is fetched. The arguments are in the registers in
+ * which the inline functions have theirs. */
+PGAS_API pgas_status_t pgas_fetch_op_far(pgas_gptr_t ptr, uint64_t value, void *old_p, pgas_op_t op,
+                                         pgas_type_t type);
+PGAS_API pgas_status_t pgas_compare_swap_far(pgas_gptr_t ptr, uint64_t expected, uint64_t desired,
+                                             void *old_p, pgas_type_t type);
+
+/* Whether an operator is known when the call is compiled, and has a builtin for the type. */
+#if defined(__GNUC__)
+#define PGAS_IS_CONSTANT(op) __builtin_constant_p(op)
+#else
+#define PGAS_IS_CONSTANT(op) 0
+#endif
+#define PGAS_BUILTIN_INTEGER(op)                                                         \
+    (PGAS_IS_CONSTANT(op) && ((op) == PGAS_ADD || (op) == PGAS_AND || (op) == PGAS_OR || \
+                              (op) == PGAS_XOR || (op) == PGAS_SWAP))
+#define PGAS_BUILTIN_FLOAT(op) (PGAS_IS_CONSTANT(op) && (op) == PGAS_SWAP)
+
+#define PGAS_APPLY_INTEGER(old)                                     \
+    if (op == PGAS_ADD)                                             \
+        *(old) = __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST); \
+    else if (op == PGAS_AND)                                        \
+        *(old) = __atomic_fetch_and(word, value, __ATOMIC_SEQ_CST); \
+    else if (op == PGAS_OR)                                         \
+        *(old) = __atomic_fetch_or(word, value, __ATOMIC_SEQ_CST);  \
+    else if (op == PGAS_XOR)                                        \
+        *(old) = __atomic_fetch_xor(word, value, __ATOMIC_SEQ_CST); \
+    else                                                            \
+        __atomic_exchange(word, &value, old, __ATOMIC_SEQ_CST)
+#define PGAS_APPLY_FLOAT(old) __atomic_exchange(word, &value, old, __ATOMIC_SEQ_CST)
+
+#define PGAS_ATOMIC_INLINE(tag, type, number, bits_of, kind)                                       \
+    PGAS_INLINE pgas_status_t pgas_fetch_op_##tag(pgas_gptr_t ptr, pgas_op_t op, type value,       \
+                                                  type *old_p)                                     \
     {                                                                                              \
-        uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));              \
-        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                                 \
-            return pgas_amo_u##BITS(ptr, PGAS_AMO_CSWAP, value, compare, old_p);                   \
-        (void)__atomic_compare_exchange_n(word, &compare, value, 0, __ATOMIC_SEQ_CST,              \
-                                          __ATOMIC_SEQ_CST);                                       \
-        *old_p = compare;                                                                          \
+        type *word = (type *)pgas_gptr_local(ptr, sizeof(value));                                  \
+        if (!PGAS_BUILTIN_##kind(op) || PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))     \
+            return pgas_fetch_op_far(ptr, bits_of(value), old_p, op, number);                      \
+        PGAS_APPLY_##kind(old_p);                                                                  \
+        return PGAS_OK;                                                                            \
+    }                                                                                              \
+    PGAS_INLINE pgas_status_t pgas_update_##tag(pgas_gptr_t ptr, pgas_op_t op, type value)         \
+    {                                                                                              \
+        type *word = (type *)pgas_gptr_local(ptr, sizeof(value)), old;                             \
+        if (!PGAS_BUILTIN_##kind(op) || PGAS_UNLIKELY(!word || ptr % sizeof(value)))               \
+            return pgas_fetch_op_far(ptr, bits_of(value), NULL, op, number);                       \
+        PGAS_APPLY_##kind(&old);                                                                   \
+        (void)old;                                                                                 \
+        return PGAS_OK;                                                                            \
+    }                                                                                              \
+    static inline pgas_status_t pgas_compare_swap_##tag(pgas_gptr_t ptr, type expected,            \
+                                                        type desired, type *old_p)                 \
+    {                                                                                              \
+        type *word = (type *)pgas_gptr_local(ptr, sizeof(desired));                                \
+        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(desired)))                               \
+            return pgas_compare_swap_far(ptr, bits_of(expected), bits_of(desired), old_p, number); \
+        (void)__atomic_compare_exchange(word, &expected, &desired, 0, __ATOMIC_SEQ_CST,            \
+                                        __ATOMIC_SEQ_CST);                                         \
+        *old_p = expected;                                                                         \
         return PGAS_OK;                                                                            \
     }
-#define PGAS_AMO_TYPED(BITS)                                                 \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_add, PGAS_AMO_ADD, __atomic_fetch_add) \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_and, PGAS_AMO_AND, __atomic_fetch_and) \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_or, PGAS_AMO_OR, __atomic_fetch_or)    \
-    PGAS_AMO_FETCH_INLINE(BITS, fetch_xor, PGAS_AMO_XOR, __atomic_fetch_xor) \
-    PGAS_AMO_FETCH_INLINE(BITS, swap, PGAS_AMO_SWAP, __atomic_exchange_n)    \
-    PGAS_AMO_INLINE(BITS, atomic_add, PGAS_AMO_ADD, __atomic_fetch_add)      \
-    PGAS_AMO_INLINE(BITS, atomic_and, PGAS_AMO_AND, __atomic_fetch_and)      \
-    PGAS_AMO_INLINE(BITS, atomic_or, PGAS_AMO_OR, __atomic_fetch_or)         \
-    PGAS_AMO_INLINE(BITS, atomic_xor, PGAS_AMO_XOR, __atomic_fetch_xor)      \
-    PGAS_CSWAP_INLINE(BITS)
-PGAS_AMO_TYPED(32)
-PGAS_AMO_TYPED(64)
+PGAS_ATOMIC_INLINE(u32, uint32_t, PGAS_U32, (uint64_t), INTEGER)
+PGAS_ATOMIC_INLINE(u64, uint64_t, PGAS_U64, (uint64_t), INTEGER)
+PGAS_ATOMIC_INLINE(i32, int32_t, PGAS_I32, (uint64_t), INTEGER)
+PGAS_ATOMIC_INLINE(i64, int64_t, PGAS_I64, (uint64_t), INTEGER)
+PGAS_ATOMIC_INLINE(f32, float, PGAS_F32, pgas_bits_of_f32, FLOAT)
+PGAS_ATOMIC_INLINE(f64, double, PGAS_F64, pgas_bits_of_f64, FLOAT)
+#undef PGAS_ATOMIC_INLINE
+#undef PGAS_APPLY_INTEGER
+#undef PGAS_APPLY_FLOAT
+
+#ifdef PGAS_BY_TYPE
+#define PGAS_BY_WORD(x, name)      \
+    _Generic((x), int32_t          \
+             : name##i32, uint32_t \
+             : name##u32, int64_t  \
+             : name##i64, uint64_t \
+             : name##u64, float    \
+             : name##f32, double   \
+             : name##f64)
+#define pgas_fetch_op(ptr, op, x, old_p) PGAS_BY_WORD(*(old_p), pgas_fetch_op_)(ptr, op, x, old_p)
+#define pgas_update(ptr, op, x)          PGAS_BY_WORD(x, pgas_update_)(ptr, op, x)
+#define pgas_compare_swap(ptr, expected, desired, old_p) \
+    PGAS_BY_WORD(*(old_p), pgas_compare_swap_)(ptr, expected, desired, old_p)
+#endif
 
 PGAS_END_DECLS
 #endif

@@ -23,6 +23,35 @@ extern PGAS_API const pgas_segtab_t *pgas_segtab;
 #define PGAS_SEGTAB_SHIFT 30
 #define PGAS_SEGTAB_MASK  ((UINT64_C(1) << PGAS_SEGTAB_SHIFT) - 1)
 
+static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset)
+{
+    return ((uint64_t)rank << PGAS_OFFSET_BITS) | offset;
+}
+static inline int pgas_gptr_rank(pgas_gptr_t ptr)
+{
+    return (int)(ptr >> PGAS_OFFSET_BITS);
+}
+static inline uint64_t pgas_gptr_offset(pgas_gptr_t ptr)
+{
+    return ptr & PGAS_OFFSET_MAX;
+}
+static inline pgas_gptr_t pgas_gptr_add(pgas_gptr_t ptr, int64_t bytes)
+{
+    return ptr ? ptr + (uint64_t)bytes : PGAS_NULL;
+}
+static inline pgas_gptr_t pgas_gptr_elem(pgas_gptr_t ptr, int64_t index, size_t elem_bytes)
+{
+    return pgas_gptr_add(ptr, index * (int64_t)elem_bytes);
+}
+static inline int64_t pgas_gptr_diff(pgas_gptr_t b, pgas_gptr_t a)
+{
+    return (int64_t)(b - a);
+}
+static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
+{
+    return ptr ? pgas_gptr_make(rank, pgas_gptr_offset(ptr)) : PGAS_NULL;
+}
+
 static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes)
 {
     const pgas_segtab_t *tab = pgas_segtab;

@@ -10,9 +10,8 @@ PGAS_BEGIN_DECLS
 PGAS_API pgas_status_t pgas_put_far(pgas_gptr_t dst, const void *src, size_t bytes);
 PGAS_API pgas_status_t pgas_get_far(void *dst, pgas_gptr_t src, size_t bytes);
 PGAS_API pgas_status_t pgas_put_nb_far(pgas_gptr_t dst, const void *src, size_t bytes,
-                                       pgas_req_t *req_p);
-PGAS_API pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p);
-PGAS_API pgas_status_t pgas_wait_local_far(pgas_req_t *req);
+                                       pgas_when_t when, pgas_sync_t *sync);
+PGAS_API pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_sync_t *sync);
 
 static inline pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes)
 {
@@ -33,31 +32,22 @@ static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes)
 }
 
 static inline pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes,
-                                        pgas_req_t *req_p)
+                                        pgas_when_t when, pgas_sync_t *sync)
 {
     void *here = pgas_gptr_local(dst, bytes);
-    if (PGAS_UNLIKELY(!here || !src || !req_p))
-        return pgas_put_nb_far(dst, src, bytes, req_p);
+    if (PGAS_UNLIKELY(!here || !src))
+        return pgas_put_nb_far(dst, src, bytes, when, sync);
     memmove(here, src, bytes);
-    req_p->state = req_p->number = 0;
     return PGAS_OK;
 }
 
-static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
+static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_sync_t *sync)
 {
     const void *here = pgas_gptr_local(src, bytes);
-    if (PGAS_UNLIKELY(!here || !dst || !req_p))
-        return pgas_get_nb_far(dst, src, bytes, req_p);
+    if (PGAS_UNLIKELY(!here || !dst))
+        return pgas_get_nb_far(dst, src, bytes, sync);
     memmove(dst, here, bytes);
-    req_p->state = req_p->number = 0;
     return PGAS_OK;
-}
-
-static inline pgas_status_t pgas_wait_local(pgas_req_t *req)
-{
-    if (PGAS_LIKELY(req && __atomic_load_n(&req->state, __ATOMIC_ACQUIRE) == 0))
-        return PGAS_OK;
-    return pgas_wait_local_far(req);
 }
 
 PGAS_API pgas_status_t pgas_put_scalar_far(pgas_gptr_t dst, uint64_t bits, size_t bytes);
