@@ -2,7 +2,8 @@
  *
  *  An access passes these files from top to bottom, and each of them uses only files below it:
  *
- *      element.c, pin.c, bulk.c      public functions
+ *      element.c, many.c, bulk.c,    public functions
+ *      pin.c
  *      access.c                      tries the grant; on a miss enters the protocol and waits
  *      grant.c                       what threads may do now, with mapping.c, own_pins.c, slots.c
  *      protocol.c                    chooses the side, waits, rounds of progress

@@ -3,8 +3,7 @@
  *           or operate. It keeps the chunk although other ranks want it; they get it afterwards.
  *           Pins nest. An operation that would wait for the thread's own pin is refused. Get, set
  *           and apply work within a pin. A cache whose chunks are all pinned is reported. Walks
- *           cover a range once, in order; prefetch does not change results; shares are the own
- *           elements.
+ *           cover a range once, in order; prefetch does not change results.
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
@@ -343,7 +342,7 @@ static void against_others(void)
     spmd_is_int(crew_faults(), 0, "a pinned chunk does not change, others have it afterwards");
 }
 
-/* ---- walks, prefetch, shares ---- */
+/* ---- walks, prefetch ---- */
 
 static void walks(void)
 {

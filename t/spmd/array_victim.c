@@ -88,6 +88,9 @@ static int keeps(bool dies, bool locks)
     if (locks)
         return n_bad +
                expect(pgas_array_lock(array, i, PGAS_ARRAY_READ, -1), PGAS_ERR_PEER, "a lock");
+    pgas_sync_t here = PGAS_SYNC_INIT;
+    if (pgas_array_prefetch(array, i, 1, PGAS_ARRAY_READ, 0, &here) == PGAS_OK && here.count > 0)
+        n_bad += expect(pgas_sync_wait(&here, -1), PGAS_ERR_PEER, "a prefetch of a pinned chunk");
     pgas_status_t status = pgas_array_get_u64(array, i, &value);
     /* until the home notices */
     bool may_be_at_hand = pgas_node() == pgas_node_of(pgas_array_home(array, i));

@@ -19,6 +19,11 @@
 
 PGAS_BEGIN_DECLS
 
+#define PGAS_ARRAY_OPTS_INIT                           \
+    {                                                  \
+        sizeof(pgas_array_opts_t), 0, NULL, 0, 0, 0, 0 \
+    }
+
 /* The inline accesses that the threads of a rank may make to the elements of a sub-block. */
 typedef struct {
     /* element i of the array, if it is in this sub-block, is at base + i * elem_bytes */
