@@ -10,14 +10,12 @@
  *  Any operations, to any ranks and of several threads, may name one counter.
  *
  *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
- *  duty. The program may read count, and changes the fields only by these functions and macros.
+ *  duty. The program may read count. It changes the fields only by what this file offers.
  *
- *  Within a node a rank that ran a call lowers the counter directly, without a message, if three
- *  conditions hold. The counter is in the symmetric heap, it has no function, and
- *  PGAS_ON_PEER_DEATH is abort. With continue, at most 65536 calls with a counter are under way;
- *  further ones wait for room as PGAS_FULL_* says.
+ *  A rank of the same node lowers the counter directly, without a message, under three conditions:
+ *  the counter is in the symmetric heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
  *
- *  Source: Seriema (synchronizers); the counts are those of Go's WaitGroup. */
+ *  Source: Seriema (synchronizers); Go's WaitGroup (add, done, wait). */
 #ifndef PGAS_SYNC_H
 #define PGAS_SYNC_H
 
@@ -29,16 +27,16 @@ PGAS_BEGIN_DECLS
 
 /** The completion that lowers a counter. */
 typedef enum {
-    PGAS_EXECUTED, /* the handler has run */
-    PGAS_REMOTE,   /* the data or the call have arrived at the target */
-    PGAS_LOCAL     /* the caller's buffers may be reused */
+    PGAS_EXECUTED, /* the handler has run; at a team: everywhere */
+    PGAS_REMOTE,   /* the data, or the call and its buffers, have arrived at the target */
+    PGAS_LOCAL     /* the caller's arguments and buffers may be reused */
 } pgas_when_t;
 
 struct pgas_sync;
-/** Runs each time a counter goes from above zero to zero, on the thread of this rank that lowers
- *  it. It may do what a plain handler may (pgas/call.h). A thread that waits for the counter may
- *  continue before the function has returned. Around a series of operations
- *  pgas_sync_add(sync, 1) .. pgas_sync_done(sync, 1) keeps it from running too early. */
+/** Runs each time a counter goes from above zero to zero, on any thread of the rank that lowers it
+ *  or makes progress. It may do what a plain handler may (pgas/call.h). A thread that waits may
+ *  continue before it has returned. pgas_sync_add(sync, 1) .. pgas_sync_done(sync, 1) around a
+ *  series of operations keeps it from running between them. */
 typedef void (*pgas_sync_fn_t)(struct pgas_sync *sync, void *arg);
 
 typedef struct pgas_sync {
@@ -47,14 +45,10 @@ typedef struct pgas_sync {
     pgas_sync_fn_t fn;
     void *arg;
 } pgas_sync_t;
-#define PGAS_SYNC_INIT   \
-    {                    \
-        0, 0, NULL, NULL \
-    } /* zeroed memory is a counter, too */
-#define PGAS_SYNC_INIT_FN(fn, arg) \
-    {                              \
-        0, 0, fn, arg              \
-    }
+/* clang-format off */
+#define PGAS_SYNC_INIT             { 0, 0, NULL, NULL } /* zeroed memory is a counter, too */
+#define PGAS_SYNC_INIT_FN(fn, arg) { 0, 0, fn, arg }
+/* clang-format on */
 
 /** Waits, with progress, until the counter is zero or less.
  *  @return PGAS_OK
@@ -66,28 +60,23 @@ typedef struct pgas_sync {
 PGAS_INLINE pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 
 /** Tests; makes one round of progress if the counter is above zero.
- *  @return PGAS_INPROGRESS   the counter is above zero
- *          otherwise as pgas_sync_wait */
+ *  @return as pgas_sync_wait; PGAS_INPROGRESS if the counter is still above zero */
 PGAS_API pgas_status_t pgas_sync_test(pgas_sync_t *sync);
 
-/** Waits for all of n counters, or for one of them. NULL entries are skipped.
+/** Wait for all of n counters, or for one of them. NULL entries are skipped.
  *  Done:   *index_p is the index of a counter that is zero, also if it has an error.
  *  @return as pgas_sync_wait; of several errors the one with the lowest index.
- *          PGAS_ERR_INVALID  also if index_p is NULL, or there is no counter to wait for */
+ *          PGAS_ERR_INVALID  also if index_p is NULL, or no counter is there for wait_any */
 PGAS_API pgas_status_t pgas_sync_wait_all(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us);
 PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us,
                                           size_t *index_p);
 
-/** Raise and lower the counter by n: completions of the program itself. Any thread of the rank,
- *  attached or not, also in handlers. A thread that then sees zero sees earlier stores of this one.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  sync is NULL, or n is negative */
+/** Raise and lower the counter by n >= 0, otherwise PGAS_ERR_INVALID. Any thread of the rank may
+ *  call them. A thread that waits for the counter sees what this one stored before done. */
 PGAS_API pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 
-/** Sets count and error to zero, while no operation that names the counter is under way.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  sync is NULL */
+/** Sets count and error to zero, while no operation that names the counter is under way. */
 PGAS_API pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
 
 typedef enum {
@@ -100,7 +89,7 @@ typedef enum {
     PGAS_OPERATION_ARRAY
 } pgas_operation_t;
 
-/** The first error of a counter's operations. */
+/** The first error of a counter's operations since the last reset. */
 typedef struct {
     size_t size;
     pgas_status_t status; /* PGAS_OK: none */
@@ -108,7 +97,7 @@ typedef struct {
     pgas_operation_t operation;
     uint16_t handler; /* of a call, see pgas_handler_name; otherwise 0 */
 } pgas_sync_info_t;
-/** Gives the first error since the last reset. It is complete when the counter is zero.
+/** It is complete when the counter is zero.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  sync or info_p is NULL, or its size is too small */
 PGAS_API pgas_status_t pgas_sync_info(const pgas_sync_t *sync, pgas_sync_info_t *info_p);

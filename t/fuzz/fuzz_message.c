@@ -62,7 +62,8 @@ static void start(void)
     pgasi_log_set_fd(open("/dev/null", O_WRONLY));
     pgas_handler_register("echo", on_echo, NULL, NULL, &echo);
     pgas_handler_register("nothing", on_nothing, NULL, NULL, &nothing);
-    require(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    require(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue") == PGAS_OK,
+            "init");
     require(pgas_mem_attach(malloc(SEGMENT), SEGMENT, &attached) == PGAS_OK, "attach");
 }
 
