@@ -233,6 +233,17 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+int pgasi_place_own_zone(void)
+{
+    return -1;
+}
+
+int pgasi_place_bind_zone(int index)
+{
+    (void)index;
+    return -1;
+}
+
 int pgasi_place_distance(const char *device)
 {
     (void)device;
@@ -276,18 +287,6 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
 /* ---- team.h, coll.h: one team of one rank ----
  * Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
 
-int pgasi_coll_n_pending;
-
-int pgasi_coll_progress(void)
-{
-    return 0;
-}
-
-void pgasi_coll_settle(const pgas_team_t *team)
-{
-    (void)team;
-}
-
 pgas_team_t *pgasi_team_world(void)
 {
     return NULL;
@@ -296,6 +295,34 @@ pgas_team_t *pgasi_team_world(void)
 pgas_team_t *pgas_team_node(void)
 {
     return NULL; /* all ranks */
+}
+
+uint32_t pgasi_team_number(const pgas_team_t *team)
+{
+    (void)team;
+    return 0;
+}
+
+pgas_team_t *pgasi_team_of_number(uint32_t number)
+{
+    (void)number;
+    return NULL;
+}
+
+static void *attachment;
+
+void *pgasi_team_attachment(const pgas_team_t *team)
+{
+    (void)team;
+    return __atomic_load_n(&attachment, __ATOMIC_ACQUIRE);
+}
+
+bool pgasi_team_attach(pgas_team_t *team, void *of_team)
+{
+    void *none = NULL;
+    (void)team;
+    return __atomic_compare_exchange_n(&attachment, &none, of_team, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
 }
 
 int pgas_team_size(const pgas_team_t *team)
@@ -319,18 +346,6 @@ int pgas_team_to_global(const pgas_team_t *team, int team_rank)
 int pgas_team_from_global(const pgas_team_t *team, int rank)
 {
     return pgas_team_to_global(team, rank);
-}
-
-int pgasi_coll_n_pending;
-
-int pgasi_coll_progress(void)
-{
-    return 0;
-}
-
-void pgasi_coll_settle(const pgas_team_t *team)
-{
-    (void)team;
 }
 
 pgas_status_t pgas_barrier(pgas_team_t *team)
