@@ -1,40 +1,17 @@
 /** Queue pairs under the program's own control: the low level below the library, usable without it
- *  and without MPI. Link with -lpgas-verbs, or with -lpgas, which contains all of it.
+ *  and without MPI. Link with -lpgas-verbs, or with -lpgas, which contains it.
  *
- *      pgas_verbs_dev_t *dev;
- *      pgas_verbs_mem_t mem;
- *      pgas_verbs_cq_t *cq;
- *      pgas_verbs_qp_t *qp;
- *      pgas_verbs_qp_opts_t o = PGAS_VERBS_QP_OPTS_INIT;
- *      pgas_verbs_qp_info_t mine = { .size = sizeof mine };
- *      pgas_verbs_address_t peer;
- *      pgas_verbs_open(NULL, &dev);
- *      pgas_verbs_mem_register(dev, NULL, 1 << 20, PGAS_VERBS_ACCESS_ALL, &mem);
- *      pgas_verbs_cq_create(dev, 256, 0, &cq);
- *      o.send_cq = o.recv_cq = cq;
- *      pgas_verbs_qp_create(dev, &o, &qp);
- *      pgas_verbs_qp_info(qp, &mine);
- *      exchange(&mine.address, &peer);                         by any means: a file, a socket, MPI
- *      pgas_verbs_qp_connect(qp, &peer);
- *
- *      pgas_verbs_span_t span = { (uintptr_t)mem.addr, 64, mem.lkey };
- *      pgas_verbs_request_t write = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_SIGNAL,
- *                                     .spans = &span, .n_spans = 1,
- *                                     .remote_addr = their_addr, .rkey = their_rkey };
- *      pgas_verbs_completion_t c;
- *      pgas_verbs_qp_post(qp, &write, 1, NULL);
- *      pgas_verbs_cq_wait(cq, -1);
- *      pgas_verbs_cq_poll(cq, &c, 1);                          c.status says whether it arrived
+ *  The steps: open a device, register memory, create a completion queue and a queue pair, exchange
+ *  addresses with the peer by any means (pgas_verbs_qp_info), connect, post requests, poll
+ *  completions. See examples/13_queue_pairs.c. Transmitters (pgas/verbs_tx.h) choose which requests
+ *  are signaled, count, and never overflow. docs/chains.md describes chains: requests that a card
+ *  executes one after the other without a CPU.
  *
  *  | provider | what it uses                                                                    |
  *  |---|---|
  *  | verbs    | libibverbs, on any card                                                         |
  *  | mlx5     | queues of this library on NVIDIA's cards; the only hardware with WAIT, ENABLE   |
  *  | snic     | a software NIC that executes mlx5's work queue entries over shared memory       |
- *
- *  Transmitters (pgas/verbs_tx.h) choose which requests are signaled, count, and never overflow.
- *  docs/chains.md describes chains: requests that a card executes one after the other without a
- *  CPU.
  *
  *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is
  *  here (READ, atomics). A queue pair completes its requests in order, so one completion reports
@@ -45,9 +22,8 @@
  *  completion queue (poll, wait, arm). After a fork the child must not use the parent's objects.
  *
  *  Errors of a connection end it: requests that are not complete complete with a status, and later
- *  requests are flushed (PGAS_ERR_PEER).
- *
- *  Timeouts are in microseconds; a negative one means for ever.
+ *  requests are flushed (PGAS_ERR_PEER). Timeouts are in microseconds; a negative one means for
+ *  ever. Destroying, closing or releasing NULL does nothing and returns PGAS_OK.
  *
  *  Statuses that are not listed below have the same meaning everywhere:
  *          PGAS_ERR_INVALID      a NULL pointer, unknown flags, or an option out of range
@@ -57,7 +33,6 @@
  *          PGAS_ERR_BUSY         of a destroy or close: another object uses this one; nothing has
  *                                happened
  *          PGAS_ERR_NO_MEMORY
- *  A destroy does nothing and returns PGAS_OK if its argument is NULL.
  *
  *  Sources: the InfiniBand architecture (queue pairs); Seriema's low level and infinity (selective
  *  signaling); DPDK and DOCA (WAIT and SEND_EN on mlx5). */
@@ -71,8 +46,7 @@
 
 PGAS_BEGIN_DECLS
 
-/* an opened device and port, with a protection domain */
-typedef struct pgas_verbs_dev pgas_verbs_dev_t;
+typedef struct pgas_verbs_dev pgas_verbs_dev_t; /* opened device and port, protection domain */
 typedef struct pgas_verbs_cq pgas_verbs_cq_t;   /* completion queue */
 typedef struct pgas_verbs_srq pgas_verbs_srq_t; /* receive queue that queue pairs share */
 typedef struct pgas_verbs_qp pgas_verbs_qp_t;   /* reliable connected queue pair */
@@ -101,39 +75,35 @@ typedef struct {
  *          PGAS_ERR_NOT_FOUND  there are not so many ports */
 PGAS_API pgas_status_t pgas_verbs_list(int i, pgas_verbs_info_t *info_p);
 
-/** An address of a port. With RoCE its index also selects the kind of frames. */
+/** An address of a port. */
 typedef struct {
-    int index;
+    int index;     /* with RoCE it also selects the kind of frames */
     char link[16]; /* "InfiniBand", "RoCE v2", "RoCE v1" */
     uint8_t gid[16];
 } pgas_verbs_gid_t;
 
-/** Describes one of the info.n_gids GIDs of a port that are set, from 0, in the order of their
- *  indices.
+/** Describes one of the info.n_gids GIDs of a port that are set, from 0.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND  no such device or port, or there are not so many GIDs */
 PGAS_API pgas_status_t pgas_verbs_gid(const char *device, int port, int i, pgas_verbs_gid_t *gid_p);
 
-/** The thread or process that executes the software NIC's work. */
+/** The executor of the software NIC's work. CALLER is fastest on machines without idle cores; a
+ *  sleeping thread of the library executes what remains, such as entries behind a WAIT. A PROCESS
+ *  is one for each node, user and name, and continues if this process stops. */
 typedef enum {
-    /* The thread that rings or polls. A sleeping thread of the library executes what remains, such
-     * as entries behind a WAIT. This is fastest on machines without idle cores. */
-    PGAS_VERBS_ENGINE_CALLER,
+    PGAS_VERBS_ENGINE_CALLER, /* the thread that rings or polls */
     PGAS_VERBS_ENGINE_THREAD, /* one thread of this process */
-    /* one process for each node, user and name; it continues if this process stops */
     PGAS_VERBS_ENGINE_PROCESS
 } pgas_verbs_engine_t;
 
 struct pgas_verbs_snic_opts;
 
 typedef struct {
-    size_t size; /* sizeof(pgas_verbs_dev_opts_t) */
+    size_t size;
     /* "snic", "mlx5_0", "mlx5_0:1"; "verbs:" or "mlx5:" in front selects the provider. NULL: the
      * first active port, hardware first */
     const char *device;
-    /* -1: RoCE v2 with an IPv4 address, otherwise RoCE v2, otherwise RoCE v1; InfiniBand: the
-     * first */
-    int gid_index;
+    int gid_index; /* -1: RoCE v2 with IPv4 first, then RoCE v2, then v1; InfiniBand: the first */
     pgas_verbs_engine_t engine;
     const char *engine_name; /* PROCESS: the same for ranks that communicate; NULL: "default" */
     const struct pgas_verbs_snic_opts *snic; /* for tests, see pgas/verbs_snic.h; or NULL */
@@ -173,8 +143,7 @@ typedef struct {
 
 /** Registers memory of the caller, which must stay mapped until release. With addr NULL it first
  *  allocates the memory: whole pages of zeros, on which the software NIC is faster.
- *  Cost:   a system call at least, and for memory that the software NIC allocates a file
- *          descriptor: register by the gigabyte, not by the message.
+ *  Cost:   system calls and, with the software NIC, a descriptor: register by the gigabyte.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID  also: no bytes, or not mapped
  *          PGAS_ERR_LIMIT    also: too many memory regions, or more bytes than may be locked */
@@ -195,12 +164,10 @@ typedef enum {
     PGAS_VERBS_READ,
     PGAS_VERBS_CSWAP,
     PGAS_VERBS_FADD,
-    PGAS_VERBS_NOP, /* mlx5 and snic; with the provider verbs, a write of no bytes */
-    /* chains only: the queue stops until a completion queue has produced the completion with this
-     * index */
-    PGAS_VERBS_WAIT,
-    PGAS_VERBS_SEND_ENABLE, /* chains only: a managed send queue may run up to this position */
-    PGAS_VERBS_RECV_ENABLE, /* chains only: the same for a managed receive queue */
+    PGAS_VERBS_NOP,         /* mlx5 and snic; with the provider verbs, a write of no bytes */
+    PGAS_VERBS_WAIT,        /* chains: stops the queue until a completion of that index exists */
+    PGAS_VERBS_SEND_ENABLE, /* chains: a managed send queue may run up to this position */
+    PGAS_VERBS_RECV_ENABLE, /* chains: the same for a managed receive queue */
     PGAS_VERBS_RECV,        /* completions of receive queues only */
     PGAS_VERBS_RECV_WRITE_IMM
 } pgas_verbs_op_t;
@@ -223,42 +190,35 @@ typedef struct {
     bool has_imm;
 } pgas_verbs_completion_t;
 
-/* completions that are not polled are overwritten; for queues that only WAITs read */
-#define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u
+#define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u /* completions that are not polled are overwritten */
 #define PGAS_VERBS_CQ_EVENTS         2u /* has a file descriptor on which a thread can sleep */
 
-/** Creates a completion queue.
- *  @param depth  number of completions, rounded up; at most 2^22
- *  @param flags  PGAS_VERBS_CQ_ bits */
+/** Creates a completion queue for `depth` completions, rounded up; at most 2^22. */
 PGAS_API pgas_status_t pgas_verbs_cq_create(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
                                             pgas_verbs_cq_t **cq_p);
 PGAS_API pgas_status_t pgas_verbs_cq_destroy(pgas_verbs_cq_t *cq);
 
 /** Takes up to n completions, without waiting.
- *  @return the number of completions;
- *          -1: the queue has overrun and is dead, or the software NIC's process has ended. */
+ *  @return their number. -1: the queue has overrun, or the software NIC's process has ended */
 PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
 
-/** Waits until the queue has a completion, which stays to be polled. It spins briefly, then sleeps
- *  on the descriptor. A queue without EVENTS sleeps for short times instead.
+/** Waits until the queue has a completion, which stays to be polled. It spins, then sleeps on the
+ *  descriptor; without EVENTS for short times.
  *  @return PGAS_OK
  *          PGAS_ERR_TIMEOUT
  *          PGAS_ERR_TRANSPORT  the queue is dead, as with -1 from pgas_verbs_cq_poll */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, int64_t timeout_us);
 
 /** Gives the file descriptor that becomes readable once for each arm, when a completion arrives.
- *  @return PGAS_OK
- *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS */
+ *  Queues without EVENTS have none (PGAS_ERR_UNSUPPORTED). */
 PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
 
 /** Arms the descriptor for the next completion; with `solicited` for the next one of a solicited
  *  request, or the next error. First it takes all events that the descriptor holds.
  *  Shape:  only one thread may sleep on the descriptor, because the arm of another thread can take
- *          its event. (pgas_verbs_cq_wait and pgas_verbs_tx_wait arm, too. They sleep at most
- *          100 ms at a time, so that a lost event only delays them.)
+ *          its event. pgas_verbs_cq_wait and pgas_verbs_tx_wait arm, too.
  *  @return PGAS_OK
- *          PGAS_ERR_BUSY         completions are there already; poll them first
- *          PGAS_ERR_UNSUPPORTED  the queue has no EVENTS */
+ *          PGAS_ERR_BUSY  completions are there already; poll them first */
 PGAS_API pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited);
 
 /* ---- queue pairs ---- */
@@ -287,19 +247,16 @@ typedef struct {
     uint32_t imm;
     uint64_t remote_addr; /* WRITE, READ, atomics (a multiple of 8) */
     uint32_t rkey;
-    /* WAIT: the number of completions that the queue produced before the one to wait for, 24 bits;
-     * ENABLE: a position of the target, see pgas_verbs_qp_position */
-    uint32_t index;
+    uint32_t index;   /* WAIT: of a completion (24 bits); ENABLE: a position; see chains */
     uint64_t operand; /* FADD: the summand; CSWAP: stored if the word equals compare */
     uint64_t compare;
     pgas_verbs_cq_t *cq; /* WAIT */
     pgas_verbs_qp_t *qp; /* ENABLE: any queue pair of the device, also the same one */
 } pgas_verbs_request_t;
 
-#define PGAS_VERBS_QP_MASTER 1u /* may post WAIT and ENABLE */
-/* its send queue runs only up to what ENABLE allows; until then posted entries may be rewritten */
-#define PGAS_VERBS_QP_MANAGED_SEND   2u
-#define PGAS_VERBS_QP_MANAGED_RECV   4u
+#define PGAS_VERBS_QP_MASTER         1u  /* may post WAIT and ENABLE */
+#define PGAS_VERBS_QP_MANAGED_SEND   2u  /* its send queue runs only up to what ENABLE allows */
+#define PGAS_VERBS_QP_MANAGED_RECV   4u  /* the same for its receive queue */
 #define PGAS_VERBS_QP_REMOTE_SLOTS   8u  /* peers may write to its send queue: info.slots */
 #define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* the caller counts outstanding entries; see chains */
 
@@ -314,9 +271,8 @@ typedef struct {
     uint32_t inline_max;                /* bytes; default 60 */
     uint32_t flags;                     /* PGAS_VERBS_QP_ bits */
     uint32_t access;                    /* rights of the peer; default PGAS_VERBS_ACCESS_ALL */
-    uint32_t retry; /* 0 to 7, default 7: retries before the peer counts as dead */
-    /* 0 to 7: retries while the peer has no receive buffer; 7, the default: without end */
-    uint32_t rnr_retry;
+    uint32_t retry;     /* 0 to 7, default 7: retries before the peer counts as dead */
+    uint32_t rnr_retry; /* the same while the peer has no receive buffer; 7: without end */
     uint32_t reads_max; /* reads and atomics that may be outstanding; default 16 */
 } pgas_verbs_qp_opts_t;
 #define PGAS_VERBS_QP_OPTS_INIT                                                \
@@ -325,17 +281,15 @@ typedef struct {
             PGAS_VERBS_ACCESS_ALL, 7, 7, 16                                    \
     }
 
-/** Creates a queue pair. Before it is connected it can neither send nor receive, but receive
- *  buffers can be posted. */
+/** Creates a queue pair. Receive buffers can be posted before it is connected. */
 PGAS_API pgas_status_t pgas_verbs_qp_create(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
                                             pgas_verbs_qp_t **qp_p);
 
-/** Destroys a queue pair. Requests of the peer fail from then on. Completions of the queue pair
- *  that were not polled are dropped, or come with qp NULL. */
+/** Destroys a queue pair. Requests of the peer fail from then on. Completions that were not polled
+ *  are dropped, or come with qp NULL. */
 PGAS_API pgas_status_t pgas_verbs_qp_destroy(pgas_verbs_qp_t *qp);
 
-/** The address of a queue pair, which the program sends to the peer by any means. Plain bytes, the
- *  same on all machines. */
+/** The address of a queue pair: plain bytes, the same on all machines. */
 typedef struct {
     uint8_t bytes[96];
 } pgas_verbs_address_t;
@@ -352,10 +306,8 @@ typedef struct {
 } pgas_verbs_qp_info_t;
 PGAS_API pgas_status_t pgas_verbs_qp_info(const pgas_verbs_qp_t *qp, pgas_verbs_qp_info_t *info_p);
 
-/** Connects to the queue pair with this address, which must connect as well. A queue pair may
- *  connect to itself.
- *  Done:   requests can be posted. The device repeats sends for some seconds (opts.retry) while the
- *          peer has not connected yet.
+/** Connects to the queue pair with this address, which must connect as well; it may be the same
+ *  one. The device repeats sends for some seconds (opts.retry) while the peer is not connected.
  *  @return PGAS_OK
  *          PGAS_ERR_FORMAT    not an address
  *          PGAS_ERR_MISMATCH  an address of another provider or machine
@@ -371,7 +323,6 @@ PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_ver
  *              be NULL if n is at most 1
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN        the queue is full: poll
- *          PGAS_ERR_INVALID      a malformed request
  *          PGAS_ERR_LIMIT        too many spans or inline bytes, or more than 2 GiB in one request
  *          PGAS_ERR_UNSUPPORTED  an operation that the queue pair or device does not have
  *          PGAS_ERR_PEER         the connection has ended
@@ -379,8 +330,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_ver
 PGAS_API pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
                                           uint32_t n, uint32_t *n_p);
 
-/** Returns the position behind the last request posted, for ENABLE. The wire has 16 bits of it;
- *  here it counts on. */
+/** Returns the position behind the last request posted, for ENABLE. */
 PGAS_API uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp);
 
 /** A receive buffer. */
@@ -390,7 +340,7 @@ typedef struct {
     uint32_t n_spans;
 } pgas_verbs_recv_t;
 
-/** Posts receive buffers. The device sees them on return.
+/** Posts receive buffers. n_p is as in pgas_verbs_qp_post.
  *  @return PGAS_OK
  *          PGAS_ERR_AGAIN    the receive queue is full
  *          PGAS_ERR_LIMIT    too many spans, or one is too large
