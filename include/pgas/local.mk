@@ -1,7 +1,7 @@
 # Public headers, installed as <pgas/NAME.h>. Add yours as: pkginclude_HEADERS += %D%/NAME.h
 pkginclude_HEADERS += %D%/pgas.h %D%/version.h
 pkginclude_HEADERS += %D%/status.h %D%/init.h %D%/runtime.h %D%/info.h %D%/team.h %D%/op.h %D%/coll.h
-pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/rma.h %D%/atomic.h
+pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/rma.h %D%/atomic.h %D%/many.h
 pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h
 pkginclude_HEADERS += %D%/lock.h %D%/object.h %D%/array.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h

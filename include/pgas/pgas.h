@@ -36,6 +36,7 @@
 #include "pgas/mem.h"
 #include "pgas/rma.h"
 #include "pgas/atomic.h"
+#include "pgas/many.h"
 /* calls: handlers, counters, calls, aggregation, large arguments, broadcasts */
 #include "pgas/handler.h"
 #include "pgas/sync.h"

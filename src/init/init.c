@@ -20,6 +20,7 @@
 #include "call/sync.h"
 #include "call/task.h"
 #include "init/account.h"
+#include "many/many.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "msg/channel_memory.h"
@@ -87,6 +88,7 @@ static pgas_status_t call_start(void)
     pgasi_sync_set_handlers();
     pgasi_handlers_start();
     pgasi_agg_start();
+    pgasi_many_start();
     pgasi_ctl_start();
     pgasi_hooks.message_arrived = pgasi_far_arrived;
     pgasi_hooks.peer_lost = pgasi_peer_lost;

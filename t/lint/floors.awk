@@ -2,7 +2,7 @@
 # each other. includes.awk and calls.awk read this file first.
 
 BEGIN {
-    n = split("base:0 boot:1 transport:2 mem:3 msg:4 call:5 bulk:6 bcast:6 object:6 init:7 archive:8 array:8 group:8 " \
+    n = split("base:0 boot:1 transport:2 mem:3 msg:4 call:5 bulk:6 bcast:6 many:6 object:6 init:7 archive:8 array:8 group:8 " \
               "graph:9 kvs:9 mcts:9", names, " ")
     for (i = 1; i <= n; i++) {
         split(names[i], part, ":")
