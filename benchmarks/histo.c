@@ -2,10 +2,10 @@
  * of bale.
  *
  * The handler is written by hand, with a batch form that fetches counters ahead, or it is a typed
- * handler, whose batch form is generated. Counters
- * are distributed block by block, `arg` on each rank; an update is one call with 8 bytes. A round
- * ends when all calls of all ranks have run. Then the sum of the counters must be the number of
- * updates. The figure is items of 8 bytes, per rank. */
+ * handler, whose batch form is generated. Counters are distributed block by block, `arg` on each
+ * rank; an update is one call with 8 bytes. The many cases update words of the symmetric heap by
+ * pgas_update_many instead. A round ends when all updates of all ranks are done. Then the sum of
+ * the counters must be the number of updates. The figure is items of 8 bytes, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -20,6 +20,9 @@
 static pgas_handler_t add_some;
 static pgas_agg_t *agg;
 static uint64_t *counters, *update;
+/* of the many cases: counters of all ranks, this rank's part of them, where the updates go */
+static pgas_gptr_t shared, *place;
+static uint64_t *own;
 
 /* The typed form. */
 PGAS_HANDLER(add_one, uint64_t)
@@ -69,6 +72,10 @@ static void setup(void)
 {
     counters = bench_table(COUNTERS_MAX * sizeof *counters);
     update = bench_table(UPDATES * sizeof *update);
+    place = bench_table(UPDATES * sizeof *place);
+    bench_check(pgas_alloc(COUNTERS_MAX * sizeof *own, &shared), "pgas_alloc");
+    own = pgas_gptr_local(shared, COUNTERS_MAX * sizeof *own);
+    memset(own, 0, COUNTERS_MAX * sizeof *own);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
 }
@@ -76,8 +83,10 @@ static void setup(void)
 static void teardown(void)
 {
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+    bench_check(pgas_free(shared), "pgas_free");
     free(counters);
     free(update);
+    free(place);
 }
 
 /* The sum of the counters of all ranks, which become 0. */
@@ -85,8 +94,9 @@ static uint64_t collect(void)
 {
     uint64_t sum = 0, total = 0;
     for (int i = 0; i < COUNTERS_MAX; i++)
-        sum += counters[i];
+        sum += counters[i] + own[i];
     memset(counters, 0, COUNTERS_MAX * sizeof *counters);
+    memset(own, 0, COUNTERS_MAX * sizeof *own);
     bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD), "pgas_allreduce");
     return total;
 }
@@ -98,13 +108,25 @@ static void draw(const bench_run_t *run)
     if (drawn_for == run->arg)
         return;
     bench_draw_places(update, UPDATES, run);
+    for (size_t i = 0; i < UPDATES; i++)
+        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, (int)(update[i] & BENCH_RANK_MASK)),
+                                  (int64_t)(update[i] >> BENCH_RANK_BITS), sizeof *own);
     drawn_for = run->arg;
+}
+
+/* All updates of a round must have arrived. */
+static void check_round(const bench_run_t *run, int bad)
+{
+    uint64_t total = collect(), all = run->iters * (uint64_t)run->n_ranks;
+    if (bad || total != all)
+        bench_die("%llu updates arrived of %llu", (unsigned long long)total,
+                  (unsigned long long)all);
 }
 
 /* The handler is a constant in each of the two loops, as in a program. */
 PGAS_INLINE double loop(const bench_run_t *run, bool typed)
 {
-    uint64_t begin, total;
+    uint64_t begin;
     double elapsed;
     int bad = 0;
     draw(run);
@@ -118,10 +140,23 @@ PGAS_INLINE double loop(const bench_run_t *run, bool typed)
     }
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
-    total = collect();
-    if (bad || total != run->iters * (uint64_t)run->n_ranks)
-        bench_die("%llu updates arrived of %llu", (unsigned long long)total,
-                  (unsigned long long)(run->iters * (uint64_t)run->n_ranks));
+    check_round(run, bad);
+    return elapsed;
+}
+
+static double loop_many(const bench_run_t *run)
+{
+    int bad = 0;
+    draw(run);
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    uint64_t begin = bench_now();
+    for (uint64_t left = run->iters, n; left > 0; left -= n) {
+        n = left < UPDATES ? left : UPDATES;
+        bad |= pgas_update_many(place, PGAS_ADD, PGAS_U64, NULL, n);
+    }
+    bad |= pgas_quiesce();
+    double elapsed = bench_since(begin);
+    check_round(run, bad);
     return elapsed;
 }
 
@@ -142,10 +177,11 @@ static double loop_typed(const bench_run_t *run)
         .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
     }
 
-static const bench_case_t cases[] = { COUNTERS(10000, "10000", loop_batch),
-                                      COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
-                                      COUNTERS(10000, "typed-10000", loop_typed),
-                                      COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed) };
+static const bench_case_t cases[] = {
+    COUNTERS(10000, "10000", loop_batch),       COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
+    COUNTERS(10000, "typed-10000", loop_typed), COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed),
+    COUNTERS(10000, "many-10000", loop_many),   COUNTERS(COUNTERS_MAX, "many-1000000", loop_many)
+};
 
 static const bench_program_t program = { .name = "pgas_histo",
                                          .doc = "aggregated updates of random counters",

@@ -3,8 +3,9 @@
  *
  * A request carries the index at the owner and the index at the reader; an answer carries the index
  * at the reader and the value. Handlers have an aggregator of their own, and batch forms, which
- * fetch elements ahead; the plain cases have none. A round ends when all answers have come, and
- * every value is checked. The figure is elements read, per rank. */
+ * fetch elements ahead; the plain cases have none. The many cases read the symmetric heap by
+ * pgas_get_many instead. A round ends when all answers have come, and every value is checked. The
+ * figure is elements read, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -28,6 +29,8 @@ typedef struct {
 static pgas_handler_t read_one, take_one, read_some, take_some;
 static pgas_agg_t *agg, *answers;
 static uint64_t *table, *got, *want;
+/* of the many cases: the table in the symmetric heap, and where the reads go */
+static pgas_gptr_t shared, *place;
 
 static void run_read_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -120,8 +123,11 @@ static void setup(void)
     table = bench_table(TABLE_MAX * sizeof *table);
     got = bench_table(READS * sizeof *got);
     want = bench_table(READS * sizeof *want);
+    place = bench_table(READS * sizeof *place);
+    bench_check(pgas_alloc(TABLE_MAX * sizeof *table, &shared), "pgas_alloc");
     for (uint64_t i = 0; i < TABLE_MAX; i++)
         table[i] = element((uint64_t)pgas_rank(), i);
+    bench_check(pgas_put(shared, table, TABLE_MAX * sizeof *table), "pgas_put");
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_agg_create(&for_handlers, &answers), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
@@ -131,9 +137,11 @@ static void teardown(void)
 {
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
     bench_check(pgas_agg_destroy(answers), "pgas_agg_destroy");
+    bench_check(pgas_free(shared), "pgas_free");
     free(table);
     free(got);
     free(want);
+    free(place);
 }
 
 /* All rounds with tables of this length use the same draws. */
@@ -143,6 +151,9 @@ static void draw(const bench_run_t *run)
     if (drawn_for == run->arg)
         return;
     bench_draw_places(want, READS, run);
+    for (size_t i = 0; i < READS; i++)
+        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, (int)(want[i] & BENCH_RANK_MASK)),
+                                  (int64_t)(want[i] >> BENCH_RANK_BITS), sizeof *table);
     drawn_for = run->arg;
 }
 
@@ -183,6 +194,25 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
     return elapsed;
 }
 
+static double loop_many(const bench_run_t *run)
+{
+    double elapsed = 0;
+    draw(run);
+    for (uint64_t left = run->iters, n; left > 0; left -= n) {
+        pgas_sync_t done = PGAS_SYNC_INIT;
+        n = left < READS ? left : READS;
+        bench_check(pgas_barrier(NULL), "pgas_barrier");
+        uint64_t begin = bench_now();
+        int bad = pgas_get_many(got, place, sizeof *got, n, &done);
+        bad |= pgas_sync_wait(&done, -1);
+        elapsed += bench_since(begin);
+        if (bad)
+            bench_die("a read failed");
+        check_reads(n);
+    }
+    return elapsed;
+}
+
 static double loop_batch(const bench_run_t *run)
 {
     return loop(run, read_some);
@@ -200,10 +230,11 @@ static double loop_plain(const bench_run_t *run)
         .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
     }
 
-static const bench_case_t cases[] = { ELEMENTS(10000, "10000", loop_batch),
-                                      ELEMENTS(TABLE_MAX, "1000000", loop_batch),
-                                      ELEMENTS(10000, "plain-10000", loop_plain),
-                                      ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain) };
+static const bench_case_t cases[] = {
+    ELEMENTS(10000, "10000", loop_batch),       ELEMENTS(TABLE_MAX, "1000000", loop_batch),
+    ELEMENTS(10000, "plain-10000", loop_plain), ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain),
+    ELEMENTS(10000, "many-10000", loop_many),   ELEMENTS(TABLE_MAX, "many-1000000", loop_many)
+};
 
 static const bench_program_t program = { .name = "pgas_indexgather",
                                          .doc = "aggregated reads of random elements",
