@@ -44,9 +44,9 @@ int main(int argc, char **argv)
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
 
-    double begin = now();
+    double begin = pgas_time();
     pgas_status_t status = update_all(n_updates);
-    double seconds = now() - begin;
+    double seconds = pgas_time() - begin;
 
     uint64_t sum = 0, least = counters[0];
     for (int i = 0; i < N_COUNTERS; i++) {

@@ -52,9 +52,9 @@ static int run(long n_updates)
     if (pgas_array_create(NULL, sizeof(uint64_t), n_counters, NULL, &counters) != PGAS_OK)
         return 0;
 
-    double begin = now();
+    double begin = pgas_time();
     pgas_status_t status = update_all(counters, n_updates);
-    double seconds = now() - begin;
+    double seconds = pgas_time() - begin;
 
     if (status == PGAS_OK)
         status = add_up(counters, &sum, &least);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "usage.h"
 
 #define N_COUNTERS  10000 /* of each rank */
@@ -38,13 +37,6 @@ static inline uint64_t next_random(uint64_t *state)
     *state ^= *state >> 7;
     *state ^= *state << 17;
     return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static inline double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Sum and least of the counters of all ranks. No update may be lost, and with many updates every

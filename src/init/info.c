@@ -66,6 +66,7 @@ static void print_progress_rule(FILE *out)
     fprintf(out, RULE, "atomics between nodes", server);
     fprintf(out, RULE, "calls and replies", server);
     fprintf(out, RULE, "collectives", "every rank, inside the same collective");
+    fprintf(out, RULE, "collectives with a counter", "every rank, inside the library");
     fprintf(out, RULE, "operations begun by a thread that computes",
             n ? "its rank's service thread, within a millisecond"
               : "another thread of its rank inside the library");

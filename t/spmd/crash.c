@@ -1,6 +1,7 @@
 /* One rank of this job crashes: the program of t/spmd/crash.t, no test by itself.
  *   crash RANK HOW       HOW: segfault; abort; handled, with a handler that the program installed
- *                        before pgas_init; later, a segfault after pgas_finalize */
+ *                        before pgas_init; later, a segfault after pgas_finalize; stop, by
+ *                        pgas_abort in the job; early, by pgas_abort before it */
 #include <pgas/pgas.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,11 +34,15 @@ int main(int argc, char **argv)
     const char *how = argv[2];
     if (strcmp(how, "handled") == 0)
         signal(SIGSEGV, on_signal);
+    if (strcmp(how, "early") == 0)
+        pgas_abort(0, NULL);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
     int mine = pgas_rank() == rank;
     if (strcmp(how, "later") == 0)
         pgas_finalize();
+    if (mine && strcmp(how, "stop") == 0)
+        pgas_abort(7, "the input has no end");
     if (mine)
         crash_here(strcmp(how, "abort") == 0);
     if (strcmp(how, "later") != 0)

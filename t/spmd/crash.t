@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # what: A rank that ends by a fault or by abort() prints its number and a backtrace, also where MPI and UCX have
-#       handlers of their own. A handler of the program still runs. After pgas_finalize the library prints nothing.
+#       handlers of their own. A handler of the program still runs. pgas_abort
+#       logs a text and ends the job with a status. After pgas_finalize the library prints nothing.
 # needs: no-sanitizers
 # source: base/log.h
 # turn: waits
@@ -24,7 +25,7 @@ has() {
 
 if [ "$MPI_FLAVOR" = mpich ]; then skip_all "MPICH's launcher drops what ranks say while it ends a job"; fi
 
-plan 10
+plan 14
 for nodes in 0 1; do
     crashes segfault $nodes
     has '^1/2 [^ ]+ signal: error: SIGSEGV at address 0x10$' "nodes=$nodes: a fault names rank and address"
@@ -38,4 +39,10 @@ has "^the program's own handler ran\$" "a handler of the program runs"
 has '^1/2 [^ ]+ signal: error: SIGSEGV' "after our line"
 crashes later 0
 is "$([ $status -ne 0 ] && grep -c '^1/2 .*signal: error' <<<"$said")" 0 "after pgas_finalize nothing of ours is said"
+crashes stop 0
+has '^1/2 [^ ]+ abort: error: the input has no end$' "pgas_abort logs its text"
+is "$status" 7 "and the job ends with its status"
+crashes early 0
+has ' abort: error: the program ends the job$' "pgas_abort before pgas_init logs too"
+is "$status" 1 "and status 0 becomes 1"
 done_testing

@@ -6,6 +6,7 @@
  *   nodes:  0 1
  *   tls:    posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 PGAS_SPIN_US=7 | PGAS_SERVICE_THREADS=0 PGAS_SPIN_US=7
+ *   log:    param: error: .*HEAP_SIZES
  *   source: pgas/info.h; public headers */
 #include "config.h"
 
@@ -20,6 +21,12 @@ static char *text;
 static pgas_status_t print_info(FILE *out)
 {
     return pgas_info_print(out, NULL);
+}
+
+static pgas_status_t print_heap_size(FILE *out)
+{
+    return pgas_info_print(out, "HEAP_SIZE") == PGAS_OK ? pgas_info_print(out, "PGAS_HEAP_SIZE")
+                                                        : PGAS_ERR_INVALID;
 }
 
 static const char *printed(pgas_status_t (*print)(FILE *out), pgas_status_t want)
@@ -153,6 +160,10 @@ static void statistics(void)
     spmd_ok(pgas_info_print(NULL, NULL) == PGAS_ERR_INVALID &&
                 pgas_stats_print(NULL) == PGAS_ERR_INVALID,
             "nowhere to print");
+    spmd_ok(strstr(printed(print_heap_size, PGAS_OK), "PGAS_HEAP_SIZE") &&
+                !strstr(text, "PGAS_BIND") &&
+                pgas_info_print(text ? stdout : NULL, "HEAP_SIZES") == PGAS_ERR_NOT_FOUND,
+            "one parameter alone, or none that does not exist");
     FILE *full = fopen("/dev/full", "w");
     if (full)
         setvbuf(full, NULL, _IONBF, 0);
@@ -167,7 +178,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.nothing", on_nothing, NULL, NULL, &nothing);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(18);
+    spmd_plan(19);
     before_init();
     job_start(NULL);
     the_job();

@@ -223,13 +223,16 @@ static void detach_completes(void)
 static int nested(int index)
 {
     int slot = pgas_thread_slot(pgas_thread_self()), n_bad = 0;
-    pgas_thread_info_t place = { .size = sizeof place };
+    pgas_thread_info_t place = { .size = sizeof place }, small = { .size = sizeof small.size };
+    double begun = pgas_time();
     (void)index;
     n_bad += pgas_thread_attach() != PGAS_OK || pgas_thread_slot(pgas_thread_self()) != slot;
     n_bad += pgas_thread_detach() != PGAS_OK || pgas_thread_slot(pgas_thread_self()) != slot;
     n_bad += pgas_finalize() != PGAS_ERR_CONTEXT || !pgas_initialized();
     n_bad += pgas_thread_info(&place) != PGAS_OK || place.cpu < -1 ||
-             pgas_thread_info(NULL) != PGAS_ERR_INVALID;
+             pgas_thread_info(NULL) != PGAS_ERR_INVALID ||
+             pgas_thread_info(&small) != PGAS_ERR_INVALID;
+    n_bad += pgas_time() < begun || begun <= 0;
     return n_bad;
 }
 
