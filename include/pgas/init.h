@@ -48,18 +48,15 @@ typedef struct {
         sizeof(pgas_init_opts_t), NULL \
     }
 
-/** pgas_init for code that is compiled without this header: the last argument is PGAS_INTERFACE of
- *  the headers that it was made for. */
+/** pgas_init of code that was compiled with headers of that PGAS_INTERFACE. */
 PGAS_API pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init_opts_t *opts,
                                            unsigned interface_number);
 
 /** Starts the library on all ranks of a communicator.
- *  Shape:  collective over *comm (NULL: MPI_COMM_WORLD). If MPI is not initialised, this function
- *          calls MPI_Init_thread, and the matching pgas_finalize calls MPI_Finalize. The ranks
- *          agree on the handlers registered so far. Calls nest: each further pgas_init only counts.
- *  Done:   on return every rank has passed the call. The caller is attached as thread slot 0.
- *  Owns:   *comm is duplicated and may be freed afterwards.
- *  Cost:   a few MPI collectives, and one mapping of the heap for each rank of the node.
+ *  Shape:  collective over *comm (NULL: MPI_COMM_WORLD), which may be freed afterwards. If MPI is not
+ *          initialised, this function calls MPI_Init_thread, and the matching pgas_finalize calls
+ *          MPI_Finalize. Calls nest: each further pgas_init only counts.
+ *  Done:   the caller is attached as thread slot 0. All ranks agree on the handlers.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID      on any rank a parameter does not parse or opts->size is wrong; the
  *                                log names it

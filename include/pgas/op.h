@@ -48,30 +48,27 @@ typedef enum {
 /** An operator with its type, for functions whose elements have no type. */
 #define PGAS_OP(op, type) (PGAS_CAST(pgas_op_t, op) | PGAS_CAST(pgas_op_t, type))
 
-/** Definition of an operator of the program, for reductions, scans and arrays. It must be
- *  associative. Reductions and scans combine in the order of ranks. Arrays have no order, so there
- *  it must be commutative, too.
- *  Shape:  both functions may run on any thread, also one of the library, and must not call the
- *          library. For elements of 1, 2, 4 and 8 bytes of an array they may run concurrently on
- *          private copies (compare-and-swap loop; losers retry).
+/** An operator of the program, for reductions, scans and arrays. It must be associative, for arrays
+ *  also commutative: reductions and scans combine in the order of ranks, arrays have no order.
+ *  Shape:  the functions may run on any thread of the rank and must not call the library. For
+ *          elements of 1, 2, 4 and 8 bytes of an array they may run concurrently on private copies
+ *          (compare-and-swap loop; losers retry).
  *  Units:  elements and contributions are aligned to 16 bytes as far as their sizes allow. An
  *          operand given to pgas_array_apply has the alignment that the program gives it. */
 typedef struct {
-    /* sizes of the elements and contributions that it is for, 1 .. 65536; operand_bytes 0: as
-     * elem_bytes. Reductions and scans combine contributions, of at most 4096 bytes */
+    /* bytes of elements and contributions, 1 .. 65536; operand_bytes 0: as elem_bytes. Reductions
+     * and scans combine contributions of at most 4096 bytes */
     size_t elem_bytes, operand_bytes;
-    /* operand_bytes bytes, copied: a contribution that changes nothing */
-    const void *identity;
+    const void *identity; /* operand_bytes bytes, copied: a contribution that changes nothing */
     /* *to becomes *to combined with *from; both are contributions */
     void (*combine)(void *to, const void *from);
     /* applies a contribution to an element of an array. NULL: combine does that */
     void (*merge)(void *elem, const void *operand);
 } pgas_op_def_t;
 
-/** Registers an operator under a name.
- *  Shape:  any thread, on each rank that uses it or is home of elements on which it is used, in any
- *          order; not collective. It remains registered until the process ends.
- *  Done:   *op_p depends on the name alone, so all ranks get the same number.
+/** Registers an operator under a name, on each rank that uses it or is home of elements on which it
+ *  is used. Any thread; not collective. The number depends on the name alone. The operator remains
+ *  until the process ends.
  *  @return PGAS_OK           also if the same name and definition are registered again
  *          PGAS_ERR_EXISTS   the name, or another with the same number, has another definition
  *          PGAS_ERR_LIMIT    256 operators are registered

@@ -48,28 +48,25 @@ PGAS_API double pgas_time(void);
 
 /** Ends one pgas_init. The last call is collective. It waits for all ranks, completes all
  *  operations, frees every object of the library, and ends MPI if pgas_init had started it.
- *  Shape:  thread slot 0. Other threads must be outside of the library and stay outside; only for
- *          threads in pgas_thread_attach and pgas_thread_detach it waits. After the last call
- *          pgas_init may be called again while MPI is up.
+ *  Shape:  thread slot 0; other threads are outside of the library, except in pgas_thread_attach
+ *          and pgas_thread_detach. pgas_init may be called again while MPI is up.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT  no matching pgas_init
  *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
  *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
- *                             on this rank nevertheless, after all live ranks had called. (If the
- *                             ranks cannot watch each other by TCP, which a warning reports, it has
- *                             not waited for them.) MPI is not finalized. The program must end by
- *                             _exit or MPI_Abort, and must not call pgas_init again */
+ *                             nevertheless, after all live ranks had called. MPI is not finalized.
+ *                             The program must end by _exit or MPI_Abort */
 PGAS_API pgas_status_t pgas_finalize(void);
 
-/** Logs the text (NULL: none) as an error and ends the job on all ranks. The launcher's exit status
- *  is `code`, or 1 if code is 0. It never returns. Any thread, at any time. */
+/** Logs the text as an error and ends the job on all ranks, with the exit status `code` (0: 1). Any
+ *  thread, at any time. */
 PGAS_NORETURN PGAS_API void pgas_abort(int code, const char *text);
 
 /* ---- threads ---- */
 
 /** A thread of the job: the rank in the upper 20 bits, the slot in the lower 12. Slot 0 is the
- *  thread that called pgas_init. PGAS_SLOT_SERVICE is the rank's service thread. PGAS_SLOT_ANY, as
- *  a target, means any thread of the rank that serves. */
+ *  thread that called pgas_init. As targets, PGAS_SLOT_SERVICE is the rank's service thread, and
+ *  PGAS_SLOT_ANY any thread of the rank that serves. */
 typedef uint32_t pgas_thread_t;
 #define PGAS_SLOT_BITS    12
 #define PGAS_SLOT_SERVICE 4095
@@ -89,23 +86,20 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
     return (int)(thread & ((1u << PGAS_SLOT_BITS) - 1));
 }
 
-/** Attaches the calling thread, so that it may use the library. Attaching twice counts.
- *  Shape:  any thread of an initialised rank. The thread of a blocking or spawned handler is
- *          attached already; an attach there ends with the handler at the latest.
- *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context and take
- *          no lock. Threads in other slots share one context.
+/** Attaches the calling thread to the lowest free slot, so that it may use the library. Attaching
+ *  twice counts. The first PGAS_LANES slots own a context and take no lock; others share one.
+ *  The thread of a blocking or spawned handler is attached already.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_LIMIT    PGAS_THREADS_MAX threads are attached
  *          PGAS_ERR_CONTEXT  in a plain handler, which runs on a thread that is attached already */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
-/** Undoes one attach. The last one first completes all operations of the thread, as pgas_flush_all.
- *  @return PGAS_OK
+/** Undoes one attach. The last one first completes all operations of the thread.
+ *  @return as pgas_flush_all, and the thread is detached;
  *          PGAS_ERR_CONTEXT   the thread is not attached, or runs a plain handler; or the attach is
  *                             the first one of slot 0 or of a handler thread
- *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads
- *          otherwise the status of pgas_flush_all. The thread is detached then, too */
+ *          PGAS_ERR_NOT_INIT  also while the job ends, which detaches all threads */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 
 /** Returns the calling thread. Its slot is 4094 if it is not attached. */
@@ -125,11 +119,10 @@ PGAS_API pgas_status_t pgas_thread_info(pgas_thread_info_t *info_p);
 
 /** Makes progress: runs calls and requests of peers that have arrived, and continues operations of
  *  this thread. "progress rule" in the output of pgas_info says which operations depend on it.
- *  Shape:  any attached thread; useful in a loop that waits for something of the program's own.
- *  Cost:   some loads if nothing has arrived. After 512 such rounds in a row it calls sched_yield.
- *          After a long silence it notices arrivals from other nodes late, by at most 1/64 of that
- *          silence.
- *  @return the number of events handled; 0 if there was none, and in plain handlers. */
+ *  Shape:  any attached thread, in a loop that waits for something of the program's own.
+ *  Cost:   some loads if nothing has arrived; sched_yield after 512 such rounds in a row. Arrivals
+ *          from other nodes after a long silence are noticed late, by at most 1/64 of it.
+ *  @return the number of events handled; 0 in plain handlers. */
 PGAS_API int pgas_progress(void);
 
 /** Returns the version of the library at run time as text, e.g. "0.2.0". */
