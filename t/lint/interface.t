@@ -19,7 +19,6 @@ pair       | pgas_team_destroy     | teams come from pgas_team_split
 outputs    | pgas_get_scalar_far   | inline forms of pgas_get_u64 and so on call it, no program
 parameters | pgas_call_return_nb   | the form of pgas_call with a result
 verb       | pgas_agg_stats        | becomes pgas_agg_info
-verb       | pgas_sync_fini        | goes with the counters of 0.1
 struct     | pgas_place_info_t     | becomes pgas_thread_info_t
 END
 }
