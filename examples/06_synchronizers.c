@@ -31,16 +31,18 @@ static int failed(const pgas_sync_t *sync, pgas_status_t status)
     return status != PGAS_OK;
 }
 
-/* Many calls with one counter. It is used twice. */
-static int wait_for_all(void)
+/* Many calls, and a put, with one counter. It is used twice. */
+static int wait_for_all(pgas_gptr_t word)
 {
-    int n_ranks = pgas_n_ranks(), n_bad = 0;
-    int64_t one = 1;
+    int n_ranks = pgas_n_ranks(), right = (pgas_rank() + 1) % n_ranks, n_bad = 0;
+    int64_t one = 1, written = 17;
     pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_status_t status;
 
     for (int i = 0; i < N_CALLS && !n_bad; i++)
         n_bad += pgas_call_add(i % n_ranks, &one, &done) != PGAS_OK;
+    n_bad += pgas_put_nb(pgas_gptr_at(word, right), &written, sizeof written, PGAS_REMOTE, &done) !=
+             PGAS_OK;
     n_bad += failed(&done, pgas_sync_wait(&done, -1));
 
     /* The options say which completion lowers the counter. */
@@ -99,11 +101,13 @@ static int run_stage(void)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "06_synchronizers\n", 0);
-    if (pgas_init(NULL, NULL) != PGAS_OK)
+    pgas_gptr_t word;
+    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(sizeof(int64_t), &word) != PGAS_OK)
         return 1;
 
-    int n_bad = wait_for_all() + wait_for_any() + run_stage();
+    int n_bad = wait_for_all(word) + wait_for_any() + run_stage();
     pgas_quiesce();
+    n_bad += *(int64_t *)pgas_gptr_local(word, sizeof(int64_t)) != 17;
 
     int64_t n_ranks = pgas_n_ranks(), all = 0, sent = n_ranks * (2 * N_CALLS + 4 + n_ranks);
     n_bad += pgas_allreduce(NULL, &sum, &all, 1, PGAS_I64, PGAS_ADD) != PGAS_OK;

@@ -24,7 +24,7 @@ PGAS_END_DECLS
     static pgas_handler_t pgas_handler_##name;                               \
     PGAS_HANDLER_CALLS(name, arg_type)                                       \
     PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)                   \
-        PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)
+    PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)
 
 /* In several files. */
 #define PGAS_HANDLER_EXTERN(name, arg_type)           \
@@ -33,8 +33,7 @@ PGAS_END_DECLS
 #define PGAS_HANDLER_EXTERN_RETURN(name, arg_type, result_type) \
     PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;           \
     PGAS_HANDLER_CALLS(name, arg_type)                          \
-    PGAS_HANDLER_CALLS_RETURN(name, arg_type,                   \
-                              result_type) struct pgas_handler_##name##_is_declared
+    PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type) struct pgas_handler_##name##_is_declared
 #define PGAS_HANDLER_GLOBAL(name, arg_type, may_block) \
     pgas_handler_t pgas_handler_##name;                \
     PGAS_HANDLER_PLAIN(name, arg_type, may_block)
