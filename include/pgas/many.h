@@ -2,11 +2,11 @@
  *  any order.
  *
  *      pgas_sync_t done = PGAS_SYNC_INIT;
- *      pgas_get_many(values, ptrs, sizeof *values, n, &done);             values[i] from ptrs[i]
+ *      pgas_get_many(values, ptrs, sizeof *values, n, &done);            values[i] from ptrs[i]
  *      pgas_sync_wait(&done, -1);
  *
  *      pgas_update_many(ptrs, PGAS_ADD, PGAS_U64, NULL, n);               each word += 1
- *      pgas_quiesce();                                                    on all ranks: all are done
+ *      pgas_quiesce();                                                   all ranks: all are done
  *
  *  Elements of the own node are reached by loads and stores, whose cache lines are requested ahead.
  *  All others travel in messages of several hundred elements, which their owners carry out in one
@@ -17,9 +17,8 @@
  *  Owns:   ptrs, src and values may be reused on return. dst belongs to the call until *sync is
  *          lowered.
  *  Cost:   between nodes 4 bytes and the value for each element, and one answer for each message of
- *          gets and puts. An allocation for each message that awaits an answer; at most 256 of them
- *          exist on a rank. Buckets by rank take at most 1 MiB, or 64 bytes for each rank if that is
- *          more.
+ *          gets and puts. An allocation for each message that awaits an answer; a rank has at most
+ *          256 of them. Buckets by rank take 1 MiB, or 128 bytes for each rank if that is more.
  *  Statuses of all functions:
  *      PGAS_OK
  *      PGAS_ERR_NOT_INIT

@@ -5,8 +5,7 @@
  *   np:     1 2 3 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=3,reorder=3,again=2 | PGAS_SERVICE_THREADS=0 |
- *           PGAS_CALL_MAX=64
+ *   env:    PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=3,reorder=3,again=2 | PGAS_CALL_MAX=64
  *   source: pgas/many.h */
 #include "t/random.h"
 #include "t/spmd/job.h"
