@@ -75,7 +75,7 @@ typedef struct pgasi_array {
     pgasi_array_dir_t *dir;
     uint64_t n_home;
     uint32_t closing_dir;
-    pgasi_array_request_t *spare; /* requests without values */
+    pgasi_array_request_t *spare; /* requests with few bytes of values, or none */
     pgasi_array_contribution_t *spare_contributions;
     uint32_t n_spare_contributions;
     /* cache */

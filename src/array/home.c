@@ -19,6 +19,8 @@
 #include "array/wire.h"
 #include "base/checks.h"
 
+#define SMALL ((size_t)16) /* bytes of values for which every request has room */
+
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
 static void dispatch(pgasi_array_t *a, uint64_t index);
 
@@ -155,15 +157,15 @@ static void pop(pgasi_array_t *a, pgasi_array_dir_t *dir)
 
 pgasi_array_request_t *pgasi_array_home_new_request(pgasi_array_t *a, size_t bytes)
 {
-    pgasi_array_request_t *r = bytes ? NULL : a->spare;
+    pgasi_array_request_t *r = bytes <= SMALL ? a->spare : NULL;
     if (r) {
         a->spare = r->next;
         memset(r, 0, sizeof *r);
     } else {
-        r = calloc(1, sizeof *r + bytes);
+        r = calloc(1, sizeof *r + PGASI_MAX(bytes, SMALL));
     }
     if (r)
-        r->large = bytes != 0;
+        r->large = bytes > SMALL;
     return r;
 }
 

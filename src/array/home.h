@@ -16,7 +16,7 @@ typedef struct pgasi_array_request {
     uint8_t event;
     int source; /* team rank */
     uint32_t line, op;
-    bool large;                /* values may follow it, with its own alignment */
+    bool large;                /* more values follow it than all requests have room for */
     bool pull;                 /* the source reads the elements where they are */
     pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
     pgasi_array_access_t x;    /* of another rank, its values follow */

@@ -6,6 +6,7 @@
  * overlap, and the slot costs little. All other accesses are collected. They are passed to the
  * protocol before the thread waits for the first, so requests to all homes overlap and travel
  * together. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "array/access.h"
@@ -15,7 +16,7 @@
 #include "base/op.h"
 
 #define BLOCK  64  /* elements of one announcement */
-#define MISSES 256 /* accesses passed to the protocol at once */
+#define MISSES 512 /* accesses passed to the protocol at once: a round trip serves so many */
 
 /* What is done to each element. */
 typedef struct {
@@ -27,7 +28,7 @@ typedef struct {
     const char *from;
 } work_t;
 
-/* Accesses that mapping entries do not allow. */
+/* Accesses that mapping entries do not allow. Allocated for the first one. */
 typedef struct {
     size_t n;
     pgasi_array_location_t loc[MISSES];
@@ -221,6 +222,7 @@ static void add_miss(pgas_array_t *array, uint64_t i, const work_t *work, size_t
     pgasi_array_location_t loc = pgasi_array_locate(&pgasi_array_of(array)->map, i);
     m->loc[m->n] = loc;
     m->x[m->n++] = (pgasi_array_access_t){ .kind = (uint8_t)work->kind,
+                                           .once = true,
                                            .op = work->op,
                                            .k = (uint32_t)(i & array->mask),
                                            .n = 1,
@@ -231,29 +233,43 @@ static void add_miss(pgas_array_t *array, uint64_t i, const work_t *work, size_t
 
 static pgas_status_t do_misses(pgas_array_t *array, misses_t *m)
 {
-    size_t n = m->n;
+    size_t n = m ? m->n : 0;
+    if (n == 0)
+        return PGAS_OK;
     m->n = 0;
-    return n ? pgasi_array_do_all(pgasi_array_of(array), m->loc, m->x, n) : PGAS_OK;
+    return pgasi_array_do_all(pgasi_array_of(array), m->loc, m->x, n);
+}
+
+static misses_t *new_misses(void)
+{
+    misses_t *m = malloc(sizeof *m);
+    if (m)
+        m->n = 0;
+    return m;
 }
 
 static pgas_status_t do_many(pgas_array_t *array, const uint64_t *index, size_t n,
                              const work_t *work)
 {
-    misses_t misses;
+    misses_t *misses = NULL;
     block_t block;
     pgas_status_t status = PGAS_OK;
-    misses.n = 0;
     for (size_t done = 0; done < n && status == PGAS_OK; done += BLOCK) {
         size_t some = PGASI_MIN(n - done, (size_t)BLOCK);
         do_mapped(array, index + done, some, work, done, &block);
+        if (block.n_others && !misses && !(misses = new_misses()))
+            return PGAS_ERR_NO_MEMORY;
         for (size_t k = 0; k < block.n_others; k++) {
             size_t at = done + block.others[k];
-            add_miss(array, index[at], work, at * work->value_bytes, &misses);
+            add_miss(array, index[at], work, at * work->value_bytes, misses);
         }
-        if (misses.n > MISSES - BLOCK)
-            status = do_misses(array, &misses);
+        if (misses && misses->n > MISSES - BLOCK)
+            status = do_misses(array, misses);
     }
-    return status == PGAS_OK ? do_misses(array, &misses) : status;
+    if (status == PGAS_OK)
+        status = do_misses(array, misses);
+    free(misses);
+    return status;
 }
 
 /* ---- public functions ---- */

@@ -2,7 +2,8 @@
  *
  * Fetching a chunk pays off when the chunk is used again. So the home carries out the first access
  * to a chunk, and the second access fetches it. Walks in order, pins, and arrays that fit into the
- * cache fetch at once.
+ * cache fetch at once. Accesses to many elements by index never fetch from larger arrays, because
+ * their requests overlap and travel together.
  *
  * A random walk over an array much larger than the cache thus costs round trips of some bytes,
  * and no chunks. It is nevertheless coherent, because the home sees every access. */
@@ -71,5 +72,5 @@ bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *lo
     if (x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH ||
         (applies && pgasi_array_is_too_large_for_line(a, x->op)))
         return false;
-    return sequential || a->fits || is_missed_again(a, x->chunk);
+    return sequential || a->fits || (!x->once && is_missed_again(a, x->chunk));
 }
