@@ -336,7 +336,7 @@ typedef struct {
     int16_t status;
     uint32_t rank, ctx;
     uint64_t secret, ticket, slots_addr;
-    uint32_t slots_rkey, inbound;
+    uint32_t slots_rkey, inbound, rail, reserved;
     pgas_verbs_address_t address;
 } hello_t;
 

@@ -9,17 +9,18 @@ set -u
 make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
-FUNCTIONS=222
-LINES=3760
+FUNCTIONS=218
+LINES=3570
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
     cat <<'END'
 pair       | pgas_team_destroy     | teams come from pgas_team_split
-outputs    | pgas_get_scalar_far   | inline forms of pgas_get_u64 and so on call it, no program
+outputs    | pgas_get_scalar_far   | inline functions call it, no program
+outputs    | pgas_fetch_op_far     | inline functions call it, no program
+outputs    | pgas_compare_swap_far | inline functions call it, no program
 parameters | pgas_call_return_nb   | the form of pgas_call with a result
 verb       | pgas_agg_stats        | becomes pgas_agg_info
-struct     | pgas_place_info_t     | becomes pgas_thread_info_t
 END
 }
 
