@@ -269,12 +269,11 @@ static pgas_status_t move_wakeups(void)
  * whole pages are placed. */
 static void place(void)
 {
-    int zone = pgasi_place_own_zone();
     uintptr_t page = pgasi_heap_page_bytes, from = (uintptr_t)pgasi_heap_tail(),
               first = PGASI_ALIGN_UP(from, page),
               end = PGASI_ALIGN_DOWN(from + pgasi_heap_tail_bytes, page);
-    if (zone >= 0 && first < end)
-        (void)pgasi_place_memory((void *)first, end - first, zone);
+    if (pgasi_recvq_zone >= 0 && first < end)
+        (void)pgasi_place_memory((void *)first, end - first, pgasi_recvq_zone);
 }
 
 pgas_status_t pgasi_chanmem_start(void)

@@ -6,7 +6,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 cd "$BUILD" || exit 1
 
-PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
+PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target numa"
 OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
 ALONE="verbs_latency verbs_rate" # one process, without a launcher
 TINY="-i 20 -r 5 -t 5"
@@ -21,6 +21,7 @@ of() {
     array_random | array_seq) echo "--elements 5000" ;;
     array_zipf) echo "--elements 4096" ;;
     collectives) echo "-m 4:8" ;;
+    numa) echo "-m 4096:4096" ;;
     barrier) echo "--case plain,late" ;;
     mcts) echo "--size 5 --case trad-random-16,ovfl-near-1,threads-trad-hash-n,playouts,memcpy" ;;
     esac

@@ -2,7 +2,11 @@
 # downloads a kernel for it).
 EXTRA_DIST += %D%/run %D%/rxe.sh
 
-numa-vm: t/spmd/zones.t
+# Part of the suite, skipped where there is no qemu or no kernel to be had. numa-vm also runs the whole matrix of zones.t.
+check_scripts += %D%/numa.t
+
+numa-vm: t/spmd/zones.t t/spmd/boot.t benchmarks/pgas_numa
+	BUILD=$(abs_top_builddir) $(abs_top_srcdir)/t/launch $(abs_top_srcdir)/%D%/numa.t
 	PGAS_TEST_MATRIX=all BUILD=$(abs_top_builddir) $(srcdir)/%D%/run $(abs_top_srcdir)/t/launch t/spmd/zones.t
 
 .PHONY: numa-vm
