@@ -81,7 +81,7 @@ for n in $counts; do
     run $n 08_broadcast
     says "^$n ranks .*right\$" 1 "08_broadcast, $n ranks"
     run $n 05_histogram 100000
-    says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
+    says "^${n}00000 of ${n}00000 .*right\$" 2 "05_histogram, $n ranks"
     run $n array_histogram 100000
     says "^${n}00000 of ${n}00000 .*right\$" 1 "array_histogram, $n ranks"
     run $n 06_synchronizers
