@@ -91,14 +91,6 @@ PGAS_API pgas_status_t pgas_put_strided(pgas_gptr_t dst, int64_t dst_stride, con
 PGAS_API pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr_t src,
                                         int64_t src_stride, size_t block_bytes, size_t n_blocks);
 
-/** Transfers n_elems elements of elem_bytes bytes by index.
- *  put: element i of src goes to element index[i] of dst.
- *  get: element index[i] of src goes to element i of dst. */
-PGAS_API pgas_status_t pgas_put_indexed(pgas_gptr_t dst, const uint64_t *index, const void *src,
-                                        size_t elem_bytes, size_t n_elems);
-PGAS_API pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64_t *index,
-                                        size_t elem_bytes, size_t n_elems);
-
 /** Copies from one global pointer to another, until remote completion. Neither needs to belong to
  *  the caller. If neither side is memory that this node maps, pieces of 16 KiB pass through the
  *  caller. */

@@ -1,4 +1,4 @@
-/* Strided and indexed transfers: many small parts under one request.
+/* Strided transfers: many small parts under one request.
  *
  * On the node each part is a memory copy. Off the node all parts are issued before the first is
  * waited for. After an error the function waits for the parts in flight, because they use the
@@ -66,44 +66,4 @@ pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr_t src, i
                                size_t block_bytes, size_t n_blocks)
 {
     return strided(PGASI_RMA_GET, src, src_stride, dst, dst_stride, block_bytes, n_blocks);
-}
-
-static pgas_status_t indexed(pgasi_rma_kind_t kind, pgas_gptr_t ptr, const uint64_t *index,
-                             char *buffer, size_t elem_bytes, size_t n_elems)
-{
-    pgas_status_t status = pgasi_thread_check();
-    if (status != PGAS_OK)
-        return status;
-    if (n_elems && (!index || (!buffer && elem_bytes)))
-        return PGAS_ERR_INVALID;
-    uint64_t greatest = 0;
-    for (size_t i = 0; elem_bytes && i < n_elems; i++)
-        greatest = PGASI_MAX(greatest, index[i]);
-    if (n_elems && elem_bytes && greatest > PGAS_OFFSET_MAX / elem_bytes)
-        return PGAS_ERR_RANGE;
-    status = n_elems ? check_span(ptr, (int64_t)(greatest * elem_bytes), elem_bytes, 2) : PGAS_OK;
-    if (status != PGAS_OK || !elem_bytes)
-        return status;
-    pgasi_req_t req;
-    pgasi_req_begin(&req);
-    for (size_t i = 0; i < n_elems && status == PGAS_OK; i++) {
-        pgasi_rma_t rma = { .kind = kind,
-                            .ptr = ptr + index[i] * elem_bytes,
-                            .buffer = buffer + i * elem_bytes,
-                            .bytes = elem_bytes };
-        status = pgasi_rma_start(&rma, &req);
-    }
-    return finish(&req, status);
-}
-
-pgas_status_t pgas_put_indexed(pgas_gptr_t dst, const uint64_t *index, const void *src,
-                               size_t elem_bytes, size_t n_elems)
-{
-    return indexed(PGASI_RMA_PUT, dst, index, (char *)(uintptr_t)src, elem_bytes, n_elems);
-}
-
-pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64_t *index, size_t elem_bytes,
-                               size_t n_elems)
-{
-    return indexed(PGASI_RMA_GET, src, index, dst, elem_bytes, n_elems);
 }

@@ -57,7 +57,7 @@ static int memory_refuses(void)
 static int transfers_refuse(void)
 {
     pgas_gptr_t ptr = pgas_gptr_make(0, UINT64_C(1) << 30);
-    uint64_t index[1] = { 0 }, x64 = 0;
+    uint64_t x64 = 0;
     uint32_t x32 = 0;
     uint16_t x16 = 0;
     uint8_t x8 = 0;
@@ -73,8 +73,8 @@ static int transfers_refuse(void)
     REFUSES(pgas_fence());
     REFUSES(pgas_put_strided(ptr, 8, &x64, 8, 8, 1));
     REFUSES(pgas_get_strided(&x64, 8, ptr, 8, 8, 1));
-    REFUSES(pgas_put_indexed(ptr, index, &x64, 8, 1));
-    REFUSES(pgas_get_indexed(&x64, ptr, index, 8, 1));
+    REFUSES(pgas_put_many(&ptr, &x64, 8, 1, &done));
+    REFUSES(pgas_get_many(&x64, &ptr, 8, 1, &done));
     REFUSES(pgas_put_signal(ptr, &x64, 8, ptr, 1, PGAS_SWAP));
     REFUSES(pgas_signal_wait(&x64, PGAS_EQ, 1, 0, NULL));
     REFUSES(pgas_put_u8(ptr, 1));
@@ -306,7 +306,7 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
 {
     unsigned char *buffer = job_alloc(2 * AREA), before[2 * AREA];
     size_t sane = bytes <= 2 * AREA ? bytes : 1;
-    uint64_t index[2] = { 0, 0 }, old = 0;
+    uint64_t old = 0;
     pgas_sync_t done = PGAS_SYNC_INIT;
     int n_bad = 0;
     memset(buffer, 0x77, 2 * AREA);
@@ -321,8 +321,6 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
                  "nb");
     n_bad += bad(pgas_put_strided(ptr, (int64_t)sane, buffer, 1, bytes, 2) == want, "put_strided");
     n_bad += bad(pgas_get_strided(buffer, 1, ptr, (int64_t)sane, bytes, 2) == want, "get_strided");
-    n_bad += bad(pgas_put_indexed(ptr, index, buffer, bytes, 2) == want, "put_indexed");
-    n_bad += bad(pgas_get_indexed(buffer, ptr, index, bytes, 2) == want, "get_indexed");
     if (bytes == 8 && ptr % 8 == 0) {
         n_bad += bad(pgas_put_u64(ptr, 1) == want && pgas_get_u64(ptr, &old) == want, "scalar");
         n_bad += bad(pgas_fetch_op_u64(ptr, PGAS_ADD, 1, &old) == want &&
@@ -359,12 +357,13 @@ static void pointers(const char *when)
     n_bad += all_forms(pgas_gptr_add(users[job_right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "bytes after attached memory, segments that do not exist, %s", when);
     uint64_t x = 0;
+    pgas_sync_t done = PGAS_SYNC_INIT;
     n_bad = pgas_put(areas[job_right()], NULL, 8) != PGAS_ERR_INVALID ||
             pgas_get(NULL, areas[job_right()], 8) != PGAS_ERR_INVALID;
     n_bad += pgas_put_nb(areas[job_right()], NULL, 8, PGAS_LOCAL, NULL) != PGAS_ERR_INVALID ||
              pgas_get_nb(NULL, areas[job_right()], 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[job_right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
-    n_bad += pgas_get_indexed(&x, areas[job_right()], NULL, 8, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_get_many(&x, NULL, 8, 1, &done) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[job_right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
     n_bad += pgas_put_strided(areas[job_right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
     n_bad += pgas_flush(-1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;

@@ -347,16 +347,12 @@ static void nothing_moves_nothing(void)
                 pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE &&
                 pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
                 pgas_put_nb(heap.base[job_right()], NULL, 0, PGAS_REMOTE, &done) == PGAS_OK &&
-                pgas_sync_wait(&done, 0) == PGAS_OK &&
-                pgas_put_indexed(heap.base[job_right()], NULL, NULL, 8, 0) == PGAS_OK,
+                pgas_sync_wait(&done, 0) == PGAS_OK,
             "zero bytes are a checked no-op");
     size_t many = (size_t)INT64_MAX; /* one by one they would never end */
-    uint64_t index[1] = { 0 };
     pgas_gptr_t there = heap.base[job_right()];
     spmd_ok(pgas_put_strided(there, 0, NULL, 0, 0, many) == PGAS_OK &&
                 pgas_get_strided(NULL, 0, there, 0, 0, many) == PGAS_OK &&
-                pgas_put_indexed(there, index, NULL, 0, many) == PGAS_OK &&
-                pgas_get_indexed(NULL, there, index, 0, many) == PGAS_OK &&
                 pgas_put_strided(PGAS_NULL, 0, NULL, 0, 0, many) == PGAS_ERR_RANGE &&
                 pgas_put_strided(there, 1, NULL, 0, 0, many) == PGAS_ERR_RANGE,
             "so are any number of them");

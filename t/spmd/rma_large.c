@@ -152,11 +152,14 @@ static void far_places_of_the_heap(pgas_gptr_t block)
     for (int i = 0; i < 3; i++)
         n_bad += *(uint64_t *)pgas_gptr_local(pgas_gptr_add(block, i * stride), 8) != rows[i];
     pgas_barrier(NULL);
-    uint64_t index[2] = { 0, (UINT64_C(5) << 30) / 8 }, two[2] = { 7, 8 }, two_back[2] = { 0, 0 };
-    n_bad += pgas_put_indexed(far, index, two, 8, 2) != PGAS_OK || pgas_flush_all() != PGAS_OK;
-    n_bad += pgas_get_indexed(two_back, far, index, 8, 2) != PGAS_OK ||
-             memcmp(two, two_back, sizeof two) != 0;
-    spmd_is_int(n_bad, 0, "strides and indices beyond 2^31 bytes");
+    pgas_gptr_t ptrs[2] = { far, pgas_gptr_add(far, INT64_C(5) << 30) };
+    uint64_t two[2] = { 7, 8 }, two_back[2] = { 0, 0 };
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    n_bad +=
+        pgas_put_many(ptrs, two, 8, 2, &done) != PGAS_OK || pgas_sync_wait(&done, -1) != PGAS_OK;
+    n_bad += pgas_get_many(two_back, ptrs, 8, 2, &done) != PGAS_OK ||
+             pgas_sync_wait(&done, -1) != PGAS_OK || memcmp(two, two_back, sizeof two) != 0;
+    spmd_is_int(n_bad, 0, "strides and elements beyond 2^31 bytes");
     pgas_barrier(NULL);
 }
 

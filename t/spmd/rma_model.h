@@ -244,35 +244,35 @@ static void one_strided(model_t *m, int rank)
               "blocks of get_strided");
 }
 
-static void one_indexed(model_t *m, int rank)
+/* Elements of one shard in one call, which orders nothing: everything before it is flushed. */
+static void one_many(model_t *m, int rank)
 {
-    uint64_t index[40];
-    size_t elem = (size_t)below(m, 24) + 1, n = (size_t)below(m, 41);
+    pgas_gptr_t ptrs[40];
+    size_t place[40], elem = (size_t)below(m, 24) + 1, n = (size_t)below(m, 41);
+    pgas_sync_t done = PGAS_SYNC_INIT;
     bool put = below(m, 2);
     for (size_t i = 0; i < n; i++) /* distinct for a put: SHARD / elem is above 1000 */
-        index[i] = put ? i * 25 + below(m, 25) : below(m, SHARD / elem);
+        place[i] = (size_t)(put ? i * 25 + below(m, 25) : below(m, SHARD / elem)) * elem;
     for (size_t i = n; i > 1 && put; i--) {
-        size_t k = (size_t)below(m, i);
-        uint64_t other = index[k];
-        index[k] = index[i - 1];
-        index[i - 1] = other;
+        size_t k = (size_t)below(m, i), other = place[k];
+        place[k] = place[i - 1];
+        place[i - 1] = other;
     }
+    for (size_t i = 0; i < n; i++)
+        ptrs[i] = at(m, rank, place[i]);
+    flush_everything(m);
     if (put) {
-        before_write(m, rank, 0, SHARD);
         randomize(m, m->buffer, n * elem);
         for (size_t i = 0; i < n; i++)
-            memcpy(is_at(m, rank, (size_t)index[i] * elem), m->buffer + i * elem, elem);
-        judge(m, pgas_put_indexed(at(m, rank, 0), index, m->buffer, elem, n) == PGAS_OK,
-              "put_indexed");
-        for (size_t i = 0; i < n; i++)
-            wrote(m, rank, (size_t)index[i] * elem, elem);
-        return;
+            memcpy(is_at(m, rank, place[i]), m->buffer + i * elem, elem);
+        judge(m, pgas_put_many(ptrs, m->buffer, elem, n, &done) == PGAS_OK, "put_many");
+    } else {
+        judge(m, pgas_get_many(m->buffer, ptrs, elem, n, &done) == PGAS_OK, "get_many");
     }
-    before_read(m, rank, 0, SHARD);
-    judge(m, pgas_get_indexed(m->buffer, at(m, rank, 0), index, elem, n) == PGAS_OK, "get_indexed");
+    judge(m, pgas_sync_wait(&done, -1) == PGAS_OK, "wait of many elements");
     for (size_t i = 0; i < n; i++)
-        judge(m, memcmp(m->buffer + i * elem, is_at(m, rank, (size_t)index[i] * elem), elem) == 0,
-              "elements of get_indexed");
+        judge(m, memcmp(m->buffer + i * elem, is_at(m, rank, place[i]), elem) == 0,
+              "elements of get_many");
 }
 
 /* Several puts under way, each with a buffer of its own and its own promise: local completion,
@@ -451,9 +451,9 @@ static int compare_all(model_t *m)
  * at the end. Returns how many things were wrong, here; prints the first. */
 static int model_run(const area_t *area, uint64_t seed, int n_steps, int breaker)
 {
-    static void (*const ops[])(model_t *, int) = { one_put,      one_get,     one_scalar,
-                                                   one_strided,  one_indexed, some_puts_nb,
-                                                   some_gets_nb, one_atomic,  one_put_signal,
+    static void (*const ops[])(model_t *, int) = { one_put,      one_get,    one_scalar,
+                                                   one_strided,  one_many,   some_puts_nb,
+                                                   some_gets_nb, one_atomic, one_put_signal,
                                                    one_copy,     one_order };
     size_t bytes = (size_t)pgas_n_ranks() * SHARD;
     model_t m = { .area = area, .me = pgas_rank(), .n = pgas_n_ranks() };
