@@ -87,7 +87,7 @@ static inline int by_message(int rank, pgas_handler_t handler, size_t bytes)
 
 static inline int by_flush(int rank, pgas_handler_t handler, size_t bytes)
 {
-    return pgas_agg_call(agg, rank, handler, args_block, bytes) | pgas_agg_flush(agg, rank);
+    return pgas_agg_call(agg, rank, handler, args_block, bytes) | pgas_agg_flush(agg, rank, NULL);
 }
 
 static inline int to_thread(int rank, pgas_handler_t handler, size_t bytes)

@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) int send_calls(const bench_run_t *r
             bad |= send_call(style, peer, handler, args_block, bytes);
         }
     }
-    return style == SEND ? bad : bad | pgas_agg_flush(agg, peer);
+    return style == SEND ? bad : bad | pgas_agg_flush(agg, peer, NULL);
 }
 
 static int send_by_size(const bench_run_t *run, style_t style, pgas_handler_t handler)

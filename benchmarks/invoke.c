@@ -220,7 +220,7 @@ static int send_round(const bench_run_t *run, state_t *mine)
                PGAS_ERR_AGAIN)
             pgas_progress();
         bad |= status;
-        bad |= pgas_agg_flush(agg, run->peer);
+        bad |= pgas_agg_flush(agg, run->peer, NULL);
     }
     await_round(&mine->n_answered, mine->n_begun);
     if (run->thread != 0)

@@ -43,7 +43,7 @@ static int send_keys(pgas_agg_t *agg)
     /* Sends the batches that are still open. The counter is zero when all calls that this thread
      * has gathered so far have run, on all ranks. */
     pgas_sync_t done = PGAS_SYNC_INIT;
-    n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &done) != PGAS_OK;
+    n_bad += pgas_agg_flush(agg, PGAS_ALL, &done) != PGAS_OK;
     return n_bad + (pgas_sync_wait(&done, -1) != PGAS_OK);
 }
 
@@ -62,8 +62,8 @@ int main(int argc, char **argv)
         return 1;
     int n_bad = send_keys(agg);
 
-    pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT;
-    n_bad += pgas_agg_stats(agg, &stats) != PGAS_OK;
+    pgas_agg_info_t stats = { .size = sizeof(pgas_agg_info_t) };
+    n_bad += pgas_agg_info(agg, &stats) != PGAS_OK;
     pgas_agg_destroy(agg);
     pgas_barrier(NULL); /* the keys of the other ranks are counted too */
 

@@ -117,7 +117,7 @@ static void call_by_aggregator(const peer_t *peer)
         check(pgas_agg_add(aggregator, peer->rank, &one));
     }
     /* aggregator.shutdown_all(&flushed) */
-    check(pgas_agg_flush_sync(aggregator, PGAS_AGG_ALL, &flushed));
+    check(pgas_agg_flush(aggregator, PGAS_ALL, &flushed));
     /* while (operations_left() > 0) ... */
     check(pgas_sync_wait(&flushed, -1));
     check(pgas_agg_destroy(aggregator));

@@ -6,8 +6,7 @@
  *      pgas_call_to(pgas_on_team(NULL), stop, NULL, 0, NULL);                 every rank runs stop
  *      pgas_quiesce();                                        all calls of all ranks have run
  *
- *  pgas/handler.h makes handlers, and calls whose arguments the compiler checks. pgas/agg.h gathers
- *  many small calls.
+ *  pgas/handler.h makes handlers and typed calls. pgas/agg.h gathers many small calls.
  *
  *  Which thread runs an incoming call:
  *  | target           | the call runs on                                                      |
@@ -49,8 +48,7 @@
  *  PGAS_BACKLOG_LIMIT bytes, then they return PGAS_ERR_AGAIN.
  *
  *  Statuses of every call. With an error the call is not accepted, and counters are unchanged.
- *      PGAS_OK
- *      PGAS_ERR_NOT_INIT     the library is not initialised
+ *      PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY
  *      PGAS_ERR_CONTEXT      the thread is not attached, or the table above forbids the call
  *      PGAS_ERR_RANGE        no such rank, or a push to an address that is not at the target
  *      PGAS_ERR_NOT_FOUND    no such handler
@@ -60,7 +58,6 @@
  *      PGAS_ERR_LIMIT        bytes exceeds PGAS_CALL_MAX, or another limit below is exceeded
  *      PGAS_ERR_PEER         the rank died
  *      PGAS_ERR_AGAIN        there is no room, and the options or the handler do not allow to wait
- *      PGAS_ERR_NO_MEMORY
  *  Errors of accepted calls, which the counter reports:
  *      PGAS_ERR_PEER         the target died before it answered, or the thread has left
  *      PGAS_ERR_NOT_FOUND    the target does not know the handler
@@ -106,43 +103,15 @@ typedef struct {
 #define PGAS_TARGET_TEAM         (-1)
 #define PGAS_TARGET_TEAM_THREADS (-2)
 
-static inline pgas_target_t pgas_target_make(int rank, int slot, pgas_team_t *team)
-{
-    pgas_target_t target;
-    target.rank = rank;
-    target.slot = slot;
-    target.team = team;
-    return target;
-}
-
-static inline pgas_target_t pgas_on_rank(int rank)
-{
-    return pgas_target_make(rank, PGAS_SLOT_ANY, NULL);
-}
-
-static inline pgas_target_t pgas_on_service(int rank)
-{
-    return pgas_target_make(rank, PGAS_SLOT_SERVICE, NULL);
-}
-
+PGAS_INLINE pgas_target_t pgas_on_rank(int rank);
+PGAS_INLINE pgas_target_t pgas_on_service(int rank);
 /** The slot is below PGAS_LANES, otherwise calls return PGAS_ERR_LIMIT. A call to a slot that no
  *  thread has had yet waits for one. */
-static inline pgas_target_t pgas_on_thread(pgas_thread_t thread)
-{
-    return pgas_target_make(pgas_thread_rank(thread), pgas_thread_slot(thread), NULL);
-}
-
+PGAS_INLINE pgas_target_t pgas_on_thread(pgas_thread_t thread);
 /** The caller is a member of the team; NULL: all ranks. The team must stay until the broadcasts to
  *  it have ended. */
-static inline pgas_target_t pgas_on_team(pgas_team_t *team)
-{
-    return pgas_target_make(0, PGAS_TARGET_TEAM, team);
-}
-
-static inline pgas_target_t pgas_on_team_threads(pgas_team_t *team)
-{
-    return pgas_target_make(0, PGAS_TARGET_TEAM_THREADS, team);
-}
+PGAS_INLINE pgas_target_t pgas_on_team(pgas_team_t *team);
+PGAS_INLINE pgas_target_t pgas_on_team_threads(pgas_team_t *team);
 
 /* ---- options ---- */
 
@@ -251,16 +220,9 @@ PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const 
                                         size_t bytes, void *result, size_t result_bytes);
 
 /** As pgas_call_return, without waiting: the result is complete when sync reports. */
-static inline pgas_status_t pgas_call_return_nb(int rank, pgas_handler_t handler, const void *args,
-                                                size_t bytes, void *result, size_t result_bytes,
-                                                pgas_sync_t *sync)
-{
-    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    opts.sync = sync;
-    opts.result = result;
-    opts.result_bytes = result_bytes;
-    return pgas_call_to(pgas_on_rank(rank), handler, args, bytes, &opts);
-}
+PGAS_INLINE pgas_status_t pgas_call_return_nb(int rank, pgas_handler_t handler, const void *args,
+                                              size_t bytes, void *result, size_t result_bytes,
+                                              pgas_sync_t *sync);
 
 /** In a handler: replies to the call that is running, at most once. data is copied. If the caller
  *  wants no result, the reply is ignored.
@@ -368,8 +330,7 @@ PGAS_API pgas_status_t pgas_consumers_stop(int slot);
  *          for a slot that no thread has had yet (logged once after a second). pgas_finalize runs
  *          the former in its own thread, and refuses the latter.
  *  Cost:   waves of allreduces that count calls (Mattern's four-counter method).
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT
  *          PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_PEER     a rank died */
 PGAS_API pgas_status_t pgas_quiesce(void);

@@ -79,6 +79,7 @@ static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
 
 /* A call that is being sent. */
 typedef struct {
+    const pgasi_call_to_t *call;
     int rank, ep;
     bool shared; /* through the context that threads without one of their own share */
     const void *args;
@@ -94,8 +95,8 @@ typedef struct {
 static pgas_status_t send_piece(const call_t *o, const pgasi_bulk_piece_t *piece, const char *data,
                                 size_t bytes, pgas_full_t full)
 {
-    return pgasi_sendq_call_pair(o->rank, o->ep, o->shared, PGASI_DESC_BULK, piece, sizeof *piece,
-                                 data, bytes, full);
+    return pgasi_call_deliver_pair(o->call, PGASI_DESC_BULK, piece, sizeof *piece, data, bytes,
+                                   full);
 }
 
 /* The first piece follows `full`. Later pieces wait for room; in a handler they queue, and the room
@@ -345,7 +346,8 @@ static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
 pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *c)
 {
     const pgas_call_opts_t *opts = c->o;
-    call_t o = { .rank = c->rank,
+    call_t o = { .call = c,
+                 .rank = c->rank,
                  .ep = c->ep,
                  .shared = c->shared,
                  .args = c->args,

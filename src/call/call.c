@@ -9,6 +9,7 @@
 #include "boot/wait.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
+#include "call/agg.h"
 #include "call/call.h"
 #include "call/task.h"
 #include "mem/thread.h"
@@ -24,9 +25,8 @@ pgasi_quiesce_t pgasi_quiesce;
 /* Publishes the caller's gathered calls and waits until its send queue holds none back.
  * @return PGAS_OK.
  * @return PGAS_ERR_PEER: some calls were for a rank that has died. */
-static pgas_status_t hand_over(pgasi_publish_reason_t reason)
+static pgas_status_t hand_over_of(pgasi_ctx_t *ctx, pgasi_publish_reason_t reason)
 {
-    pgasi_ctx_t *ctx = pgasi_self.ctx;
     /* Another thread may create the send queue of a shared context. */
     pgasi_sendq_t *sq = __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE);
     if (!sq)
@@ -40,6 +40,14 @@ static pgas_status_t hand_over(pgasi_publish_reason_t reason)
     pgasi_wait_end(&w);
     pgas_status_t idle = pgasi_ctx_wait_idle(ctx);
     return status != PGAS_OK ? status : idle;
+}
+
+static pgas_status_t hand_over(pgasi_publish_reason_t reason)
+{
+    pgas_status_t status = hand_over_of(pgasi_self.ctx, reason), also = PGAS_OK;
+    if (pgasi_agg_sends() && !pgasi_self.ctx->shared)
+        also = hand_over_of(pgasi_ctxs[PGASI_CTX_SHARED], reason);
+    return status != PGAS_OK ? status : also;
 }
 
 pgas_status_t pgasi_call_complete(void)

@@ -23,7 +23,16 @@ typedef struct pgasi_call_to {
     size_t bytes;
     pgas_target_t target;
     const pgas_call_opts_t *o;
+    struct pgas_agg *agg; /* NULL: the call leaves at once */
 } pgasi_call_to_t;
+
+/** Sends a message of two pieces without a token to the target of a call, or collects it. */
+pgas_status_t pgasi_call_deliver_pair(const pgasi_call_to_t *call, uint32_t number,
+                                      const void *head, size_t head_bytes, const void *data,
+                                      size_t bytes, pgas_full_t full);
+/** Carries out a call by an aggregator to a rank, thread or service. */
+pgas_status_t pgasi_call_by_agg(struct pgas_agg *agg, pgas_target_t target, pgas_handler_t handler,
+                                const void *args, size_t bytes, const pgas_call_opts_t *o);
 
 /** Sends a call of one descriptor, with its counter or its result. number: the handler of the
  *  descriptor, which may be one of the library. */

@@ -6,6 +6,7 @@
  *
  * Without service threads the rounds also run the calls to the service endpoint and help contexts
  * that no thread polls. Service threads (service.c) use parts of a round. */
+#include "call/agg.h"
 #include "call/progress.h"
 
 #include <sched.h>
@@ -267,6 +268,21 @@ static inline int serve_round(bool arrived, bool look)
     return n;
 }
 
+/* Batches of the shared context that are too old leave: aggregators of threads with a context of
+ * their own gather there. */
+static __attribute__((noinline)) int look_at_shared(void)
+{
+    static __thread uint32_t n_rounds;
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SHARED];
+    const pgasi_sendq_t *sq = ctx ? __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE) : NULL;
+    if (!sq || !pgasi_sendq_timed(sq) || ++n_rounds % TIME_EVERY || pgasi_self.in_handler ||
+        !pgasi_ctx_try_lock(ctx))
+        return 0;
+    int n = pgasi_sendq_look(ctx->sendq);
+    pgasi_ctx_unlock(ctx);
+    return n;
+}
+
 /* If there are service threads, only they run the service's own calls. */
 int pgasi_progress_service(void)
 {
@@ -309,6 +325,8 @@ static inline int progress_round(void)
         n += (int)pgasi_eps_refuse();
     if (PGAS_UNLIKELY(pgasi_sendq_shared_waits()))
         n += pgasi_progress_shared();
+    if (PGAS_UNLIKELY(pgasi_agg_sends()))
+        n += look_at_shared();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)))
         n += pgasi_coll_progress();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED)))
@@ -326,11 +344,8 @@ bool pgasi_progress_take_polled(void)
     return __atomic_exchange_n(&board.polled, 0, __ATOMIC_RELAXED) != 0;
 }
 
-void pgasi_progress_before_sleep(void)
+static void publish_before_sleep(pgasi_ctx_t *ctx)
 {
-    pgasi_ctx_t *ctx = pgasi_self.ctx;
-    /* A poll of the transport is then due in every case. */
-    set(&transport.looked, 0);
     const pgasi_sendq_t *sq = ctx ? __atomic_load_n(&ctx->sendq, __ATOMIC_ACQUIRE) : NULL;
     bool timed = sq && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&
                  pgasi_thread_attached() && pgasi_sendq_timed(sq);
@@ -338,6 +353,15 @@ void pgasi_progress_before_sleep(void)
         return;
     pgasi_sendq_publish_all(ctx->sendq, PGASI_PUBLISH_TIME);
     pgasi_ctx_unlock(ctx);
+}
+
+void pgasi_progress_before_sleep(void)
+{
+    /* A poll of the transport is then due in every case. */
+    set(&transport.looked, 0);
+    publish_before_sleep(pgasi_self.ctx);
+    if (pgasi_agg_sends())
+        publish_before_sleep(pgasi_ctxs[PGASI_CTX_SHARED]);
 }
 
 /* Covers everything that a wakeup flag may announce, except calls for threads that poll by

@@ -90,7 +90,7 @@ pgas_status_t pgasi_sweep_register(void)
 /* ---- threads ---- */
 
 /* A barrier of the n threads of the rank. A thread may sleep in it, because its calls have been
- * sent (pgas_agg_flush_all). */
+ * sent (pgas_agg_flush). */
 static void wait_for_threads(sweeps_t *s, int n)
 {
     if (n == 1)
@@ -179,7 +179,7 @@ static pgas_status_t sum_slots(const sweeps_t *s, pgas_agg_t *agg, uint64_t begi
         status = send_sums(s, agg, rank, from, to);
     }
     if (status == PGAS_OK)
-        status = pgas_agg_flush_all(agg);
+        status = pgas_agg_flush(agg, PGAS_ALL, NULL);
     uint64_t from = PGASI_MAX(begin, s->plan.slot_begin[me]),
              to = PGASI_MIN(end, s->plan.slot_begin[me + 1]);
     for (uint64_t slot = from; slot < to; slot++)

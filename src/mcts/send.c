@@ -157,6 +157,6 @@ void pgasi_mcts_flush(worker_t *w)
         int rank = w->dirty[--w->n_dirty];
         w->is_dirty[rank] = false;
         if (!is_handlers_worker(w)) /* the library sends the calls of handlers after they ran */
-            pgas_agg_flush(w->agg, rank);
+            pgas_agg_flush(w->agg, rank, NULL);
     }
 }

@@ -217,7 +217,7 @@ static void *thread_main(void *arg)
     add_to_count(m, &m->n_parked, 1);
     while (next_command(m) == COMMAND_RUN) {
         run_until_parked(w);
-        pgas_agg_flush_all(w->agg);
+        pgas_agg_flush(w->agg, PGAS_ALL, NULL);
         add_to_count(m, &m->n_running, -1);
     }
     pgas_agg_destroy(w->agg);

@@ -383,20 +383,26 @@ static pgas_status_t send_or_gather(pgasi_sendq_t *sq, int dest, const message_t
     return pgasi_send_send(sq, dest, m, PGAS_FULL_QUEUE, true);
 }
 
+pgas_status_t pgasi_send_overflow(pgasi_sendq_t *sq, int dest, const message_t *m,
+                                  size_t limit_bytes)
+{
+    size_t usual = sq->backlog_limit;
+    sq->backlog_limit = limit_bytes;
+    pgas_status_t status = send_or_gather(sq, dest, m);
+    sq->backlog_limit = usual;
+    return status;
+}
+
 pgas_status_t pgasi_sendq_overflow(pgasi_sendq_t *sq, int rank, uint32_t handler, const void *args,
                                    size_t bytes, size_t limit_bytes)
 {
     message_t m = {
         pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
     };
-    size_t usual = sq->backlog_limit;
-    sq->backlog_limit = limit_bytes;
-    pgas_status_t status = send_or_gather(sq, rank, &m);
-    sq->backlog_limit = usual;
-    return status;
+    return pgasi_send_overflow(sq, rank, &m, limit_bytes);
 }
 
-pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sq, int rank, uint64_t wire_token)
+pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sq, int dest, uint64_t wire_token)
 {
     message_t m = { pgasi_desc_header(PGASI_DESC_MARKER, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
                     &wire_token,
@@ -404,9 +410,9 @@ pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sq, int rank, uint64_t wire_toke
                     NULL,
                     0,
                     0 };
-    pgas_status_t status = pgasi_send_send(sq, rank, &m, PGASI_FULL_ANSWER, false);
+    pgas_status_t status = pgasi_send_send(sq, dest, &m, PGASI_FULL_ANSWER, false);
     if (status == PGAS_OK)
-        publish(sq, out_of(sq, rank), rank, PGASI_PUBLISH_EXPLICIT);
+        publish(sq, out_of(sq, dest), dest, PGASI_PUBLISH_EXPLICIT);
     return status;
 }
 

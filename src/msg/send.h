@@ -137,7 +137,7 @@ struct pgasi_sendq {
 };
 
 /** A call with arguments in up to two pieces. */
-typedef struct {
+typedef struct pgasi_message {
     uint64_t header;
     const uint64_t *token;
     const void *head, *data;
@@ -237,6 +237,10 @@ pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
  *  lock; the function releases it while it waits. */
 pgas_status_t pgasi_send_send(pgasi_sendq_t *sq, int dest, const message_t *m, pgas_full_t full,
                               bool now);
+/** Sends at once. If that is not possible, gathers up to limit_bytes behind what waits for room,
+ *  then returns PGAS_ERR_AGAIN. The context is locked. */
+pgas_status_t pgasi_send_overflow(pgasi_sendq_t *sq, int dest, const message_t *m,
+                                  size_t limit_bytes);
 /** Appends a closed batch or a message to those that wait for room. */
 void pgasi_send_let_wait(pgasi_sendq_t *sq, out_t *out, buffer_t *batch);
 /** Closes the way to a rank that died.

@@ -114,7 +114,7 @@ pgas_status_t pgasi_sendq_overflow(pgasi_sendq_t *sendq, int rank, uint32_t hand
 bool pgasi_sendq_call_short(const pgasi_sendq_t *sendq, int rank, pgas_handler_t handler,
                             const void *args, size_t bytes);
 /** Publishes a call that does nothing but complete its token, behind all that was gathered. */
-pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sendq, int rank, uint64_t wire_token);
+pgas_status_t pgasi_sendq_marker(pgasi_sendq_t *sendq, int dest, uint64_t wire_token);
 /** The destinations in use, and their number. */
 int pgasi_sendq_known(const pgasi_sendq_t *sendq, const int **known_p);
 /** The same with arguments in two pieces; the first is not empty. */

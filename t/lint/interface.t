@@ -20,7 +20,6 @@ outputs    | pgas_get_scalar_far   | inline functions call it, no program
 outputs    | pgas_fetch_op_far     | inline functions call it, no program
 outputs    | pgas_compare_swap_far | inline functions call it, no program
 parameters | pgas_call_return_nb   | the form of pgas_call with a result
-verb       | pgas_agg_stats        | becomes pgas_agg_info
 END
 }
 

@@ -53,9 +53,9 @@ static void on_forward(const void *args, size_t bytes, pgas_thread_t source, voi
         n_wrong += pgas_agg_call(handlers_agg, (int)((value + i) % (uint64_t)n_ranks), add, &value,
                                  sizeof value) != PGAS_OK;
     if (value % 16 == 0)
-        n_wrong += pgas_agg_flush(handlers_agg, (int)(value % (uint64_t)n_ranks)) != PGAS_OK;
+        n_wrong += pgas_agg_flush(handlers_agg, (int)(value % (uint64_t)n_ranks), NULL) != PGAS_OK;
     if (value % 64 == 0)
-        n_wrong += pgas_agg_flush_all(handlers_agg) != PGAS_OK;
+        n_wrong += pgas_agg_flush(handlers_agg, PGAS_ALL, NULL) != PGAS_OK;
 }
 
 static void on_misuse(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -64,7 +64,7 @@ static void on_misuse(const void *args, size_t bytes, pgas_thread_t source, void
     (void)bytes;
     (void)source;
     (void)context;
-    n_wrong += pgas_agg_flush_all(my_agg) != PGAS_ERR_CONTEXT;
+    n_wrong += pgas_agg_flush(my_agg, PGAS_ALL, NULL) != PGAS_ERR_CONTEXT;
     n_wrong += pgas_agg_call_far(my_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
     uint64_t one = 1;
     for (int i = 0; i < 3; i++) /* the second would go the inline way if the first had opened it */
@@ -87,7 +87,7 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     for (int i = 0; i < 9; i++)
         n_wrong += pgas_agg_call(handlers_agg, job_right(), add_here, args, bytes) != PGAS_OK;
-    n_wrong += pgas_agg_flush_sync(handlers_agg, job_right(), &relayed) != PGAS_OK ||
+    n_wrong += pgas_agg_flush(handlers_agg, job_right(), &relayed) != PGAS_OK ||
                pgas_sync_done(&relayed, 1) != PGAS_OK;
 }
 
@@ -126,14 +126,15 @@ static void nothing_runs_before_its_time(void)
         pgas_progress();
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_added == 0, "gathered calls have not run");
-    n_bad += pgas_agg_flush(my_agg, me) != PGAS_OK;
+    n_bad += pgas_agg_flush(my_agg, me, NULL) != PGAS_OK;
     uint64_t want = n_ranks == 1 ? 2 : 1;
     while (__atomic_load_n(&n_added, __ATOMIC_ACQUIRE) < want)
         pgas_progress();
     pgas_barrier(NULL);
     uint64_t seen = __atomic_load_n(&n_added, __ATOMIC_RELAXED);
     spmd_ok(n_bad == 0 && seen == want, "a flush publishes for its rank");
-    n_bad += pgas_agg_flush_all(my_agg) != PGAS_OK || pgas_agg_flush_all(my_agg) != PGAS_OK;
+    n_bad += pgas_agg_flush(my_agg, PGAS_ALL, NULL) != PGAS_OK ||
+             pgas_agg_flush(my_agg, PGAS_ALL, NULL) != PGAS_OK;
     while (__atomic_load_n(&n_added, __ATOMIC_ACQUIRE) < 2)
         pgas_progress();
     pgas_barrier(NULL);
@@ -225,7 +226,7 @@ static void handlers_gather(void)
     spmd_ok(n_bad == 0 && n_wrong == 0 && all[0] == 3 * n &&
                 all[1] == 3 * (uint64_t)n_ranks * N * (N - 1) / 2,
             "what handlers gather runs as well");
-    n_bad = pgas_agg_flush_all(handlers_agg) != PGAS_ERR_CONTEXT;
+    n_bad = pgas_agg_flush(handlers_agg, PGAS_ALL, NULL) != PGAS_ERR_CONTEXT;
     n_bad += pgas_agg_call_far(handlers_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
     pgas_barrier(NULL);
     n_bad += pgas_call(me, misuse, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
@@ -253,8 +254,8 @@ static void a_counter_tells(void)
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < N; i++)
         n_bad += pgas_agg_call(my_agg, right, add_here, &i, sizeof i) != PGAS_OK;
-    n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK ||
-             pgas_sync_wait(&sync, -1) != PGAS_OK;
+    n_bad +=
+        pgas_agg_flush(my_agg, right, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && counter_at(right) == N,
             "a counter is decremented when the calls gathered for a rank have run");
     pgas_barrier(NULL);
@@ -262,21 +263,21 @@ static void a_counter_tells(void)
     for (uint64_t i = 0; i < N * (uint64_t)n_ranks; i++)
         n_bad +=
             pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), add_here, &i, sizeof i) != PGAS_OK;
-    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK;
+    n_bad += pgas_agg_flush(my_agg, PGAS_ALL, &sync) != PGAS_OK;
     while (sync.count > 1)
         pgas_progress();
     bool others = false; /* all of mine are there; those of others may be */
     for (int r = 0; r < n_ranks; r++)
         others |= counter_at(r) < 2 * N;
     n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
-    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK ||
+    n_bad += pgas_agg_flush(my_agg, PGAS_ALL, &sync) != PGAS_OK ||
              pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && !others && sync.count == 0,
             "and once when it has run at all ranks, again if asked again");
-    n_bad = pgas_agg_flush_sync(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE ||
-            pgas_agg_flush_sync(my_agg, -2, &sync) != PGAS_ERR_RANGE;
-    n_bad += pgas_agg_flush_sync(my_agg, 0, NULL) != PGAS_ERR_INVALID ||
-             pgas_agg_flush_sync(NULL, 0, &sync) != PGAS_ERR_INVALID;
+    n_bad = pgas_agg_flush(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE ||
+            pgas_agg_flush(my_agg, -2, &sync) != PGAS_ERR_RANGE;
+    n_bad += pgas_agg_flush(my_agg, 0, NULL) != PGAS_OK ||
+             pgas_agg_flush(NULL, 0, &sync) != PGAS_ERR_INVALID;
     n_bad += sync.count != 0;
     spmd_is_int(n_bad, 0, "no such rank, no counter: refused, and the counter is left alone");
 }

@@ -39,10 +39,10 @@ static void reset(void)
     pgas_barrier(NULL);
 }
 
-static pgas_agg_stats_t counted(void)
+static pgas_agg_info_t counted(void)
 {
-    pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT;
-    if (pgas_agg_stats(agg, &stats) != PGAS_OK)
+    pgas_agg_info_t stats = { .size = sizeof(pgas_agg_info_t) };
+    if (pgas_agg_info(agg, &stats) != PGAS_OK)
         n_wrong++;
     return stats;
 }
@@ -88,7 +88,7 @@ static void up_to_a_limit(void)
     spmd_progress(job_progress);
     while (n < MOST && (status = call_once(right, n, n % 3 == 0)) == PGAS_OK)
         n++;
-    pgas_agg_stats_t s = counted();
+    pgas_agg_info_t s = counted();
     pgas_status_t second = status == PGAS_ERR_AGAIN ? call_once(right, n, n % 3 == 0) : status;
     bool again = second == PGAS_ERR_AGAIN;
     n += status == PGAS_ERR_AGAIN && second == PGAS_OK; /* a service thread may have made room */
@@ -124,7 +124,7 @@ static void in_order(uint64_t seed)
         n_bad += status != PGAS_OK;
         sent[rank]++;
         if (draw % 512 == 1)
-            n_bad += pgas_agg_flush(agg, rank) != PGAS_OK;
+            n_bad += pgas_agg_flush(agg, rank, NULL) != PGAS_OK;
         if (draw % 512 == 2)
             n_bad += pgas_call(rank, ordered, &sent[rank], sizeof sent[rank], NULL) != PGAS_OK ||
                      !++sent[rank];

@@ -38,10 +38,10 @@ static pgas_agg_t *create(int64_t latency_us, size_t publish_bytes, size_t memor
     return agg;
 }
 
-static pgas_agg_stats_t counted(const pgas_agg_t *agg)
+static pgas_agg_info_t counted(const pgas_agg_t *agg)
 {
-    pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT;
-    if (pgas_agg_stats(agg, &stats) != PGAS_OK)
+    pgas_agg_info_t stats = { .size = sizeof(pgas_agg_info_t) };
+    if (pgas_agg_info(agg, &stats) != PGAS_OK)
         memset(&stats, 0xFF, sizeof stats);
     return stats;
 }
@@ -56,7 +56,7 @@ static int gather(pgas_agg_t *agg, int rank, int n)
     return n_bad;
 }
 
-static uint64_t all_reasons(const pgas_agg_stats_t *s)
+static uint64_t all_reasons(const pgas_agg_info_t *s)
 {
     return s->full + s->time + s->explicit_flush + s->quiesce + s->order + s->drained + s->room;
 }
@@ -69,10 +69,10 @@ static void reasons_are_counted(pgas_agg_t *agg)
     int n_bad = gather(agg, right, 3);
     for (int i = 0; i < 1000; i++)
         pgas_progress();
-    pgas_agg_stats_t s = counted(agg);
+    pgas_agg_info_t s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 0 && s.bytes == 0 && all_reasons(&s) == 0 && s.open_high == 1,
             "calls gathered without a limit stay");
-    n_bad += pgas_agg_flush(agg, right) != PGAS_OK;
+    n_bad += pgas_agg_flush(agg, right, NULL) != PGAS_OK;
     s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 3 && s.bytes == 8 + 3 * 8 && s.explicit_flush == 1 &&
                 all_reasons(&s) == 1,
@@ -88,7 +88,7 @@ static void reasons_are_counted(pgas_agg_t *agg)
                 all_reasons(&s) == 3 + queued && added() == 7,
             "quiesce");
     pgas_sync_t sync = PGAS_SYNC_INIT;
-    n_bad += gather(agg, right, 1) || pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
+    n_bad += gather(agg, right, 1) || pgas_agg_flush(agg, right, &sync) != PGAS_OK;
     s = counted(agg);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     spmd_ok(n_bad == 0 && s.explicit_flush == 2 && all_reasons(&s) == 4 + queued,
@@ -100,12 +100,12 @@ static void sizes_are_counted(pgas_agg_t *agg)
     enum { N = 20000 };
     char block[40] = { 0 };
     reset();
-    pgas_agg_stats_t before = counted(agg);
+    pgas_agg_info_t before = counted(agg);
     int n_bad = gather(agg, right, N);
     for (int i = 0; i < N; i++)
         n_bad += pgas_agg_call(agg, right, add, block, i % 2 ? 33 : 0) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    pgas_agg_stats_t s = counted(agg);
+    pgas_agg_info_t s = counted(agg);
     spmd_ok(n_bad == 0 && added() == 2 * N && s.calls - before.calls == 2 * N,
             "runs and single records add up to the calls");
     uint64_t singles = N / 2 * 8 + N / 2 * 48, bytes = s.bytes - before.bytes - singles;
@@ -132,7 +132,7 @@ static void printed_too(void)
 static void time_is_limited(pgas_agg_t *agg)
 {
     reset();
-    pgas_agg_stats_t before = counted(agg);
+    pgas_agg_info_t before = counted(agg);
     int n_bad = gather(agg, right, 5);
     while (counted(agg).time == before.time || added() < 5)
         pgas_progress();
@@ -152,7 +152,7 @@ static void who_sleeps_publishes(pgas_agg_t *agg)
     pgas_sync_t never = PGAS_SYNC_INIT;
     reset();
     int n_bad = pgas_sync_add(&never, 1) != PGAS_OK;
-    pgas_agg_stats_t before = counted(agg);
+    pgas_agg_info_t before = counted(agg);
     n_bad += gather(agg, right, 1);
     while (counted(agg).time == before.time || added() < 1)
         n_bad += pgas_sync_wait(&never, 2000) != PGAS_ERR_TIMEOUT;
@@ -165,14 +165,14 @@ static void memory_is_limited(void)
     enum { ROUNDS = 200 };
     pgas_agg_t *agg = create(-1, 0, 1);
     reset();
-    pgas_agg_stats_t before = counted(agg);
+    pgas_agg_info_t before = counted(agg);
     int n_bad = 0;
     for (int i = 0; i < ROUNDS; i++)
         for (int r = 0; r < n_ranks; r++)
             n_bad += gather(agg, r, 1 + i % 3);
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t n = (uint64_t)n_ranks * (ROUNDS + 199); /* 0 + 1 + 2 + 0 + .. */
-    pgas_agg_stats_t s = counted(agg);
+    pgas_agg_info_t s = counted(agg);
     spmd_ok(n_bad == 0 && added() == n && s.calls - before.calls == n,
             "one buffer serves all peers");
     spmd_ok(n_ranks == 1 || s.room > before.room, "which it leaves for the next");
@@ -181,14 +181,15 @@ static void memory_is_limited(void)
 
 static void refusals(pgas_agg_t *agg)
 {
-    pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT, small = PGAS_AGG_STATS_INIT;
+    pgas_agg_info_t stats = { .size = sizeof(pgas_agg_info_t) },
+                    small = { .size = sizeof(pgas_agg_info_t) };
     small.size = 8;
-    spmd_ok(pgas_agg_stats(NULL, &stats) == PGAS_ERR_INVALID &&
-                pgas_agg_stats(agg, NULL) == PGAS_ERR_INVALID &&
-                pgas_agg_stats(agg, &small) == PGAS_ERR_INVALID,
+    spmd_ok(pgas_agg_info(NULL, &stats) == PGAS_ERR_INVALID &&
+                pgas_agg_info(agg, NULL) == PGAS_ERR_INVALID &&
+                pgas_agg_info(agg, &small) == PGAS_ERR_INVALID,
             "counters of nothing, to nowhere, of another size");
-    spmd_ok(pgas_agg_flush(agg, n_ranks) == PGAS_ERR_RANGE &&
-                pgas_agg_flush(agg, -1) == PGAS_ERR_RANGE,
+    spmd_ok(pgas_agg_flush(agg, n_ranks, NULL) == PGAS_ERR_RANGE &&
+                pgas_agg_flush(agg, -2, NULL) == PGAS_ERR_RANGE,
             "a flush to ranks that are none");
 }
 

@@ -110,7 +110,8 @@ static void single_calls_are_plain(void)
     for (int i = 0; i < 100; i++)
         n_bad += send(right, ordered, &number, size_of[i % 2], false);
     for (int i = 0; i < 20; i++)
-        n_bad += send(right, ordered, &number, 8, true) || pgas_agg_flush(agg, right) != PGAS_OK;
+        n_bad +=
+            send(right, ordered, &number, 8, true) || pgas_agg_flush(agg, right, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain == 120 && n_batches == 0,
             "single calls go to the plain form");

@@ -89,9 +89,9 @@ static void order_of_direct_and_gathered_calls(uint64_t seed)
         int rank = (int)pgasi_rng_below(&rng, (uint64_t)n_ranks);
         n_bad += send_numbered(agg, rank, sent[rank]++, pgasi_rng_u64(&rng)) != PGAS_OK;
         if (pgasi_rng_below(&rng, 50) == 0)
-            n_bad += pgas_agg_flush(agg, rank) != PGAS_OK;
+            n_bad += pgas_agg_flush(agg, rank, NULL) != PGAS_OK;
         if (pgasi_rng_below(&rng, 200) == 0)
-            n_bad += pgas_agg_flush_all(agg) != PGAS_OK;
+            n_bad += pgas_agg_flush(agg, PGAS_ALL, NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(all_arrived(sent), "after quiesce every call has run");
@@ -496,9 +496,10 @@ static void who_is_not_there(void)
     n_bad += pgas_agg_call(agg, n_ranks, count, NULL, 0) != PGAS_ERR_RANGE;
     n_bad += pgas_agg_call(agg, 0, 0, NULL, 0) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_agg_call(agg, 0, count, &x, call_max + 1) != PGAS_ERR_LIMIT;
-    n_bad += pgas_agg_flush(agg, n_ranks) != PGAS_ERR_RANGE ||
-             pgas_agg_flush(NULL, 0) != PGAS_ERR_INVALID;
-    n_bad += pgas_agg_flush_all(NULL) != PGAS_ERR_INVALID || pgas_agg_destroy(agg) != PGAS_OK;
+    n_bad += pgas_agg_flush(agg, n_ranks, NULL) != PGAS_ERR_RANGE ||
+             pgas_agg_flush(NULL, 0, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_agg_flush(NULL, PGAS_ALL, NULL) != PGAS_ERR_INVALID ||
+             pgas_agg_destroy(agg) != PGAS_OK;
     spmd_is_int(n_bad, 0, "by aggregators too");
 }
 

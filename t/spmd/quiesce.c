@@ -155,7 +155,7 @@ static void *caller_that_goes_away(void *arg)
     for (int i = 1; i < away_calls; i++)
         n_thread_bad += pgas_agg_call(own, (me + i) % n_ranks, count, args, away_bytes) != PGAS_OK;
     for (int r = 0; r < n_ranks; r++)
-        n_thread_bad += pgas_agg_flush(own, r) != PGAS_OK;
+        n_thread_bad += pgas_agg_flush(own, r, NULL) != PGAS_OK;
     sem_post(&issued);
     sem_wait(&over);
     n_thread_bad += pgas_agg_destroy(own) != PGAS_OK || pgas_thread_detach() != PGAS_OK;

@@ -112,7 +112,7 @@ static int calls_refuse(void)
     REFUSES(pgas_quiesce());
     REFUSES(pgas_agg_create(NULL, &agg));
     n_bad += bad(pgas_reply(&x, 8) == PGAS_ERR_CONTEXT && !agg, "pgas_reply, pgas_agg_create");
-    n_bad += bad(pgas_agg_flush(NULL, 0) < 0 && pgas_agg_flush_all(NULL) < 0 &&
+    n_bad += bad(pgas_agg_flush(NULL, 0, NULL) < 0 && pgas_agg_flush(NULL, PGAS_ALL, NULL) < 0 &&
                      pgas_agg_destroy(NULL) == PGAS_OK,
                  "agg");
     n_bad += bad(pgas_agg_call_far(NULL, 0, 1, &x, 8) < 0, "pgas_agg_call_far");

@@ -415,13 +415,13 @@ static void publish(worker_t *w, int rank)
     pgas_status_t status = PGAS_OK;
     switch (below(w, 3)) {
     case 0:
-        status = pgas_agg_flush(w->agg, rank);
+        status = pgas_agg_flush(w->agg, rank, NULL);
         break;
     case 1:
-        status = pgas_agg_flush_all(w->agg);
+        status = pgas_agg_flush(w->agg, PGAS_ALL, NULL);
         break;
     default:
-        status = pgas_agg_flush_sync(w->agg, below(w, 2) ? rank : PGAS_AGG_ALL, &w->done);
+        status = pgas_agg_flush(w->agg, below(w, 2) ? rank : PGAS_ALL, &w->done);
     }
     w->n_bad += is_bad(status, __func__);
 }
@@ -610,7 +610,7 @@ static void work_a_round(worker_t *w)
 {
     for (uint64_t n = 20 + below(w, 200); n > 0; n--)
         do_something(w);
-    w->n_bad += BAD(pgas_agg_flush_all(w->agg)) + BAD(pgas_flush_all());
+    w->n_bad += BAD(pgas_agg_flush(w->agg, PGAS_ALL, NULL)) + BAD(pgas_flush_all());
     check_replies(w);
 }
 

@@ -391,7 +391,7 @@ static void all_kinds(void)
         n_bad +=
             pgas_call_return_nb(job_right(), echo, &value, 8, &reply[i % 2], 8, &sync) != PGAS_OK;
         n_bad += pgas_call_to(pgas_on_team(NULL), count, NULL, 0, &opts) != PGAS_OK;
-        n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &sync) != PGAS_OK;
+        n_bad += pgas_agg_flush(agg, PGAS_ALL, &sync) != PGAS_OK;
         n_bad += pgas_sync_add(&sync, 2) != PGAS_OK || pgas_sync_done(&sync, 2) != PGAS_OK;
     }
     n_bad +=

@@ -127,8 +127,8 @@ static void refused_at_once(int rank)
     for (int i = 0; i < 3; i++)
         n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_OK ||
                  pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
-    n_bad +=
-        pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_OK || pgas_agg_flush(agg, rank) != PGAS_OK;
+    n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_OK ||
+             pgas_agg_flush(agg, rank, NULL) != PGAS_OK;
     pgasi_peer_died(rank);
     n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
     is_int(n_bad, 0, "after the death the next inline call is refused");
@@ -143,7 +143,7 @@ static void refused_at_once(int rank)
     n_bad +=
         pgas_call_return_nb(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 0;
     n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_ERR_PEER;
-    n_bad += pgas_agg_flush_all(agg) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
+    n_bad += pgas_agg_flush(agg, PGAS_ALL, NULL) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
     is_int(n_bad, 0, "calls of other kinds as well, which leave the counter as it is");
     n_bad = pgas_call(0, nop, &x, 8, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
@@ -162,7 +162,7 @@ static void full_ring(int rank)
         status = pgas_agg_call(agg, rank, nop, data, sizeof data);
     ok(n_bad == 0 && status == PGAS_ERR_PEER,
        "a thread that waits for room gets the death's status");
-    ok(pgas_agg_flush_all(agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK,
+    ok(pgas_agg_flush(agg, PGAS_ALL, NULL) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK,
        "and what waited is dropped");
 }
 

@@ -53,18 +53,18 @@ static inline void waste(void)
 }
 
 /* As a program would, with a size that the compiler knows. */
-#define FILL(WAY, BYTES, CALL)                                      \
-    static __attribute__((noinline)) void WAY##_##BYTES(size_t n)   \
-    {                                                               \
-        pgas_agg_t *a = agg;                                        \
-        pgas_status_t bad = PGAS_OK;                                \
-        for (size_t i = 0; i < n; i++) {                            \
-            struct {                                                \
-                uint64_t word[BYTES / 8];                           \
-            } args = { { i } };                                     \
-            bad |= CALL;                                            \
-        }                                                           \
-        n_bad += bad != PGAS_OK || pgas_agg_flush(a, 0) != PGAS_OK; \
+#define FILL(WAY, BYTES, CALL)                                            \
+    static __attribute__((noinline)) void WAY##_##BYTES(size_t n)         \
+    {                                                                     \
+        pgas_agg_t *a = agg;                                              \
+        pgas_status_t bad = PGAS_OK;                                      \
+        for (size_t i = 0; i < n; i++) {                                  \
+            struct {                                                      \
+                uint64_t word[BYTES / 8];                                 \
+            } args = { { i } };                                           \
+            bad |= CALL;                                                  \
+        }                                                                 \
+        n_bad += bad != PGAS_OK || pgas_agg_flush(a, 0, NULL) != PGAS_OK; \
     }
 #define FILLS(BYTES)                                                   \
     FILL(trad, BYTES, pgas_agg_call(a, 0, item, &args, sizeof args))   \

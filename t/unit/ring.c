@@ -203,7 +203,7 @@ static int send_to_reader(bool slow, uint64_t seed)
         else
             n_bad += pgas_agg_call(agg, 1, numbered, args, size_of(i)) != PGAS_OK;
         if (pgasi_rng_below(&rng, 100) == 0)
-            n_bad += pgas_agg_flush(agg, 1) != PGAS_OK;
+            n_bad += pgas_agg_flush(agg, 1, NULL) != PGAS_OK;
         /* single calls and streams: see pgas_call_inline */
         if (pgasi_rng_below(&rng, i / 300 % 2 ? 6 : 60) == 0)
             pgas_progress();

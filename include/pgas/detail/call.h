@@ -181,5 +181,50 @@ PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void
     return pgas_call_far(rank, handler, args, bytes, executed);
 }
 
+PGAS_INLINE pgas_target_t pgas_target_make(int rank, int slot, pgas_team_t *team)
+{
+    pgas_target_t target;
+    target.rank = rank;
+    target.slot = slot;
+    target.team = team;
+    return target;
+}
+
+PGAS_INLINE pgas_target_t pgas_on_rank(int rank)
+{
+    return pgas_target_make(rank, PGAS_SLOT_ANY, NULL);
+}
+
+PGAS_INLINE pgas_target_t pgas_on_service(int rank)
+{
+    return pgas_target_make(rank, PGAS_SLOT_SERVICE, NULL);
+}
+
+PGAS_INLINE pgas_target_t pgas_on_thread(pgas_thread_t thread)
+{
+    return pgas_target_make(pgas_thread_rank(thread), pgas_thread_slot(thread), NULL);
+}
+
+PGAS_INLINE pgas_target_t pgas_on_team(pgas_team_t *team)
+{
+    return pgas_target_make(0, PGAS_TARGET_TEAM, team);
+}
+
+PGAS_INLINE pgas_target_t pgas_on_team_threads(pgas_team_t *team)
+{
+    return pgas_target_make(0, PGAS_TARGET_TEAM_THREADS, team);
+}
+
+PGAS_INLINE pgas_status_t pgas_call_return_nb(int rank, pgas_handler_t handler, const void *args,
+                                              size_t bytes, void *result, size_t result_bytes,
+                                              pgas_sync_t *sync)
+{
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.sync = sync;
+    opts.result = result;
+    opts.result_bytes = result_bytes;
+    return pgas_call_to(pgas_on_rank(rank), handler, args, bytes, &opts);
+}
+
 PGAS_END_DECLS
 #endif
