@@ -76,8 +76,8 @@ PGAS_API pgas_status_t pgas_alltoallv(pgas_team_t *team, const void *src, const 
                                       void *dst, const size_t *dst_bytes);
 
 /** Start a collective. *sync is lowered when it has ended on this rank, with its first error.
- *  Shape:  ranks start them, and call the other collectives of the team, in the same order. They may
- *          wait for them in any order. allreduce works in place.
+ *  Shape:  ranks start them, and call the other collectives of the team, in the same order. Waits
+ *          may have any order. allreduce works in place.
  *  Done:   buffers may be read and written again after completion. The lists of sizes are reusable
  *          on return.
  *  Cost:   threads inside pgas_progress or a wait continue them by MPI; no other thread does. The

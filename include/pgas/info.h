@@ -12,9 +12,9 @@
 
 PGAS_BEGIN_DECLS
 
-/** Prints the running library in 80 columns: version, build, transports, parameters (value, default,
- *  origin, unit, doc), the progress rule of each class of operations, and the bytes per rank. With
- *  a name, with or without PGAS_, it prints that parameter alone.
+/** Prints the running library in 80 columns: version, build, transports, parameters (value,
+ *  default, origin, unit, doc), progress rules, and the bytes per rank. With a name, with or
+ *  without PGAS_, it prints that parameter alone.
  *  Shape:  any rank. With PGAS_INFO=1 pgas_init calls it on rank 0. Before pgas_init it omits
  *          everything that depends on the job; then it prints all on the launcher's rank 0 alone,
  *          and the log warns about PGAS_ variables that the library does not know.
@@ -36,8 +36,8 @@ PGAS_API int pgas_launcher_rank(void);
  *          PGAS_ERR_NOT_INIT */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);
 
-/** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form: a bar, or a
- *  line every PGAS_PROGRESS_MS. It does not serve peers; pgas_progress does.
+/** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form: a bar, or
+ *  a line every PGAS_PROGRESS_MS. It does not serve peers; pgas_progress does.
  *  Shape:  any rank, one thread at a time; only rank 0 prints. It works before pgas_init, too.
  *  Units:  done and total count steps, bytes or anything else; total 0 means unknown.
  *  Done:   a phase begins when the name differs from the last call's, or when done decreases. It

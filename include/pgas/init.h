@@ -53,9 +53,9 @@ PGAS_API pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init
                                            unsigned interface_number);
 
 /** Starts the library on all ranks of a communicator.
- *  Shape:  collective over *comm (NULL: MPI_COMM_WORLD), which may be freed afterwards. If MPI is not
- *          initialised, this function calls MPI_Init_thread, and the matching pgas_finalize calls
- *          MPI_Finalize. Calls nest: each further pgas_init only counts.
+ *  Shape:  collective over *comm (NULL: MPI_COMM_WORLD), which may be freed afterwards. If MPI is
+ *          not initialised, this function calls MPI_Init_thread, and the matching pgas_finalize
+ *          calls MPI_Finalize. Calls nest: each further pgas_init only counts.
  *  Done:   the caller is attached as thread slot 0. All ranks agree on the handlers.
  *  @return PGAS_OK
  *          PGAS_ERR_INVALID      on any rank a parameter does not parse or opts->size is wrong; the

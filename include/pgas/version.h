@@ -9,6 +9,6 @@
 #define PGAS_VERSION_NUMBER 200
 
 #define PGAS_VERSION_TEXT "0.2.0"
-/** Program and library must agree on it: structs, numbers and inline functions. pgas_init compares. */
+/** Program and library must agree on it: structs, numbers, inline functions. pgas_init compares. */
 #define PGAS_INTERFACE 200
 #endif

@@ -4,9 +4,9 @@
  * have two levels: the board within the node, MPI among the leaders (member 0 of each node). They
  * proceed in chunks, so that memory stays bounded and the levels overlap. The leaders' reduction is
  * an allgather and a combination in the order of nodes. Above SMALL bytes in total each leader
- * combines one share, after an all-to-all (a reduce-scatter). Scans do the same over all ranks,
- * whose order may differ from that of nodes; so do reductions by operators of the program then.
- * Gather, allgather and all-to-all over several nodes are MPI's, over all ranks. */
+ * combines one share, after an all-to-all (a reduce-scatter). Reductions by operators of the program
+ * do the same over all ranks if their order differs from that of nodes. Scans pass pieces from rank
+ * to rank. Gather, allgather and all-to-all over several nodes are MPI's, over all ranks. */
 #include "boot/internal.h"
 #include "boot/hooks.h"
 
@@ -293,55 +293,46 @@ static pgas_status_t scan_small(const scan_t *s, const void *src, void *dst, siz
     return status;
 }
 
-/* blocks[r] of n becomes the combination of blocks 0 .. r (inclusive) or 0 .. r-1; blocks[0]
- * becomes undefined then. `sum` and `block` are scratch memory. */
-static void scan_blocks(const scan_t *s, unsigned char *blocks, size_t n_elems, unsigned char *sum,
-                        unsigned char *block)
+/* Large data: along the chain of ranks, in pieces, so that all ranks work at one time. Rank r gets
+ * the combination of the ranks before it, adds its own piece and passes it on. */
+static pgas_status_t scan_piece(const scan_t *s, pgasi_chain_t *chain, const void *src, void *dst,
+                                size_t n_elems)
 {
     size_t bytes = n_elems * s->def->operand_bytes;
-    memcpy(sum, blocks, bytes);
-    for (int i = 1; i < s->team->size; i++) {
-        unsigned char *at = blocks + (size_t)i * bytes;
-        if (!s->inclusive) {
-            memcpy(block, at, bytes);
-            memcpy(at, sum, bytes);
-        }
-        pgasi_op_combine_run(s->def, sum, s->inclusive ? at : block, n_elems);
-        if (s->inclusive)
-            memcpy(at, sum, bytes);
+    unsigned char *sum = pgasi_chain_room(chain);
+    const void *before;
+    pgas_status_t status = pgasi_chain_receive(chain, &before);
+    if (status != PGAS_OK || !sum)
+        return status != PGAS_OK ? status : chain->status;
+    if (before) {
+        memcpy(sum, before, bytes);
+        pgasi_op_combine_run(s->def, sum, src, n_elems);
+    } else {
+        memcpy(sum, src, bytes);
     }
+    if (s->inclusive)
+        memcpy(dst, sum, bytes);
+    else if (before)
+        memcpy(dst, before, bytes);
+    return pgasi_chain_send(chain, bytes);
 }
 
-/* Large data: an all-to-all gives each rank one share of all data. The rank scans its share, and a
- * second all-to-all returns the results. */
-static pgas_status_t scan_chunk(const scan_t *s, const void *src, void *dst, size_t n_elems)
+static pgas_status_t scan_large(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    pgas_team_t *team = s->team;
-    unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes,
-                  *room = blocks + team->scratch_bytes;
-    among_t all = among_all(team, s->def);
-    size_t share, bytes = s->def->operand_bytes;
-    pgas_status_t status = spread_shares(&all, src, n_elems, padded, blocks, &share);
-    if (status != PGAS_OK)
-        return status;
-    scan_blocks(s, blocks, share, room, room + share * bytes);
-    status = pgasi_between_alltoall(team, team->comm, blocks, padded, share * bytes);
-    if (status == PGAS_OK && (s->inclusive || team->rank > 0))
-        memcpy(dst, padded, n_elems * bytes);
-    return status;
+    pgasi_chain_t chain;
+    size_t elem = s->def->operand_bytes, piece = PGASI_CHAIN_PIECE / elem;
+    pgas_status_t status = pgasi_chain_begin(&chain, s->team, n_elems * elem, piece * elem);
+    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece)
+        status = scan_piece(s, &chain, (const char *)src + done * elem, (char *)dst + done * elem,
+                            PGASI_MIN(piece, n_elems - done));
+    return pgasi_chain_end(&chain, status);
 }
 
 static pgas_status_t scan_far(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    pgas_status_t status = reserve(s->team, s->def);
-    if (status == PGAS_OK && n_elems * s->def->operand_bytes * (size_t)s->team->size <= SMALL)
-        return scan_small(s, src, dst, n_elems);
-    for (size_t done = 0; status == PGAS_OK && done < n_elems; done += chunk_elems(s->def)) {
-        size_t at = done * s->def->operand_bytes;
-        status = scan_chunk(s, (const char *)src + at, (char *)dst + at,
-                            PGASI_MIN(chunk_elems(s->def), n_elems - done));
-    }
-    return status;
+    return n_elems * s->def->operand_bytes * (size_t)s->team->size <= SMALL
+               ? scan_small(s, src, dst, n_elems)
+               : scan_large(s, src, dst, n_elems);
 }
 
 static pgas_status_t coll_scan(const scan_t *s, const void *src, void *dst, size_t n_elems)

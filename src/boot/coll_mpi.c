@@ -181,3 +181,86 @@ pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const voi
     piece_t p = { team, comm, src, dst, 0, MPI_BYTE, 0 };
     return by_pieces(&p, bytes, alltoall_whole, alltoall_piece);
 }
+
+/* ---- chains ---- */
+
+/* no tag of coll_nb.c */
+#define CHAIN_TAG 30000
+
+/* The scratch memory of the team holds the pieces: received ones, then those to send. */
+static unsigned char *place(const pgasi_chain_t *chain, size_t number, bool to_send)
+{
+    size_t slot = number % PGASI_CHAIN_DEPTH + (to_send ? PGASI_CHAIN_DEPTH : 0);
+    return chain->team->scratch + slot * PGASI_CHAIN_PIECE;
+}
+
+/* Keeps receives for the next pieces open. */
+static pgas_status_t ask(pgasi_chain_t *chain)
+{
+    const pgas_team_t *team = chain->team;
+    int rc = MPI_SUCCESS;
+    while (rc == MPI_SUCCESS && team->rank > 0 &&
+           chain->n_asked < chain->n_received + PGASI_CHAIN_DEPTH &&
+           chain->n_asked * chain->piece_bytes < chain->bytes) {
+        MPI_Request *request = &chain->receives[chain->n_asked % PGASI_CHAIN_DEPTH];
+        pgasi_mpi_lock();
+        rc = MPI_Irecv(place(chain, chain->n_asked, false), (int)chain->piece_bytes, MPI_BYTE,
+                       team->rank - 1, CHAIN_TAG, team->comm, request);
+        pgasi_mpi_unlock();
+        chain->n_asked++;
+    }
+    return pgasi_mpi_status(rc, "MPI_Irecv");
+}
+
+pgas_status_t pgasi_chain_begin(pgasi_chain_t *chain, pgas_team_t *team, size_t bytes,
+                                size_t piece_bytes)
+{
+    *chain = (pgasi_chain_t){ .team = team, .bytes = bytes, .piece_bytes = piece_bytes };
+    for (int i = 0; i < PGASI_CHAIN_DEPTH; i++)
+        chain->receives[i] = chain->sends[i] = MPI_REQUEST_NULL;
+    return ask(chain);
+}
+
+void *pgasi_chain_room(pgasi_chain_t *chain)
+{
+    chain->status =
+        pgasi_between_wait(chain->team, MPI_SUCCESS,
+                           &chain->sends[chain->n_sent % PGASI_CHAIN_DEPTH], "MPI_Isend");
+    return chain->status == PGAS_OK ? place(chain, chain->n_sent, true) : NULL;
+}
+
+/* The piece before the current one is not needed any more, so its memory takes a further one. */
+pgas_status_t pgasi_chain_receive(pgasi_chain_t *chain, const void **piece_p)
+{
+    *piece_p = NULL;
+    if (chain->team->rank == 0)
+        return PGAS_OK;
+    pgas_status_t status = ask(chain);
+    if (status == PGAS_OK)
+        status = pgasi_between_wait(chain->team, MPI_SUCCESS,
+                                    &chain->receives[chain->n_received % PGASI_CHAIN_DEPTH],
+                                    "MPI_Irecv");
+    if (status == PGAS_OK)
+        *piece_p = place(chain, chain->n_received++, false);
+    return status;
+}
+
+pgas_status_t pgasi_chain_send(pgasi_chain_t *chain, size_t bytes)
+{
+    const pgas_team_t *team = chain->team;
+    if (team->rank + 1 == team->size)
+        return PGAS_OK;
+    pgasi_mpi_lock();
+    int rc = MPI_Isend(place(chain, chain->n_sent, true), (int)bytes, MPI_BYTE, team->rank + 1,
+                       CHAIN_TAG, team->comm, &chain->sends[chain->n_sent % PGASI_CHAIN_DEPTH]);
+    pgasi_mpi_unlock();
+    chain->n_sent++;
+    return pgasi_mpi_status(rc, "MPI_Isend");
+}
+
+pgas_status_t pgasi_chain_end(pgasi_chain_t *chain, pgas_status_t status)
+{
+    for (int i = 0; status == PGAS_OK && i < PGASI_CHAIN_DEPTH; i++)
+        status = pgasi_between_wait(chain->team, MPI_SUCCESS, &chain->sends[i], "MPI_Isend");
+    return status;
+}

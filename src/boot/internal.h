@@ -217,6 +217,31 @@ pgas_status_t pgasi_between_allgather(pgas_team_t *team, MPI_Comm comm, const vo
 pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst,
                                      size_t bytes);
 
+/** A chain: each rank of the team receives pieces from the rank before it and sends pieces to the
+ *  rank after it. Pieces are at most PIECE bytes long, and some of them are under way at a time.
+ *
+ *  begin: bytes in all, in pieces of piece_bytes.
+ *  room: memory for the next piece to send; NULL: an error, in chain->status.
+ *  receive: waits for the next piece; *piece_p is NULL on the first rank. It is valid until the
+ *  next receive.
+ *  send: sends what is in the room. The last rank sends nothing.
+ *  end: waits until all have left. @return the first error */
+#define PGASI_CHAIN_PIECE ((size_t)32 << 10)
+#define PGASI_CHAIN_DEPTH 4
+typedef struct {
+    pgas_team_t *team;
+    size_t bytes, piece_bytes;
+    size_t n_asked, n_received, n_sent; /* pieces */
+    MPI_Request receives[PGASI_CHAIN_DEPTH], sends[PGASI_CHAIN_DEPTH];
+    pgas_status_t status;
+} pgasi_chain_t;
+pgas_status_t pgasi_chain_begin(pgasi_chain_t *chain, pgas_team_t *team, size_t bytes,
+                                size_t piece_bytes);
+void *pgasi_chain_room(pgasi_chain_t *chain);
+pgas_status_t pgasi_chain_receive(pgasi_chain_t *chain, const void **piece_p);
+pgas_status_t pgasi_chain_send(pgasi_chain_t *chain, size_t bytes);
+pgas_status_t pgasi_chain_end(pgasi_chain_t *chain, pgas_status_t status);
+
 /* ---- coll.c ---- */
 
 /** Whether the calling thread may enter a collective now. It replaces NULL by the team of all
