@@ -86,13 +86,13 @@ int main(int argc, char **argv)
     memset(words, 0, sizeof counters);
     pgas_barrier(NULL);
 
-    double begin = now();
+    double begin = pgas_time();
     int good = by_calls(n_updates) == PGAS_OK;
-    good &= is_right(counters, n_updates, now() - begin);
+    good &= is_right(counters, n_updates, pgas_time() - begin);
 
-    begin = now();
+    begin = pgas_time();
     good &= at_once(table, n_updates) == PGAS_OK;
-    good &= is_right(words, n_updates, now() - begin);
+    good &= is_right(words, n_updates, pgas_time() - begin);
     pgas_free(table);
     pgas_finalize();
     return good ? 0 : 1;
