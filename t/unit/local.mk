@@ -134,3 +134,5 @@ check_PROGRAMS += %D%/watch_links.t
 
 check_PROGRAMS += %D%/watch_ring.t
 %C%_watch_ring_t_SOURCES = %D%/watch_ring.c
+check_PROGRAMS += %D%/verbs_info.t
+%C%_verbs_info_t_SOURCES = %D%/verbs_info.c
