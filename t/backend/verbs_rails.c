@@ -5,6 +5,7 @@
  *           connections use the others. A rank uses a device only if the peer has it, too.
  *   np:     1 3 4
  *   env:    PGAS_VERBS_DEVICE=snic,snic | PGAS_VERBS_DEVICE=snic,snic,snic
+ *   log:    but the rank is alive
  *   log:    has failed: new connections use the other devices
  *   source: verbs_backend/transport/rails.c */
 #include <stdlib.h>
@@ -87,6 +88,61 @@ static void all_carry(bool registered)
     free(back);
 }
 
+static bool is_refusing;
+static const pgasi_verbs_ops_t *true_ops;
+
+static pgas_status_t write_or_refuse(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
+                                     uint32_t flags, uint64_t id)
+{
+    return is_refusing ? PGAS_ERR_TRANSPORT : true_ops->qp_write_one(qp, request, flags, id);
+}
+
+static bool never(void *arg, int rank)
+{
+    (void)arg, (void)rank;
+    return false;
+}
+
+static pgas_status_t move_word(int ctx, int peer)
+{
+    const uint64_t word = 5;
+    pgas_status_t status = world_put(ctx, peer, 0, &word, sizeof word);
+    return status == PGAS_OK ? world_flush(ctx, peer) : status;
+}
+
+/* Device 1 of rank 0 refuses all requests from some moment on. */
+static void one_fails(void)
+{
+    static pgasi_verbs_ops_t ops;
+    world_open(&(world_opts_t){ .heap_bytes = 4096, .n_ctxs = 2, .suspect_fn = never });
+    pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(world.tp);
+    bool before = true, of_failed = true, of_others = true, later = true;
+    if (world.rank == 0) {
+        true_ops = tp->rails[1].dev->ops;
+        ops = *true_ops;
+        ops.qp_write_one = write_or_refuse;
+        tp->rails[1].dev->ops = &ops;
+        for (int peer = 0; peer < world.size; peer++)
+            before = before && move_word(0, peer) == PGAS_OK;
+        const pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(world.ctxs[0]);
+        before = before && ctx->eps[1]->rail == 1;
+        is_refusing = true;
+        of_failed = move_word(0, 1) == PGAS_ERR_TRANSPORT && move_word(0, 1) == PGAS_ERR_TRANSPORT;
+        of_others = move_word(0, 0) == PGAS_OK;
+        later = move_word(1, 0) == PGAS_OK && move_word(1, 2) == PGAS_OK &&
+                pgasi_verbs_ctx_of(world.ctxs[1])->eps[0]->rail != 1 &&
+                pgasi_verbs_ctx_of(world.ctxs[1])->eps[2]->rail != 1;
+    }
+    world_barrier();
+    spmd_ok(before && of_failed, "operations on a device that fails end with a status");
+    spmd_ok(of_others, "those on other devices continue");
+    spmd_ok(later, "new connections avoid the failed device");
+    is_refusing = false;
+    if (world.rank == 0)
+        tp->rails[1].dev->ops = true_ops;
+    world_close();
+}
+
 /* The rule alone, on a context that is made up. */
 static void rule_holds(void)
 {
@@ -125,9 +181,13 @@ int main(int argc, char **argv)
 {
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(10);
+    int size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    spmd_plan(size >= 3 ? 13 : 10);
     all_carry(false);
     all_carry(true);
     rule_holds();
+    if (size >= 3)
+        one_fails();
     return spmd_end();
 }

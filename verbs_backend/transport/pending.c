@@ -273,7 +273,8 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
                       ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         pgas_status_t status = judge(ep, left);
-        if (status == PGAS_ERR_TRANSPORT && ep->broken == PGAS_ERR_PEER)
+        /* RANGE is an error of a peer's memory, not of a device */
+        if (status == PGAS_ERR_TRANSPORT && ep->broken != PGAS_OK && ep->broken != PGAS_ERR_RANGE)
             pgasi_verbs_rail_failed(ep->ctx->tp, ep->rail);
         if (status != PGAS_INPROGRESS) {
             pgasi_verbs_ep_fail(ep, status);
