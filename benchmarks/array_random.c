@@ -6,6 +6,9 @@
  * beyond: between nodes rank 0 alone reads elements of rank 1. These are fifty times as many as its
  * cache has room for. The reference is a raw get of 8 bytes for each element.
  *
+ * The cases with -many in their names pass 4096 indices to pgas_array_get_many or
+ * pgas_array_update_many instead of one to each call.
+ *
  * Each round checks the values that were read. The end of a case checks the values that were
  * written or applied. The mix depends on PGAS_ARRAY_ACCESS too: with guarded every access takes the
  * chunk's lock (benchmarks/ratios runs both). */
@@ -20,15 +23,16 @@
 #define N_LIST       (UINT64_C(1) << 18)
 #define MIX_ELEMS    (UINT64_C(1) << 17) /* of each rank: 1 MiB */
 #define BEYOND_LINES UINT64_C(64)
-#define BEYOND       50 /* times the cache */
+#define BEYOND       50             /* times the cache */
+#define AT_ONCE      UINT64_C(4096) /* indices of a call on many elements */
 
-enum { READ, WRITE, OPERATE, MIX, BEYOND_READ };
+enum { READ, WRITE, OPERATE, MIX, BEYOND_READ, MANY = 8 /* added to READ, OPERATE, BEYOND_READ */ };
 enum { OURS, NATIVE, RMA, LOCKS, N_SIDES };
 
 static uint64_t n_chosen = UINT64_C(1) << 20;
 
 static struct {
-    int what;
+    int arg, what; /* what: arg without MANY */
     uint64_t n;
     uint64_t *index, *writes; /* the list; those of it that the mix writes */
     uint64_t n_writes;
@@ -36,7 +40,7 @@ static struct {
     pgas_array_t *array[2]; /* ours; with locks */
     uint64_t *native;
     work_table_t table;
-} now = { .what = -1 };
+} now = { .arg = -1, .what = -1 };
 
 /* ---- operations on n entries of the list; each returns the sum of the values read ---- */
 
@@ -118,6 +122,28 @@ static uint64_t mix_some(const uint64_t *index, uint64_t n)
         bench_die("an access failed, or one of %llu values that nobody has written was read",
                   (unsigned long long)wrong);
     return 0;
+}
+
+static uint64_t many_some(const uint64_t *index, uint64_t n)
+{
+    static uint64_t values[AT_ONCE], ones[AT_ONCE];
+    pgas_array_t *array = now.array[OURS];
+    uint64_t sum = 0;
+    for (uint64_t k = 0; k < AT_ONCE; k++)
+        ones[k] = 1;
+    for (uint64_t done = 0, some; done < n; done += some) {
+        some = n - done < AT_ONCE ? n - done : AT_ONCE;
+        if (now.what == OPERATE) {
+            bench_check(pgas_array_update_many(array, index + done, some,
+                                               PGAS_OP(PGAS_ADD, PGAS_U64), ones),
+                        "pgas_array_update_many");
+            continue;
+        }
+        bench_check(pgas_array_get_many(array, index + done, some, values), "pgas_array_get_many");
+        for (uint64_t k = 0; k < some; k++)
+            sum += values[k];
+    }
+    return sum;
 }
 
 static uint64_t native_some(const uint64_t *index, uint64_t n)
@@ -203,7 +229,7 @@ static void close_case(void)
         work_forget();
     }
     memset(&now, 0, sizeof now);
-    now.what = -1;
+    now.arg = now.what = -1;
 }
 
 static uint64_t elems_of_rank(int what)
@@ -217,18 +243,19 @@ static void open_case(const bench_run_t *run)
 {
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
     uint64_t first = 0, n;
-    if (now.what == run->arg)
+    if (now.arg == run->arg)
         return;
     close_case();
-    now.what = run->arg;
-    now.n = (uint64_t)run->n_ranks * elems_of_rank(run->arg);
+    now.arg = run->arg;
+    now.what = run->arg & ~MANY;
+    now.n = (uint64_t)run->n_ranks * elems_of_rank(now.what);
     n = now.n;
-    if (run->arg == BEYOND_READ)
+    if (now.what == BEYOND_READ)
         opts.cache_bytes = BEYOND_LINES * WORK_CHUNK * sizeof(uint64_t);
-    if (run->arg == MIX) /* the whole array, between the watermarks */
+    if (now.what == MIX) /* the whole array, between the watermarks */
         opts.cache_bytes = 4 * now.n * sizeof(uint64_t);
     now.array[OURS] = work_create(now.n, &opts);
-    if (run->arg == BEYOND_READ)
+    if (now.what == BEYOND_READ)
         bench_check(pgas_array_range(now.array[OURS], 1, &first, &n), "pgas_array_range");
     now.index = work_draw_uniform(N_LIST, first, n, bench_seed(run->rank));
     now.writes = bench_table(N_LIST * sizeof *now.writes);
@@ -275,7 +302,8 @@ static double timed(const bench_run_t *run, int side)
                                                                     read_some };
     static uint64_t (*const theirs[])(const uint64_t *, uint64_t) = { NULL, native_some, rma_some,
                                                                       lock_some };
-    uint64_t begin, sum, from, iters = run->arg == BEYOND_READ && run->rank != 0 ? 0 : run->iters;
+    bool reads_beyond = (run->arg & ~MANY) == BEYOND_READ;
+    uint64_t begin, sum, from, iters = reads_beyond && run->rank != 0 ? 0 : run->iters;
     work_done_t *done = &now.done[side];
     double ns;
     open_case(run);
@@ -284,7 +312,10 @@ static double timed(const bench_run_t *run, int side)
     if (side == OURS)
         work_watch(run, now.array[OURS]);
     begin = bench_now();
-    sum = advance(done, iters, side == OURS ? ours[now.what] : theirs[side]);
+    if (side == OURS)
+        sum = advance(done, iters, now.arg & MANY ? many_some : ours[now.what]);
+    else
+        sum = advance(done, iters, theirs[side]);
     if (side == RMA)
         bench_check(pgas_flush_all(), "pgas_flush_all");
     ns = bench_since(begin);
@@ -322,6 +353,8 @@ static const bench_case_t cases[] = {
     RANDOM("read", "elements of all ranks", READ),
     RANDOM("write", "elements of all ranks", WRITE),
     RANDOM("operate", "elements of all ranks", OPERATE),
+    RANDOM("read-many", "elements of all ranks, 4096 in a call", READ | MANY),
+    RANDOM("operate-many", "elements of all ranks, 4096 in a call", OPERATE | MANY),
     RANDOM("mix", "seven writes in ten, all of the array in the cache", MIX),
     { .variant = "beyond",
       .doc = "reads of another node, from an array fifty times the cache",
@@ -330,6 +363,13 @@ static const bench_case_t cases[] = {
       .refs = { { "ucx", BENCH_UCX, ref_ucx_get_first } },
       .round_ms = ROUND_MS,
       .arg = BEYOND_READ },
+    { .variant = "beyond-many",
+      .doc = "the same, 4096 elements in a call",
+      .paths = BENCH_FAR,
+      .ours = ours,
+      .refs = { { "ucx", BENCH_UCX, ref_ucx_get_first } },
+      .round_ms = ROUND_MS,
+      .arg = BEYOND_READ | MANY },
 };
 
 static const char *set_elements(const char *text)
