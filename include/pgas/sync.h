@@ -50,7 +50,7 @@ typedef struct pgas_sync {
 #define PGAS_SYNC_INIT_FN(fn, arg) { 0, 0, fn, arg }
 /* clang-format on */
 
-/** Waits, with progress, until the counter is zero or less.
+/** Waits, with progress, until the counter is zero or less. A time-out of 0 waits nowhere.
  *  @return PGAS_OK
  *          PGAS_ERR_TIMEOUT  the time is over
  *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached

@@ -228,7 +228,7 @@ int pgasi_progress_serve(void)
         return 0;
     int n = serve(pgasi_ep_drain(PGASI_EP_ANY), true);
     pgasi_recv_unlock();
-    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED)))
+    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
         n += pgasi_sync_run_functions();
     return n;
 }
@@ -329,7 +329,7 @@ static inline int progress_round(void)
         n += look_at_shared();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)))
         n += pgasi_coll_progress();
-    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_n_left, __ATOMIC_RELAXED)))
+    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
         n += pgasi_sync_run_functions();
     return n + serve_round(arrived, due);
 }

@@ -281,8 +281,6 @@ int pgasi_ctxs_help(void)
         __atomic_store_n(&ctx->borrowed, 0, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&help.busy, 0, __ATOMIC_RELEASE);
-    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
-        n += pgasi_sync_run_left();
     return n;
 }
 

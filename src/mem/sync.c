@@ -207,9 +207,14 @@ static pgas_status_t wait_until(look_fn_t look, pgas_sync_t *const *syncs, size_
     pgas_status_t status = look(syncs, n, index_p);
     if (status != PGAS_INPROGRESS)
         return status;
-    status = pgasi_thread_check_wait();
+    status = timeout_us ? pgasi_thread_check_wait() : pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
+    if (!timeout_us) {
+        pgasi_hooks.progress();
+        status = look(syncs, n, index_p);
+        return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;
+    }
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool ends = false;

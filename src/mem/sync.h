@@ -72,8 +72,8 @@ static inline void pgasi_sync_lower(pgas_sync_t *sync, pgas_status_t status, int
  *  soon, on a thread that makes progress. */
 void pgasi_sync_lower_locked(pgas_sync_t *sync, pgas_status_t status, int rank,
                              pgas_operation_t operation, uint32_t handler);
-/** Runs the functions that pgasi_sync_lower_locked left. No context's lock is held. @return their
- *  number */
+/** Runs the functions that pgasi_sync_lower_locked left. Only pgasi_sync_run_functions calls it, as
+ *  a handler. @return their number */
 int pgasi_sync_run_left(void);
 extern uint32_t pgasi_sync_n_left; /* how many there are */
 static inline bool pgasi_sync_is_left(void)

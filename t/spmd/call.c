@@ -381,7 +381,7 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
     seen.far_amo = pgas_fetch_op_u64(words[far_rank], PGAS_ADD, 0, &old);
     seen.attached = pgas_put(user[other_rank], &word, 8);
     seen.flush = pgas_flush_all();
-    seen.sync_wait = pgas_sync_wait(&sync, 0);
+    seen.sync_wait = pgas_sync_wait(&sync, 0) == PGAS_ERR_TIMEOUT ? pgas_sync_wait(&sync, 1) : 0;
     seen.barrier = pgas_barrier(NULL);
     seen.quiesce = pgas_quiesce();
     seen.alloc = pgas_alloc(8, &block);
@@ -389,7 +389,7 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
     seen.init = pgas_init(NULL, NULL);
     seen.finalize = pgas_finalize();
     seen.detach = pgas_thread_detach();
-    seen.signal = pgas_signal_wait(&word, PGAS_EQ, 1, 0, NULL);
+    seen.signal = pgas_signal_wait(&word, PGAS_EQ, 1, 1, NULL);
     seen.agree = pgas_handlers_agree();
     seen.progress = pgas_progress();
     seen.self_slot = pgas_thread_slot(pgas_thread_self());

@@ -26,7 +26,7 @@
 
 static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden;
 static uint64_t n_counted, n_ran;
-static pgas_gptr_t counter_memory;
+static pgas_gptr_t counter_memory, word_memory;
 
 static int left(void)
 {
@@ -333,10 +333,20 @@ static void on_zero_call_on(pgas_sync_t *sync, void *arg)
 static void functions_call(void)
 {
     pgas_sync_t sync = PGAS_SYNC_INIT_FN(on_zero_call_on, NULL);
-    n_hops_left = 50;
-    hops_bad = pgas_sync_add(&sync, 1) != PGAS_OK || pgas_sync_done(&sync, 1) != PGAS_OK;
-    while (__atomic_load_n(&n_hops_left, __ATOMIC_ACQUIRE) >= 0)
-        pgas_progress();
+    pgas_gptr_t there = pgas_gptr_at(word_memory, job_right());
+    uint64_t mine = (uint64_t)me + 1, theirs = 0;
+    hops_bad = 0;
+    for (int round = 0; round < 10; round++) {
+        n_hops_left = 10;
+        pgas_sync_add(&sync, 1);
+        /* Between nodes they complete under a context's lock, where no function runs. */
+        if (round % 2)
+            hops_bad += pgas_put_nb(there, &mine, 8, PGAS_REMOTE, &sync) != PGAS_OK ||
+                        pgas_get_nb(&theirs, pgas_gptr_add(there, 8), 8, &sync) != PGAS_OK;
+        hops_bad += pgas_sync_done(&sync, 1) != PGAS_OK;
+        while (__atomic_load_n(&n_hops_left, __ATOMIC_ACQUIRE) >= 0)
+            pgas_progress();
+    }
     spmd_ok(hops_bad == 0 && sync.count == 0, "a function makes the next call with its counter");
     pgas_quiesce();
 }
@@ -369,7 +379,8 @@ static void all_kinds(void)
 {
     pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    uint64_t value = 7, reply[2] = { 0, 0 };
+    uint64_t value = 7, reply[2] = { 0, 0 }, one = 1, old[20], got[20];
+    pgas_gptr_t there = pgas_gptr_at(word_memory, job_right());
     char data[3000] = { 0 };
     pgas_buffer_t pull = { PGAS_BUFFER_PULL, data, sizeof data, PGAS_NULL, false, NULL };
     pgas_agg_t *agg = NULL;
@@ -392,10 +403,16 @@ static void all_kinds(void)
             pgas_call_return_nb(job_right(), echo, &value, 8, &reply[i % 2], 8, &sync) != PGAS_OK;
         n_bad += pgas_call_to(pgas_on_team(NULL), count, NULL, 0, &opts) != PGAS_OK;
         n_bad += pgas_agg_flush(agg, PGAS_ALL, &sync) != PGAS_OK;
+        n_bad += pgas_put_nb(there, &value, 8, i % 2 ? PGAS_LOCAL : PGAS_REMOTE, &sync) != PGAS_OK;
+        n_bad += pgas_get_nb(&got[i], pgas_gptr_add(there, 8), 8, &sync) != PGAS_OK;
+        n_bad += pgas_fetch_op_nb(pgas_gptr_add(there, 16), PGAS_OP(PGAS_ADD, PGAS_U64), &one,
+                                  &old[i], &sync) != PGAS_OK;
         n_bad += pgas_sync_add(&sync, 2) != PGAS_OK || pgas_sync_done(&sync, 2) != PGAS_OK;
     }
     n_bad +=
         pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0 || reply[0] != 7 || reply[1] != 7;
+    for (uint64_t i = 0; i < 20; i++)
+        n_bad += old[i] != i || got[i] != 0;
     n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += __atomic_load_n(&n_counted, __ATOMIC_RELAXED) - before != (uint64_t)(20 * n_ranks) * 5;
     spmd_is_int(n_bad, 0, "one counter serves operations of all kinds at once");
@@ -696,6 +713,9 @@ int main(int argc, char **argv)
     job_begin(&argc, &argv, 20);
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
     *in_heap() = (pgas_sync_t)PGAS_SYNC_INIT;
+    pgas_alloc(3 * sizeof(uint64_t), &word_memory);
+    memset(pgas_gptr_local(word_memory, 24), 0, 24);
+    pgas_barrier(NULL);
     three_kinds();
     from_handlers();
     to_a_thread();
@@ -712,6 +732,7 @@ int main(int argc, char **argv)
     other_threads_answer();
     arrived_and_waiting();
     waiting_handlers_answer();
+    pgas_free(word_memory);
     pgas_free(counter_memory);
     return job_end();
 }
