@@ -152,6 +152,17 @@ over_snic() {
         grep -q "\"case\":\"$3\"" "$scratch/out" || { cat "$scratch/out"; return 1; }
 }
 
+# Each of two devices carries the traffic of one direction.
+over_two() {
+    local i
+    # shellcheck disable=SC2086
+    PGAS_LOG=verbs=info PGAS_NODE_MAXSIZE=1 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic,snic \
+        mpirun_n 2 benchmarks/pgas_put_bibw $TINY -m 8:16 >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/err"; return 1; }
+    for i in 0 1; do
+        grep -qE "device $i \(snic:1\): [1-9][0-9]* connections with [1-9]" "$scratch/err" || { cat "$scratch/err"; return 1; }
+    done
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -159,7 +170,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 61))
+plan $((4 * n + 62))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -214,6 +225,7 @@ fi
 fails "a device that is not there" start verbs_rate --device no_such_device
 succeeds "puts over the software NIC" over_snic put_latency plain snic
 succeeds "calls over the software NIC" over_snic call_rate trad snic-trad
+succeeds "two devices carry traffic" over_two
 succeeds "a transmitter polls for one completion of 32" few_completions auto
 fails "which cannot be said of signaling everything" few_completions signaled
 succeeds "one round with --paper, with three threads" paper
