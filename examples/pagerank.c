@@ -62,27 +62,6 @@ static pgas_pagerank_opts_t ranking = { sizeof ranking, .parallel = run_threads,
 static int n_top = 10;
 static bool check;
 
-/* @return whether the option's argument is a number in [least, most], and not a hexadecimal one */
-static bool parse_real(double least, double most, double *value_p)
-{
-    char *end;
-    double value = strtod(optarg, &end);
-    bool is_number = end != optarg && *end == '\0' && (optarg[1] | 32) != 'x';
-    if (!is_number || !(value >= least && value <= most))
-        return false;
-    *value_p = value;
-    return true;
-}
-
-static bool parse_int(double least, double most, int *value_p)
-{
-    double value;
-    if (!parse_real(least, most, &value) || value != (double)(int)value)
-        return false;
-    *value_p = (int)value;
-    return true;
-}
-
 static const struct option options[] = {
     { "format", 1, 0, 'f' },
     { "iterations", 1, 0, 'i' },
@@ -100,7 +79,7 @@ static const struct option options[] = {
 static bool parse_vertices(void)
 {
     double n;
-    if (!parse_real(1, 1e12, &n) || n != (double)(uint64_t)n)
+    if (!usage_real(optarg, 1, 1e12, &n) || n != (double)(uint64_t)n)
         return false;
     making.n_vertices = (uint64_t)n;
     return true;
@@ -122,15 +101,15 @@ static bool set_option(int letter)
     case 'f':
         return parse_format();
     case 't':
-        return parse_real(1e-300, 2, &ranking.tolerance);
+        return usage_real(optarg, 1e-300, 2, &ranking.tolerance);
     case 'd':
-        return parse_real(1e-300, 1, &ranking.damping);
+        return usage_real(optarg, 1e-300, 1, &ranking.damping);
     case 'i':
-        return parse_int(1, 1e9, &ranking.iterations);
+        return usage_int(optarg, 1, 1e9, &ranking.iterations);
     case 'm':
-        return parse_int(1, 1024, &ranking.n_threads);
+        return usage_int(optarg, 1, 1024, &ranking.n_threads);
     case 'p':
-        return parse_int(0, 1e6, &n_top);
+        return usage_int(optarg, 0, 1e6, &n_top);
     case 'g':
         return parse_vertices();
     case 'n':

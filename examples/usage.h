@@ -2,6 +2,7 @@
  * library starts. A usage text begins with the program's name. Only rank 0 prints. */
 #ifndef EXAMPLES_USAGE_H
 #define EXAMPLES_USAGE_H
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,27 @@ __attribute__((noreturn)) static inline void usage_refuse(int rank, char **argv,
                                                           int answer)
 {
     usage_exit(rank, usage, usage_complaint(answer), usage_word(argv));
+}
+
+/* @return whether the text is a number in [least, most], and not a hexadecimal one */
+static inline bool usage_real(const char *text, double least, double most, double *value_p)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool is_number = end != text && *end == '\0' && (text[1] | 32) != 'x';
+    if (!is_number || !(value >= least && value <= most))
+        return false;
+    *value_p = value;
+    return true;
+}
+
+static inline bool usage_int(const char *text, double least, double most, int *value_p)
+{
+    double value;
+    if (!usage_real(text, least, most, &value) || value != (double)(int)value)
+        return false;
+    *value_p = (int)value;
+    return true;
 }
 
 #endif
