@@ -22,6 +22,7 @@
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
+#include "msg/serve.h"
 #include "pgas/atomic.h"
 #include "pgas/rma.h"
 
@@ -201,6 +202,15 @@ static pgas_status_t ask(const pgasi_many_t *m, int rank, const head_t *head, si
     return status;
 }
 
+/* Updates of a rank's words exclude each other by its receive lock. */
+static pgas_status_t update_own(const head_t *head, const uint32_t *index, const char *values)
+{
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgas_status_t status = carry_out(head, index, values, NULL);
+    pgasi_serve_end(before);
+    return status;
+}
+
 pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
 {
     const pgasi_many_t *m = far->m;
@@ -212,7 +222,7 @@ pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
     size_t bytes = (size_t)(behind - bucket) + values;
     pgas_status_t status;
     if (m->kind == PGASI_MANY_UPDATE && rank == pgasi_boot.rank) {
-        status = carry_out(head, index, bucket + far->values_at, NULL);
+        status = update_own(head, index, bucket + far->values_at);
     } else {
         if (values && behind != bucket + far->values_at)
             memmove(behind, bucket + far->values_at, values);

@@ -1,6 +1,5 @@
 /* Loops over blocks of addresses: see kernels.h. The loops are plain, so that the processor works
- * at several elements at a time. Values are applied by the compiler's builtins, and by a
- * compare-and-swap loop where there is no builtin. */
+ * at several elements at a time. */
 #include "many/kernels.h"
 
 #include <stdbool.h>
@@ -71,18 +70,32 @@ void pgasi_many_store(void *const *at, const void *src, size_t bytes, size_t n)
 
 /* ---- updates ----
  *
- * A locked instruction takes longer than all others of an element together. So addresses are
- * computed, and lines requested, AHEAD elements in front of it in the same loop. */
+ * The owner carries updates out one message at a time, so plain loads and stores suffice. They are
+ * relaxed atomics, because other threads may read the words meanwhile. A locked instruction would
+ * take 3 ns, longer than everything else that an update needs. Lines are requested AHEAD elements
+ * before they are used. */
 
-#define AHEAD 16
+#define AHEAD 32
 
 static inline void *word_at(char *base, uint32_t index, unsigned shift)
 {
     return base + ((uint64_t)index << shift);
 }
 
-/* APPLY defines a function that runs update_NAME_TAG for each element. */
-#define APPLY(name, T, type)                                                                      \
+/* Defines update_NAME_TAG, and a function that runs it for each element. next: the new value, by
+ * `last` and `value`. */
+#define APPLY(name, T, type, word_type, next)                                                     \
+    static inline void update_##name##_##T(word_type *word, const char *from)                     \
+    {                                                                                             \
+        word_type bits = __atomic_load_n(word, __ATOMIC_RELAXED);                                 \
+        type value, last, result;                                                                 \
+        memcpy(&value, from, sizeof value);                                                       \
+        memcpy(&last, &bits, sizeof last);                                                        \
+        (void)last;                                                                               \
+        result = (type)(next);                                                                    \
+        memcpy(&bits, &result, sizeof bits);                                                      \
+        __atomic_store_n(word, bits, __ATOMIC_RELAXED);                                           \
+    }                                                                                             \
     static void name##_##T(char *base, const uint32_t *index, unsigned shift, const void *values, \
                            size_t n)                                                              \
     {                                                                                             \
@@ -99,59 +112,38 @@ static inline void *word_at(char *base, uint32_t index, unsigned shift)
             update_##name##_##T(word_at(base, index[i], shift), from + i * step);                 \
     }
 
-/* By a builtin. */
-#define APPLY_BUILTIN(name, T, type, builtin)                            \
-    static inline void update_##name##_##T(type *word, const char *from) \
-    {                                                                    \
-        type value;                                                      \
-        memcpy(&value, from, sizeof value);                              \
-        (void)builtin(word, value, __ATOMIC_SEQ_CST);                    \
-    }                                                                    \
-    APPLY(name, T, type)
-
-/* By a loop that computes `next` from `last` and `value`. */
-#define APPLY_LOOP(name, T, type, word_type, next)                                           \
-    static inline void update_##name##_##T(word_type *word, const char *from)                \
-    {                                                                                        \
-        word_type bits = __atomic_load_n(word, __ATOMIC_RELAXED), new_bits;                  \
-        type value, last, result;                                                            \
-        memcpy(&value, from, sizeof value);                                                  \
-        do {                                                                                 \
-            memcpy(&last, &bits, sizeof last);                                               \
-            result = (next);                                                                 \
-            memcpy(&new_bits, &result, sizeof result);                                       \
-        } while (!__atomic_compare_exchange_n(word, &bits, new_bits, true, __ATOMIC_SEQ_CST, \
-                                              __ATOMIC_RELAXED));                            \
-    }                                                                                        \
-    APPLY(name, T, type)
-
-#define MIN_MAX(T, type, word_type)                                  \
-    APPLY_LOOP(min, T, type, word_type, value < last ? value : last) \
-    APPLY_LOOP(max, T, type, word_type, value > last ? value : last)
-
-#define INTEGER(T, type)                              \
-    APPLY_BUILTIN(add, T, type, __atomic_fetch_add)   \
-    APPLY_BUILTIN(and, T, type, __atomic_fetch_and)   \
-    APPLY_BUILTIN(or, T, type, __atomic_fetch_or)     \
-    APPLY_BUILTIN(xor, T, type, __atomic_fetch_xor)   \
-    APPLY_BUILTIN(swap, T, type, __atomic_exchange_n) \
-    MIN_MAX(T, type, type)
-#define FLOAT(T, type, word_type)                     \
-    APPLY_LOOP(add, T, type, word_type, last + value) \
-    APPLY_LOOP(swap, T, type, word_type, value)       \
-    MIN_MAX(T, type, word_type)
-INTEGER(u32, uint32_t)
-INTEGER(u64, uint64_t)
-INTEGER(i32, int32_t)
-INTEGER(i64, int64_t)
+/* Integers wrap around: sums and products are those of unsigned words of at least 32 bits. */
+#define COMPARED(T, type, word_type)                            \
+    APPLY(min, T, type, word_type, value < last ? value : last) \
+    APPLY(max, T, type, word_type, value > last ? value : last) \
+    APPLY(swap, T, type, word_type, value)
+#define INTEGER(T, type, word_type)                                                  \
+    APPLY(add, T, type, word_type, (word_type)last + 0u + (word_type)value)          \
+    APPLY(prod, T, type, word_type, (word_type)last *UINT64_C(1) * (word_type)value) \
+    APPLY(and, T, type, word_type, last &value)                                      \
+    APPLY(or, T, type, word_type, last | value)                                      \
+    APPLY(xor, T, type, word_type, last ^ value)                                     \
+    COMPARED(T, type, word_type)
+#define FLOAT(T, type, word_type)                \
+    APPLY(add, T, type, word_type, last + value) \
+    APPLY(prod, T, type, word_type, last *value) \
+    COMPARED(T, type, word_type)
+INTEGER(u8, uint8_t, uint8_t)
+INTEGER(u16, uint16_t, uint16_t)
+INTEGER(u32, uint32_t, uint32_t)
+INTEGER(u64, uint64_t, uint64_t)
+INTEGER(i8, int8_t, uint8_t)
+INTEGER(i16, int16_t, uint16_t)
+INTEGER(i32, int32_t, uint32_t)
+INTEGER(i64, int64_t, uint64_t)
 FLOAT(f32, float, uint32_t)
 FLOAT(f64, double, uint64_t)
 
-/* Rows of the table below: by ROW. */
+/* Rows of the table below: by ROW(op). */
 #define ROW(op) ((op) >> 4)
-#define FLOAT_ENTRIES(T)                                                             \
-    [ROW(PGAS_ADD)] = add_##T, [ROW(PGAS_MIN)] = min_##T, [ROW(PGAS_MAX)] = max_##T, \
-    [ROW(PGAS_SWAP)] = swap_##T
+#define FLOAT_ENTRIES(T)                                                               \
+    [ROW(PGAS_ADD)] = add_##T, [ROW(PGAS_PROD)] = prod_##T, [ROW(PGAS_MIN)] = min_##T, \
+    [ROW(PGAS_MAX)] = max_##T, [ROW(PGAS_SWAP)] = swap_##T
 #define INTEGER_ENTRIES(T) \
     FLOAT_ENTRIES(T), [ROW(PGAS_AND)] = and_##T, [ROW(PGAS_OR)] = or_##T, [ROW(PGAS_XOR)] = xor_##T
 
@@ -159,7 +151,9 @@ static const struct {
     size_t bytes;
     pgasi_many_apply_fn_t apply[ROW(PGAS_SWAP) + 1];
 } types[PGAS_F64 + 1] = {
+    [PGAS_U8] = { 1, { INTEGER_ENTRIES(u8) } },   [PGAS_U16] = { 2, { INTEGER_ENTRIES(u16) } },
     [PGAS_U32] = { 4, { INTEGER_ENTRIES(u32) } }, [PGAS_U64] = { 8, { INTEGER_ENTRIES(u64) } },
+    [PGAS_I8] = { 1, { INTEGER_ENTRIES(i8) } },   [PGAS_I16] = { 2, { INTEGER_ENTRIES(i16) } },
     [PGAS_I32] = { 4, { INTEGER_ENTRIES(i32) } }, [PGAS_I64] = { 8, { INTEGER_ENTRIES(i64) } },
     [PGAS_F32] = { 4, { FLOAT_ENTRIES(f32) } },   [PGAS_F64] = { 8, { FLOAT_ENTRIES(f64) } },
 };

@@ -16,8 +16,8 @@
 void pgasi_many_load(void *dst, void *const *at, size_t bytes, size_t n);
 void pgasi_many_store(void *const *at, const void *src, size_t bytes, size_t n);
 
-/** Applies values[i] to the word at base + (index[i] << shift), atomically, for i = 0 .. n-1.
- *  values NULL: 1 for each. */
+/** Applies values[i] to the word at base + (index[i] << shift), for i = 0 .. n-1. values NULL: 1
+ *  for each. Only one thread at a time may update words of a rank. */
 typedef void (*pgasi_many_apply_fn_t)(char *base, const uint32_t *index, unsigned shift,
                                       const void *values, size_t n);
 
