@@ -202,34 +202,40 @@ static void survive(int victim)
     _exit(n_bad);
 }
 
-static pgas_status_t broadcast_and_wait(pgas_handler_t handler, int value)
+static pgas_status_t broadcast_and_wait(pgas_team_t *team, pgas_handler_t handler, int value)
 {
     pgas_sync_t sync = PGAS_SYNC_INIT;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     o.sync = &sync;
-    pgas_status_t status = pgas_call_to(pgas_on_team(NULL), handler, &value, sizeof value, &o);
+    pgas_status_t status = pgas_call_to(pgas_on_team(team), handler, &value, sizeof value, &o);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&sync, -1);
     n_bad_counts += sync.count != 0;
     return status;
 }
 
-/* Ranks below the victim in the tree get the second broadcast nevertheless. */
+/* Ranks below the victim in the tree get later broadcasts nevertheless, to all and to a team with
+ * the victim. A team without it notices nothing. */
 static void survive_broadcast(int victim)
 {
     static uint64_t word;
     int n_bad = 0, me = pgas_rank();
+    pgas_team_t *with = NULL, *without = NULL;
+    n_bad += pgas_team_split(NULL, 0, -me, &with) != PGAS_OK;
+    n_bad += pgas_team_split(NULL, me == victim ? PGAS_COLOR_NONE : 0, me, &without) != PGAS_OK;
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     if (me == 0) {
-        n_bad +=
-            not_peer("a broadcast of which a rank dies", broadcast_and_wait(dies_there, victim));
-        n_bad += not_peer("a broadcast over a dead rank", broadcast_and_wait(note, 0));
+        n_bad += not_peer("a broadcast of which a rank dies",
+                          broadcast_and_wait(with, dies_there, victim));
+        n_bad += not_peer("a broadcast over a dead rank", broadcast_and_wait(NULL, note, 0));
+        n_bad += not_peer("a broadcast to a team", broadcast_and_wait(with, note, 0));
+        n_bad += broadcast_and_wait(without, note, 0) != PGAS_OK;
         n_bad += n_bad_counts;
     }
-    while (__atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) == 0)
+    while (__atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) < 3)
         pgas_progress();
-    n_bad += n_notes != 1;
+    n_bad += n_notes != 3;
     n_bad += not_peer("finalize", pgas_finalize());
     printf("%s %d\n", n_bad == 0 ? "survived" : "failed", me);
     fflush(stdout);
