@@ -69,8 +69,7 @@ typedef struct {
     char chains_why[96]; /* the reason why not */
 } pgas_verbs_info_t;
 
-/** Describes port i of the devices that can be opened here, from 0. The software NIC is the last
- *  one, and the only one on a machine without RDMA.
+/** Describes port i of the devices that can be opened here, from 0. The software NIC is the last.
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND  there are not so many ports */
 PGAS_API pgas_status_t pgas_verbs_list(int i, pgas_verbs_info_t *info_p);
@@ -117,8 +116,7 @@ typedef struct {
  *  @return PGAS_OK
  *          PGAS_ERR_NOT_FOUND  no such device, or none is active
  *          PGAS_ERR_LIMIT      also: the software NIC's process has its maximum of clients
- *          PGAS_ERR_IO         also: the software NIC's process does not answer within some 15
- *                              seconds, or belongs to another user */
+ *          PGAS_ERR_IO         also: that process belongs to another user, or does not answer */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 PGAS_API pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev);
 
@@ -133,12 +131,12 @@ PGAS_API pgas_status_t pgas_verbs_info(const pgas_verbs_dev_t *dev, pgas_verbs_i
 #define PGAS_VERBS_LOCAL_WRITE   8u /* remote writes and atomics need it, too */
 #define PGAS_VERBS_ACCESS_ALL    15u
 
-/** Registered memory: a plain value. Peers need addr and rkey. */
+/** Registered memory: a plain value. */
 typedef struct {
     void *addr;
     size_t bytes;
-    uint32_t lkey, rkey;
-    void *inside; /* belongs to the library */
+    uint32_t lkey, rkey; /* for own requests; for those of peers */
+    void *inside;        /* belongs to the library */
 } pgas_verbs_mem_t;
 
 /** Registers memory of the caller, which must stay mapped until release. With addr NULL it first
@@ -150,8 +148,7 @@ typedef struct {
 PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                                uint32_t access, pgas_verbs_mem_t *mem_p);
 
-/** Ends a registration, and unmaps memory that was allocated. Requests that still use it fail.
- *  *mem is zero afterwards; releasing it again does nothing. */
+/** Ends a registration, and unmaps memory that was allocated. *mem is zero afterwards. */
 PGAS_API pgas_status_t pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
 
 /* ---- completion queues ---- */
@@ -209,8 +206,7 @@ PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *co
  *          PGAS_ERR_TRANSPORT  the queue is dead, as with -1 from pgas_verbs_cq_poll */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, int64_t timeout_us);
 
-/** Gives the file descriptor that becomes readable once for each arm, when a completion arrives.
- *  Queues without EVENTS have none (PGAS_ERR_UNSUPPORTED). */
+/** Gives the file descriptor (with EVENTS) that becomes readable once for each arm. */
 PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
 
 /** Arms the descriptor for the next completion; with `solicited` for the next one of a solicited
@@ -316,9 +312,8 @@ PGAS_API pgas_status_t pgas_verbs_qp_info(const pgas_verbs_qp_t *qp, pgas_verbs_
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
 
 /** Writes requests into the send queue, in order, and rings the doorbell: the device starts them.
- *  Entries of a managed queue become known to the device, but run only when ENABLE allows it. If
- *  the last of the n requests has the flag MORE it does not ring; a later post does. n 0: only
- *  rings.
+ *  Entries of a managed queue run only when ENABLE allows it. If the last of the n requests has the
+ *  flag MORE it does not ring; a later post does. n 0: only rings.
  *  @param n_p  the number of requests taken, also after an error, which is about the next one. May
  *              be NULL if n is at most 1
  *  @return PGAS_OK
