@@ -27,7 +27,7 @@
  *  |                  | attachment is destroyed                  |              |                 |
  *  | segment_ask      | mem/key.c: a peer's key is missing       | any          | object/owner.c  |
  *  | rma_by_owner     | mem/rma.c: attached memory of the node,  | any          | object/owner.c  |
- *  |                  | or an atomic that no transport has        |              |                 |
+ *  |                  | or an atomic that no transport has       |              |                 |
  *  | alloc_on,        | mem/pool.c: a pool takes or returns      | any          | object/         |
  *  | free_on          | memory of another rank                   |              | alloc_on.c      |
  *  | sync_forget      | mem/sync.c: a wait ends too early        | that thread  | call/sync.c     |

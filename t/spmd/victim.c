@@ -141,6 +141,45 @@ static int buffers_are_refused(int victim)
                             pgas_call_return(victim, never, NULL, 0, memory, sizeof memory));
 }
 
+/* Operations by the transport that were started before or after the death: each ends, with success
+ * or with an error that names it and the rank. Over TCP those that follow a death fail. */
+static int transfer_ended(const char *what, pgas_status_t status, const pgas_sync_t *sync,
+                          pgas_operation_t operation, int victim, bool must_fail)
+{
+    pgas_sync_info_t e = { .size = sizeof e };
+    bool far = pgas_node_of(victim) != pgas_node();
+    const char *tls = getenv("PGAS_UCX_TLS");
+    if (status == PGAS_OK && sync->error == 0)
+        return must_fail && far && tls && strcmp(tls, "tcp,self") == 0 ? not_peer(what, status)
+                                                                       : sync->count != 0;
+    if (sync->error == 0)
+        return not_peer(what, status); /* refused */
+    bool peer = pgas_sync_info(sync, &e) == PGAS_OK &&
+                (e.status == PGAS_ERR_PEER || (!must_fail && e.status == PGAS_ERR_TRANSPORT));
+    if (peer && e.rank == victim && e.operation == operation && sync->count == 0)
+        return 0;
+    printf("rank %d: %s: %s of operation %d, rank %d\n", pgas_rank(), what,
+           pgas_status_name(e.status), (int)e.operation, e.rank);
+    return 1;
+}
+
+static pgas_status_t wait_of(pgas_status_t status, pgas_sync_t *sync)
+{
+    return status == PGAS_OK ? pgas_sync_wait(sync, -1) : status;
+}
+
+static int transfers_end(pgas_gptr_t there, int victim)
+{
+    static uint64_t x, y, z;
+    pgas_sync_t put = PGAS_SYNC_INIT, get = PGAS_SYNC_INIT, add = PGAS_SYNC_INIT;
+    pgas_status_t status = wait_of(pgas_put_nb(there, &x, 8, PGAS_REMOTE, &put), &put);
+    int n_bad = transfer_ended("a put", status, &put, PGAS_OPERATION_PUT, victim, true);
+    status = wait_of(pgas_get_nb(&y, there, 8, &get), &get);
+    n_bad += transfer_ended("a get", status, &get, PGAS_OPERATION_GET, victim, true);
+    status = wait_of(pgas_fetch_op_nb(there, PGAS_OP(PGAS_ADD, PGAS_U64), &x, &z, &add), &add);
+    return n_bad + transfer_ended("an addition", status, &add, PGAS_OPERATION_ATOMIC, victim, true);
+}
+
 /* The victim dies of a call; every survivor waits for one of its own to it. The other ways to wait
  * end as well. */
 static void survive(int victim)
@@ -154,7 +193,10 @@ static void survive(int victim)
     pgas_sync_t on_stack, *sync = me % 2 ? pgas_gptr_local(at, sizeof *sync) : &on_stack;
     *sync = (pgas_sync_t)PGAS_SYNC_INIT;
     void *args = NULL;
-    pgas_sync_t built = PGAS_SYNC_INIT;
+    pgas_gptr_t word_there = PGAS_NULL;
+    n_bad += pgas_alloc(sizeof x, &word_there) != PGAS_OK;
+    word_there = pgas_gptr_at(word_there, victim);
+    pgas_sync_t built = PGAS_SYNC_INIT, put = PGAS_SYNC_INIT;
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &built;
     if (me != victim)
@@ -168,6 +210,7 @@ static void survive(int victim)
     static uint64_t sum = 1; /* MPI may still write there after the death */
     pgas_sync_t under_way = PGAS_SYNC_INIT, later = PGAS_SYNC_INIT;
     n_bad += pgas_allreduce_nb(NULL, &sum, 1, PGAS_U64, PGAS_ADD, &under_way) != PGAS_OK;
+    pgas_status_t put_status = pgas_put_nb(word_there, &x, sizeof x, PGAS_REMOTE, &put);
     pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
     /* a transport may never complete a message to a dead rank: each wait then takes 2 s */
     if (pgas_node_size() > 1)
@@ -175,6 +218,9 @@ static void survive(int victim)
     n_bad += not_peer("a call that is waited for",
                       status == PGAS_OK ? pgas_sync_wait(sync, -1) : status);
     n_bad += status == PGAS_OK && names_other(sync, victim, dies);
+    n_bad += transfer_ended("an earlier put", wait_of(put_status, &put), &put, PGAS_OPERATION_PUT,
+                            victim, false);
+    n_bad += transfers_end(word_there, victim);
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
     n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8));
     n_bad += buffers_are_refused(victim);
