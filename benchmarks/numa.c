@@ -1,5 +1,5 @@
-/* Threads and memory by NUMA zone: what a transfer or a call costs where both are in one zone, and
- * where they are in two. Rank 0 works in its zone. Rank 1 has a block in each zone and moves between
+/* Threads and memory by NUMA zone: the cost of a transfer or a call within one zone, and between
+ * two zones. Rank 0 works in its zone. Rank 1 has a block in each of the two, and moves between
  * them. On a machine with one zone there are only the cases of the own zone. */
 #include "benchmarks/bench.h"
 
