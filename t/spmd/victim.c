@@ -115,8 +115,12 @@ static int pull_is_owed(int victim)
         n_bad += not_peer("a call with buffers", status);
         n_bad += executed.count != 0 || local.count != 0;
     } else {
+        pgas_sync_t *both[2] = { &executed, &local };
+        size_t index = 2;
+        n_bad += not_peer("any of two counters", pgas_sync_wait_any(both, 2, -1, &index));
         n_bad += not_peer("a call with buffers that is waited for", pgas_sync_wait(&executed, -1));
         n_bad += not_peer("a buffer that nobody reads", pgas_sync_wait(&local, -1));
+        n_bad += not_peer("all of two counters", pgas_sync_wait_all(both, 2, -1)) + (index > 1);
     }
     return n_bad;
 }
