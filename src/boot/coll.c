@@ -4,9 +4,10 @@
  * have two levels: the board within the node, MPI among the leaders (member 0 of each node). They
  * proceed in chunks, so that memory stays bounded and the levels overlap. The leaders' reduction is
  * an allgather and a combination in the order of nodes. Above SMALL bytes in total each leader
- * combines one share, after an all-to-all (a reduce-scatter). Reductions by operators of the program
- * do the same over all ranks if their order differs from that of nodes. Scans pass pieces from rank
- * to rank. Gather, allgather and all-to-all over several nodes are MPI's, over all ranks. */
+ * combines one share, after an all-to-all (a reduce-scatter). Reductions by operators of the
+ * program do the same over all ranks if their order differs from that of nodes. Scans pass pieces
+ * from rank to rank. Gather, allgather and all-to-all over several nodes are MPI's, over all ranks;
+ * blocks of any sizes are messages between ranks (coll_nb.c). */
 #include "boot/internal.h"
 #include "boot/hooks.h"
 
