@@ -1,5 +1,5 @@
-/* pagerank: the serial check. Rank 0 gathers the graph and the values, pushes shares along the edges
- * one by one, and compares. */
+/* pagerank: the serial check. Rank 0 gathers the graph and the values, pushes shares along the
+ * edges one by one, and compares. */
 #include "pagerank_check.h"
 #include <math.h>
 #include <pgas/coll.h>

@@ -31,7 +31,8 @@ PGAS_API pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap);
 /** Makes a move for the player whose turn it is. @return PGAS_OK; PGAS_ERR_RANGE: the move is not
  *  legal, or the game is over; *hex is unchanged. */
 PGAS_API pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move);
-/** Returns the description for boards of this size; its states are pgas_hex_t. NULL: no such size. */
+/** Returns the description for boards of this size, whose states are pgas_hex_t. NULL: there is no
+ *  such size. */
 PGAS_API const pgas_mcts_spec_t *pgas_hex_spec(int size);
 
 PGAS_END_DECLS

@@ -20,9 +20,8 @@
  *  an evaluation, or the outcome of the final state itself. Rollouts run in phases that end by
  *  quiescence. Between phases, and when pgas_mcts_search returns, no rollout is under way.
  *
- *  All ranks call collective functions, one at a time, from the thread that called pgas_mcts_create
- *  (slot 0 if MPI gave only MPI_THREAD_FUNNELED). They return the same status on all ranks. Local
- *  functions: any thread.
+ *  All ranks call collective functions, one at a time, from the thread that called
+ *  pgas_mcts_create, and get the same status. Local functions: any thread.
  *
  *  Statuses of all functions:
  *      PGAS_ERR_NOT_INIT   the library is not initialised
@@ -155,14 +154,12 @@ typedef struct {
     bool no_combining;       /* sends each report in a call of its own */
     bool no_proofs;          /* does not propagate proven wins and losses */
     pgas_agg_style_t style;  /* PGAS_AGG_TRAD or PGAS_AGG_OVERFLOW */
-    /* rollouts under way at the same time, which hide the latency between ranks. Default for each
-     * thread of the job: 32; 96 with fewer than 4 playouts */
+    /* rollouts under way at the same time; default 32 for each thread of the job, 96 with fewer
+     * than 4 playouts */
     int in_flight;
     int phase;     /* rollouts of a phase for each thread of the job; default and maximum 4096 */
     int max_depth; /* states this far below the root are not expanded; default 1000 */
-    /* of the nodes of one rank; default 1 GiB. At the limit the search continues without new
-     * nodes */
-    size_t memory_bytes;
+    size_t memory_bytes; /* of a rank's nodes; default 1 GiB. At the limit it makes no new nodes */
 } pgas_mcts_opts_t;
 
 /** A search. Opaque; each rank has a part of it. */
@@ -203,12 +200,12 @@ typedef struct {
     /* the move with the most visits; a proven win comes before all other moves, a proven loss after
      * them. NO_MOVE: none was tried */
     pgas_mcts_move_t best;
-    double value;      /* of the best move for the player to move; 0.5 if nothing is known */
-    bool proven;       /* value is exact */
-    uint64_t visits;   /* of the root, in this search and before */
-    uint64_t rollouts; /* of this search: completed */
-    uint64_t lost;     /* of this search: never reported, because a rank died or had no memory */
-    double seconds;    /* of this search */
+    double value;    /* of the best move for the player to move; 0.5 if nothing is known */
+    bool proven;     /* value is exact */
+    uint64_t visits; /* of the root, in this search and before */
+    /* of this search; lost: never reported, because a rank died or had no memory */
+    uint64_t rollouts, lost;
+    double seconds;
     pgas_mcts_end_t end;
 } pgas_mcts_result_t;
 
@@ -276,22 +273,20 @@ PGAS_API pgas_status_t pgas_mcts_variation(const pgas_mcts_t *mcts, pgas_mcts_mo
 
 /** Statistics, summed over all ranks: of the last search, or (now) of the nodes that exist. */
 typedef struct {
-    size_t size;             /* the caller sets it */
-    uint64_t rollouts, lost; /* completed; started without a report */
-    uint64_t playouts;       /* or evaluations */
-    uint64_t final_states;   /* rollouts that ended at a final or proven state */
-    uint64_t nodes, bytes;   /* now */
-    uint64_t bytes_high;     /* the most of any rank, since the search was created */
-    uint64_t nodes_expanded; /* now: those with children */
-    uint64_t children;       /* now: of those */
-    uint64_t depth_max;      /* now: below the root */
-    double depth_mean;       /* now */
-    uint64_t selections;     /* steps from a node to a child */
-    uint64_t remote;         /* those of them that went to another rank, by a call */
-    uint64_t deferred;       /* those of them that waited until the child was made */
-    uint64_t reports;        /* steps from a child to its parent; combined ones count once */
-    uint64_t reports_remote; /* those of them that were sent by a call */
-    uint64_t combined;       /* reports that were added to another one before it was sent */
+    size_t size;                       /* the caller sets it */
+    uint64_t rollouts, lost;           /* completed; started without a report */
+    uint64_t playouts;                 /* or evaluations */
+    uint64_t final_states;             /* rollouts that ended at a final or proven state */
+    uint64_t nodes, bytes;             /* now */
+    uint64_t bytes_high;               /* the most of any rank, since the search was created */
+    uint64_t nodes_expanded, children; /* now: nodes with children, and these */
+    uint64_t depth_max;                /* now: below the root */
+    double depth_mean;
+    /* steps from a node to a child; those by a call; those that waited until the child was made */
+    uint64_t selections, remote, deferred;
+    /* steps from a child to its parent, combined ones counting once; those by a call; reports added
+     * to another one before it was sent */
+    uint64_t reports, reports_remote, combined;
     uint64_t shared;         /* simulations by another thread than the one that made the node */
     uint64_t transpositions; /* new children whose state had a node already */
     uint64_t phases;
