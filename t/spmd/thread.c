@@ -203,6 +203,46 @@ static int leave_in_a_hurry(int index)
     return n_bad;
 }
 
+/* One thread issues puts, another waits for their counter. The issuing thread makes progress until
+ * the other has seen the end. */
+typedef struct {
+    pgas_sync_t puts;
+    int seen, n_bad;
+} handed_over_t;
+
+static void *waits_for_puts(void *arg)
+{
+    handed_over_t *h = arg;
+    h->n_bad = pgas_thread_attach() != PGAS_OK;
+    h->n_bad += pgas_sync_wait(&h->puts, -1) != PGAS_OK;
+    __atomic_store_n(&h->seen, 1, __ATOMIC_RELEASE);
+    h->n_bad += pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+static void another_thread_waits(void)
+{
+    enum { N = 100 };
+    static uint64_t out[N], in[N];
+    handed_over_t h = { .puts = PGAS_SYNC_INIT };
+    pthread_t thread;
+    int n_bad = 0, right = (me + 1) % n_ranks;
+    pgas_gptr_t to = pgas_gptr_add(areas[right], (int64_t)(8 + (size_t)(me * N_THREADS) * SHARD));
+    pgas_sync_add(&h.puts, 1);
+    pthread_create(&thread, NULL, waits_for_puts, &h);
+    for (int i = 0; i < N; i++) {
+        out[i] = (uint64_t)(me * N + i) + 77;
+        n_bad += pgas_put_nb(pgas_gptr_elem(to, i, 8), &out[i], 8, PGAS_REMOTE, &h.puts) != PGAS_OK;
+    }
+    pgas_sync_done(&h.puts, 1);
+    while (!__atomic_load_n(&h.seen, __ATOMIC_ACQUIRE))
+        pgas_progress();
+    n_bad += pgas_get(in, to, sizeof in) != PGAS_OK || memcmp(in, out, sizeof in) != 0;
+    pthread_join(thread, NULL);
+    spmd_is_int(n_bad + h.n_bad, 0, "a thread waits for the puts of another");
+    pgas_barrier(NULL);
+}
+
 static void detach_completes(void)
 {
     n_counted = 0;
@@ -380,11 +420,12 @@ int main(int argc, char **argv)
     pgas_handler_register("t.numbered", on_numbered, NULL, NULL, &numbered);
     pgas_handler_register("t.echo", on_echo, NULL, NULL, &echo);
     pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
-    job_begin(&argc, &argv, 15);
+    job_begin(&argc, &argv, 16);
     pgas_gptr_t ptr = PGAS_NULL;
     spmd_ok(pgas_alloc(8 + (size_t)n_ranks * N_THREADS * SHARD, &ptr) == PGAS_OK, "memory");
     job_gather(ptr, areas);
     transfers();
+    another_thread_waits();
     calls_keep_order();
     replies();
     detach_completes();
