@@ -7,20 +7,15 @@
  *      pgas_quiesce();                                        all calls of all ranks have run
  *      pgas_agg_destroy(agg);
  *
- *  An aggregator belongs to one thread, or to the rank's handlers. Its calls to one rank form a
- *  batch, which is sent when
- *   - publish_bytes have been collected;
- *   - the time limit is over;
- *   - the thread calls pgas_agg_flush or pgas_quiesce, detaches, or issues a direct call to the
- *     rank;
- *   - its buffer is needed for another rank;
- *   - in handlers: the calls that had arrived have run.
+ *  An aggregator belongs to one thread, or to the rank's handlers. Its calls to one target form a
+ *  batch. The batch is sent when it has publish_bytes or is too old, when the thread calls
+ *  pgas_agg_flush or pgas_quiesce, detaches, or issues a direct call to the target, when its buffer
+ *  is needed for another target, and in handlers when the calls that had arrived have run.
  *
  *  The time limit. The thread checks the time in every 64th call that is not inline, and in every
- *  8th round of progress: pgas_progress and calls that wait. It sends all batches before it sleeps
- *  in a wait. Thus a batch is sent at most latency_us plus two such intervals after its first call
- *  was added. A thread that will stay outside of the library should flush before. No other thread
- *  can send its batches, because the inline path takes no lock.
+ *  8th round of progress. It sends all batches before it sleeps in a wait. Thus a batch is sent at
+ *  most latency_us plus two such intervals after its first call was added. A thread that will stay
+ *  outside of the library should flush before: no other thread can send its batches.
  *
  *  Source: Seriema (aggregation in the styles "trad" and "ovfl"); YGM (routes). */
 #ifndef PGAS_AGG_H
@@ -43,12 +38,12 @@ typedef enum {
     PGAS_AGG_OVERFLOW
 } pgas_agg_style_t;
 
-/** The ranks over which calls travel. Nodes are arranged in rows and columns (two hops), or in a
- *  cube (three hops). A thread then has batches for the ranks of about 2 sqrt(n) or 3 cbrt(n)
- *  nodes. A call is copied at each hop. An intermediate rank keeps the calls that a slow rank
- *  cannot receive, without a limit. There is no order with the thread's other calls. A flush
- *  without a counter sends the calls to the first hop. If a rank dies, calls that travel over it
- *  are lost, and so are counters of flushes. For style TRAD only; calls do not take the inline path. */
+/** The ranks over which calls travel, in style TRAD. Nodes are arranged in rows and columns (two
+ *  hops), or in a cube (three hops). A thread then has batches for the ranks of about 2 sqrt(n) or
+ *  3 cbrt(n) nodes. A call is copied at each hop, not inline. An intermediate rank keeps the calls
+ *  that a slow rank cannot receive, without a limit. There is no order with the thread's other
+ *  calls. A flush without a counter sends the calls to the first hop. If a rank dies, calls that
+ *  travel over it are lost, and so are counters of flushes. */
 typedef enum {
     PGAS_ROUTE_DIRECT,
     PGAS_ROUTE_TWO,   /* two hops */

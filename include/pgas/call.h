@@ -192,16 +192,17 @@ typedef struct {
  *          bytes in sum; for teams as large as the heaps. result_bytes up to PGAS_BUFFER_LIMIT and
  *          less than 4 GiB.
  *  Done:   on return args are copied. The handler runs once at each place when all buffers are
- *          there. The result is complete before sync reports. Calls with a pulled buffer have no
- *          order with other calls, and run in the order issued among themselves. Pieces of a call
- *          after the first wait for room in spite of PGAS_FULL_AGAIN. A rank may have 256 open
- *          pulls, further ones wait.
+ *          there. The result is complete before sync reports. Calls with a pulled buffer run in the
+ *          order issued among themselves; other calls may overtake them. Pieces of a call after the
+ *          first wait for room in spite of PGAS_FULL_AGAIN. A rank may have 256 open pulls, further
+ *          ones wait.
  *          At a team sync completes once, with the first error among ranks. A rank that is known to
  *          be dead is skipped, and the ranks below it run. Ranks below one that dies meanwhile may
- *          not have run. Threads in slots from PGAS_LANES on do not run it (PGAS_ERR_LIMIT).
+ *          not have run. Threads in slots from PGAS_LANES on do not run it (PGAS_ERR_LIMIT). The
+ *          way applies to the caller's messages.
  *  Owns:   result, and pulled buffers until local completion. At a team a pulled buffer is read in
- *          place if peers reach it (pgas_gptr_of) and sync waits for more than PGAS_LOCAL;
- *          otherwise it is copied to the heap.
+ *          place if peers reach it (pgas_gptr_of), sync waits for more than PGAS_LOCAL, and there
+ *          is no local; otherwise it is copied to the heap, and may be reused on return.
  *  Cost:   plain calls as pgas_call. copy: as pgas_call, if the sum is below 16 KiB and below a
  *          quarter of a chunk; otherwise a message for each such piece, and an allocation for each
  *          buffer. push: a put, and to other nodes a flush. pull: an allocation; on the node one
@@ -238,9 +239,9 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 PGAS_API size_t pgas_buffer_count(void);
 
 /** Gives buffer i, in the caller's order.
- *  Owns:   valid until the handler returns; aligned to 8. A copy, pull or piece may be written,
- *          except a pull of a broadcast, which other ranks may be reading. A pushed buffer is where
- *          it was pushed to.
+ *  Owns:   valid until the handler returns; aligned to 8. It may be written, except a copy or pull
+ *          of a call to a team, which other ranks may be reading. A pushed buffer is where it was
+ *          pushed to.
  *  @return PGAS_OK
  *          PGAS_ERR_RANGE    no such buffer
  *          PGAS_ERR_INVALID  NULL */
