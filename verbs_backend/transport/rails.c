@@ -231,7 +231,8 @@ void pgasi_verbs_rails_describe(const pgasi_verbs_tp_t *tp, char *text, size_t b
     for (int i = 0; i < tp->n_rails && at < (int)bytes; i++) {
         const pgas_verbs_info_t *info = &tp->rails[i].dev->info;
         const char *state = tp->rails[i].is_near ? "" : " (far)";
-        at += snprintf(text + at, bytes - (size_t)at, "%s%s port %d%s", i > 0 ? " + " : "",
+        at += snprintf(text + at, bytes - (size_t)at,
+                       tp->n_rails > 1 ? "%s%s:%d%s" : "%s%s port %d%s", i > 0 ? " + " : "",
                        info->name, info->port, tp->rails[i].is_active ? state : " (down)");
     }
 }

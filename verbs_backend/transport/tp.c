@@ -96,7 +96,7 @@ static bool can_map(const pgasi_verbs_tp_t *tp)
 static void describe(pgasi_verbs_tp_t *tp)
 {
     static const char *const engines[] = { "by the caller", "by a thread", "by a process" };
-    char rails[64];
+    char rails[72];
     pgasi_verbs_rails_describe(tp, rails, sizeof rails);
     snprintf(tp->detail, sizeof tp->detail, "%s by provider %s, %s%s%s", rails, tp->dev->ops->name,
              tp->dev->info.link, tp->address.is_snic ? ", run " : "",
