@@ -18,7 +18,7 @@
  *          PGAS_ERR_INVALID    a null pointer
  *          PGAS_ERR_RANGE      no such rank
  *          PGAS_ERR_PEER       a rank that takes part died
- *          PGAS_ERR_NO_MEMORY  no room in the heap (logged: raise PGAS_HEAP_SIZE), or for records */
+ *          PGAS_ERR_NO_MEMORY  no room in the heap (logged: PGAS_HEAP_SIZE), or for records */
 #ifndef PGAS_MEM_H
 #define PGAS_MEM_H
 

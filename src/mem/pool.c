@@ -268,7 +268,8 @@ static pgas_status_t look(pgas_pool_t *pool)
 static inline pgas_status_t check_thread(pgas_pool_t *pool, bool adopt)
 {
     pgas_status_t status = pgasi_thread_check_wait();
-    if (PGAS_LIKELY(status == PGAS_OK && pool->slot == pgasi_self.slot))
+    if (PGAS_LIKELY(status == PGAS_OK &&
+                    __atomic_load_n(&pool->slot, __ATOMIC_RELAXED) == pgasi_self.slot))
         return status;
     if (status != PGAS_OK || __atomic_load_n(&pool->slot, __ATOMIC_ACQUIRE) != NO_SLOT)
         return status != PGAS_OK ? status : PGAS_ERR_CONTEXT;

@@ -91,6 +91,54 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+/* ---- a general pool: blocks go from thread to thread ---- */
+
+static pgas_pool_t *pool;
+
+static void *pool_main(void *arg)
+{
+    pgasi_rng_t rng;
+    int *n_bad_p = arg, n_bad = pgas_thread_attach() != PGAS_OK;
+    pgasi_rng_seed(&rng, seed + 77 + (uint64_t)pgas_thread_slot(pgas_thread_self()));
+    for (int i = 0; i < STEPS / 4; i++) {
+        pgas_block_t b = { .bytes = 0 }, old;
+        if (pgas_pool_acquire(pool, 1 + pgasi_rng_below(&rng, 5000), i % 2 ? 1000 : 0, &b) ==
+            PGAS_OK)
+            memset(b.address, mark_of(&b), b.bytes);
+        size_t at = pgasi_rng_below(&rng, SHELF);
+        pthread_mutex_lock(&shelf_lock);
+        old = shelf[at].block;
+        shelf[at].block = b;
+        pthread_mutex_unlock(&shelf_lock);
+        if (old.bytes)
+            n_bad += !is_marked(&old) || pgas_pool_release(pool, &old) != PGAS_OK;
+    }
+    *n_bad_p = n_bad + (pgas_thread_detach() != PGAS_OK);
+    return NULL;
+}
+
+static int share_pool(void)
+{
+    pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
+    pgas_pool_info_t info = { .size = sizeof info };
+    pthread_t thread[N_THREADS];
+    int n_bad[N_THREADS] = { 0 }, sum = 0;
+    opts.unit_bytes = 4096;
+    opts.max_bytes = 128 << 10;
+    sum += pgas_pool_create(&opts, &pool) != PGAS_OK;
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_create(&thread[i], NULL, pool_main, &n_bad[i]);
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        sum += n_bad[i];
+    }
+    for (int i = 0; i < SHELF; i++)
+        sum += shelf[i].block.bytes && pgas_pool_release(pool, &shelf[i].block) != PGAS_OK;
+    memset(shelf, 0, sizeof shelf);
+    sum += pgas_pool_info(pool, &info) != PGAS_OK || info.n_blocks || info.used_bytes;
+    return sum + (pgas_pool_destroy(pool) != PGAS_OK);
+}
+
 static int run(int n_threads)
 {
     pthread_t thread[N_THREADS];
@@ -117,7 +165,7 @@ static int clear_shelf(void)
 
 int main(void)
 {
-    plan(6);
+    plan(7);
     pgas_pool_opts_t opts = PGAS_POOL_OPTS_INIT;
     pgas_pool_info_t info[2];
     pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
@@ -144,6 +192,7 @@ int main(void)
     ok(info[0].n_blocks == 0 && info[1].n_blocks == 0 && bytes == info[0].bytes + info[1].bytes &&
            others == 0,
        "all is back, and accounted for");
+    is_int(share_pool(), 0, "threads share a general pool and release blocks of others");
     careless = true;
     ok(run(1) > 0, "a block that is released twice is noticed");
     memset(shelf, 0, sizeof shelf);
