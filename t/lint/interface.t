@@ -9,8 +9,8 @@ set -u
 make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
-FUNCTIONS=218
-LINES=3570
+FUNCTIONS=214
+LINES=3520
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
