@@ -15,7 +15,8 @@
 #include "base/checks.h"
 #include "base/op.h"
 
-#define BLOCK  64  /* elements of one announcement */
+#define CACHED (512 * 1024) /* bytes of arrays that are in the caches of a processor */
+#define BLOCK  64           /* elements of one announcement */
 #define MISSES 512 /* accesses passed to the protocol at once: a round trip serves so many */
 
 /* What is done to each element. */
@@ -196,12 +197,48 @@ static void apply_block(const work_t *work, size_t elem, const block_t *b, size_
         add_atomically(work, elem, b->atomic_at[k], from + b->by_atomics[k] * work->value_bytes);
 }
 
+/* Reads a block if all threads of this rank may read all of it, without looking at rights. Elements
+ * of small arrays are in the processor's caches, so they are not prefetched.
+ * @return false: some may not be read so, or elements are no words. */
+PGAS_INLINE bool get_readable(const pgas_array_t *array, const uint64_t *index, size_t n, void *to,
+                              size_t elem)
+{
+    uintptr_t base[BLOCK], all = 1; /* read once: a thread that withdraws them waits for this one */
+    for (size_t k = 0; k < n; k++) {
+        base[k] = pgas_array_readable(array, index[k]);
+        all &= base[k];
+    }
+    if (!all)
+        return false;
+    for (size_t k = 0; k < n && array->n_elems * elem > CACHED; k++)
+        __builtin_prefetch((const char *)base[k] - 1 + index[k] * elem);
+    for (size_t k = 0; k < n; k++)
+        pgasi_array_load_words((char *)to + k * elem, (const char *)base[k] - 1 + index[k] * elem,
+                               elem, 1);
+    return true;
+}
+
+static bool get_all(const pgas_array_t *array, const uint64_t *index, size_t n, const work_t *work,
+                    size_t done)
+{
+    void *to = work->to + done * array->elem_bytes;
+    if (array->limit[3])
+        return get_readable(array, index, n, to, 8);
+    return array->limit[2] ? get_readable(array, index, n, to, 4) : false;
+}
+
 /* Accesses the elements of a block that mapping entries allow, and leaves b->others. */
 static void do_mapped(const pgas_array_t *array, const uint64_t *index, size_t n,
                       const work_t *work, size_t done, block_t *b)
 {
     rights_t r = rights_of(array, work);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
+    if (work->kind == PGASI_ARRAY_GET && pgas_array_path.reader &&
+        get_all(array, index, n, work, done)) {
+        pgas_array_leave(slot);
+        b->n_others = 0;
+        return;
+    }
     if (array->elem_bytes == 8 && array->shift == PGAS_ARRAY_SUBBLOCK_SHIFT)
         sort_out(array, index, n, &r, 8, PGAS_ARRAY_SUBBLOCK_SHIFT, b);
     else
