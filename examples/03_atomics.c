@@ -83,8 +83,8 @@ int main(int argc, char **argv)
     check(pgas_alloc_on(pgas_rank(), PGAS_ZONE_NONE, N_EACH * sizeof(element_t), &elements));
     element_t *mine = (element_t *)pgas_gptr_local(elements, N_EACH * sizeof(element_t));
     for (int i = 0; i < N_EACH; i++) {
-        check(
-            pgas_fetch_op_u64(counter, PGAS_ADD, 1, &mine[i].ticket)); /* no other rank gets this */
+        /* No other rank gets this ticket. */
+        check(pgas_fetch_op_u64(counter, PGAS_ADD, 1, &mine[i].ticket));
         push(head, pgas_gptr_elem(elements, i, sizeof(element_t)));
     }
     pgas_barrier(NULL);
