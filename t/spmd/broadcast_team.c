@@ -30,6 +30,7 @@ typedef struct {
     int32_t team, root;
     uint64_t number;
     uint64_t bytes; /* of the buffer; UINT64_MAX: a piece */
+    bool pushed;
     int32_t rank_of[JOB_RANKS_MAX];
 } what_t;
 
@@ -73,6 +74,13 @@ static void on_filled(const void *args, size_t bytes, pgas_thread_t source, void
     int bad = pgas_buffer_count() != 1 || pgas_buffer_get(0, &data, &n) != PGAS_OK || n != want;
     for (size_t i = 0; !bad && i < n; i++)
         bad = ((unsigned char *)data)[i] != pattern_byte(seed, i);
+    /* A handler may take what was not pushed. */
+    void *own = NULL;
+    bool taken = pgas_buffer_take(0, &own) == PGAS_OK;
+    bad += taken == w.pushed;
+    for (size_t i = 0; taken && !bad && i < n; i++)
+        bad = ((unsigned char *)own)[i] != pattern_byte(seed, i);
+    free(own);
     __atomic_fetch_add(&n_wrong, bad, __ATOMIC_RELAXED);
     __atomic_fetch_add(&n_runs[w.team], 1, __ATOMIC_RELEASE);
 }
@@ -109,7 +117,7 @@ static int from_each(pgas_team_t *team, int index)
     int n_bad = 0;
     for (int root = 0; team && root < pgas_team_size(team); root++) {
         for (int i = 0; i < 4; i++) {
-            what_t w = { index, pgas_team_to_global(team, root), (uint64_t)i, 0, { 0 } };
+            what_t w = { index, pgas_team_to_global(team, root), (uint64_t)i, 0, false, { 0 } };
             pgas_sync_t done = PGAS_SYNC_INIT;
             pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
             o.sync = &done;
@@ -150,7 +158,7 @@ static void many_teams(uint64_t seed)
     int n_mine[N_TEAMS + 1] = { 0 };
     for (int k = 0; k < N_ROUNDS; k++) {
         int i = (int)(pgasi_rng_u64(&rng) % (N_TEAMS + 1));
-        what_t w = { i, me, number[i]++, 0, { 0 } };
+        what_t w = { i, me, number[i]++, 0, false, { 0 } };
         n_mine[i]++;
         if (i == N_TEAMS || team[i])
             n_bad += pgas_call_to(pgas_on_team(i == N_TEAMS ? NULL : team[i]), count, &w,
@@ -183,7 +191,12 @@ static void with_buffers(uint64_t seed)
         for (int i = 0; i < 16; i++) {
             pgas_buffer_mode_t mode = (pgas_buffer_mode_t)(i % 4);
             bool pieces = mode == PGAS_BUFFER_SCATTER;
-            what_t w = { 0, me, seed + (uint64_t)i, pieces ? UINT64_MAX : sizes[i / 4], { 0 } };
+            what_t w = { 0,
+                         me,
+                         seed + (uint64_t)i,
+                         pieces ? UINT64_MAX : sizes[i / 4],
+                         mode == PGAS_BUFFER_PUSH,
+                         { 0 } };
             size_t at = 0;
             for (int r = 0; r < (int)n; r++) {
                 w.rank_of[pgas_team_to_global(team, r)] = r;

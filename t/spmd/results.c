@@ -287,6 +287,46 @@ static void refusals(void)
     spmd_is_int(n_bad, 0, "a result of another size is a mismatch");
 }
 
+/* Arguments, and buffers in both modes, from blocks of a circular pool that goes round. */
+static void from_registered_blocks(void)
+{
+    enum { N_BLOCKS = 120 };
+    pgas_pool_opts_t po = PGAS_POOL_OPTS_INIT;
+    pgas_pool_t *pool = NULL;
+    po.policy = PGAS_POOL_CIRCULAR;
+    po.unit_bytes = 1 << 16;
+    po.max_bytes = 1 << 17;
+    int n_bad = pgas_pool_create(&po, &pool) != PGAS_OK;
+    for (int i = 0; i < N_BLOCKS && !n_bad; i++) {
+        unsigned char result[SMALL];
+        size_t bytes = (size_t)(i * 67 % 4000) + 8;
+        pgas_block_t block;
+        pgas_sync_t done = PGAS_SYNC_INIT;
+        pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+        n_bad += pgas_pool_acquire(pool, sizeof(ask_t) + bytes, -1, &block) != PGAS_OK;
+        if (n_bad)
+            break;
+        ask_t *a = block.address;
+        *a = (ask_t){ (uint64_t)(i + me), SMALL, -1, 1 };
+        pattern_fill((unsigned char *)(a + 1), a->word, bytes);
+        ask_t copy = *a;
+        pgas_buffer_t b = {
+            i % 2 ? PGAS_BUFFER_PULL : PGAS_BUFFER_COPY, a + 1, bytes, PGAS_NULL, false, NULL
+        };
+        o.buffers = &b;
+        o.n_buffers = 1;
+        o.sync = &done;
+        o.result = result;
+        o.result_bytes = SMALL;
+        n_bad += pgas_call_to(target_of(i % 3 ? 0 : 2, job_right()), answer, a, sizeof *a, &o) !=
+                 PGAS_OK;
+        n_bad += pgas_sync_wait(&done, -1) != PGAS_OK || is_bad(result, &copy);
+        n_bad += pgas_pool_release(pool, &block) != PGAS_OK;
+    }
+    n_bad += pgas_pool_destroy(pool) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "arguments and buffers from registered blocks");
+}
+
 static uint64_t ready, over;
 
 static void *work(void *arg)
@@ -332,7 +372,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.waits", on_answer, NULL, &may_block, &wait_and_answer);
     pgas_handler_register("t.wrong", on_wrong_size, NULL, NULL, &wrong_size);
     pgas_handler_register("t.add", on_add, NULL, NULL, &add);
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 10);
     bool good = pthread_create(&thread, NULL, work, &bad) == 0;
     while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
         pgas_progress();
@@ -342,6 +382,7 @@ int main(int argc, char **argv)
     aggregated();
     left_alone();
     refusals();
+    from_registered_blocks();
     pgas_barrier(NULL);
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     good = good && pthread_join(thread, NULL) == 0 && bad == 0;
