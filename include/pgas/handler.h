@@ -44,8 +44,9 @@ typedef uint16_t pgas_handler_t;
  *      pgas_status_t pgas_call_NAME(int rank, const arg_type *arg, pgas_sync_t *sync);
  *      pgas_status_t pgas_call_NAME_to(target, const arg_type *arg, const pgas_call_opts_t *opts);
  *      pgas_status_t pgas_agg_NAME(pgas_agg_t *agg, int rank, const arg_type *arg);
- *  These are pgas_call, pgas_call_to and pgas_agg_call; the program includes pgas/pgas.h, or
- *  pgas/agg.h. A run of aggregated calls is a loop over the inlined body.
+ *      pgas_status_t pgas_agg_NAME_to(agg, target, const arg_type *arg, opts);
+ *  These are pgas_call, pgas_call_to, pgas_agg_call and pgas_agg_call_to; the program includes
+ *  pgas/pgas.h, or pgas/agg.h. A run of aggregated calls is a loop over the inlined body.
  *
  *  Arguments are copied as bytes: no pointers into themselves, no C++ types whose constructors
  *  matter, an alignment of at most 8. A call by number with another size does not run; a caller

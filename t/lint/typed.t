@@ -83,6 +83,7 @@ int use(pgas_agg_t *a)
     double d;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     int s = pgas_call_deposit(0, &m, NULL) + pgas_call_deposit_to(pgas_on_rank(0), &m, &o) + pgas_agg_deposit(a, 0, &m);
+    s += pgas_agg_deposit_to(a, pgas_on_rank(0), &m, &o);
     s += pgas_call_return_ask(0, &p, &m) + pgas_call_return_nb_ask(0, &p, &m, NULL) + pgas_call_number(0, &k, NULL);
     s += pgas_call_return_half(0, &k, &d);
     s += pgas_object_call_take(1, &k, &m.amount) + pgas_object_call_give(1, &k, &m.amount);
@@ -101,6 +102,7 @@ wrong=(
     's += pgas_call_deposit(0, &m, 8, NULL);'
     's += pgas_call_deposit_to(pgas_on_rank(0), &p, &o);'
     's += pgas_agg_deposit(a, 0, &p);'
+    's += pgas_agg_deposit_to(a, pgas_on_rank(0), &p, &o);'
     's += pgas_call_return_ask(0, &p, &p);'
     's += pgas_call_return_ask(0, &m, &m);'
     's += pgas_call_return_nb_ask(0, &m, &m, NULL);'

@@ -96,11 +96,19 @@ static void aggregated(int right)
     n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && next_step == N_STEPS && n_out_of_order == 0,
             "aggregated calls run in the order issued");
+    int32_t last = N_STEPS;
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    n_bad += pgas_agg_step_to(agg, pgas_on_service(right), &last, PGAS_CALL_OPTS(.sync = &done)) !=
+             PGAS_OK;
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_sync_wait(&done, -1) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && next_step == N_STEPS + 1, "an aggregated call to a service");
     n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
     for (int64_t i = 0; i < 100 && !n_bad; i++)
         n_bad += pgas_agg_call(agg, right, pgas_handler_step, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_agg_destroy(agg) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && next_step == N_STEPS, "a batch of another size does not run");
+    spmd_ok(n_bad == 0 && next_step == N_STEPS + 1, "a batch of another size does not run");
 }
 
 static void results(int right)
@@ -125,7 +133,7 @@ static void results(int right)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(2 * (9 + 2));
+    spmd_plan(2 * (10 + 2));
     for (int life = 0; life < 2; life++) {
         job_start(NULL);
         int right = job_right();

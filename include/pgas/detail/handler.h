@@ -70,6 +70,13 @@ PGAS_END_DECLS
     PGAS_HELPER pgas_status_t pgas_agg_##name(pgas_agg_t *agg_, int rank_, const arg_type *arg_) \
     {                                                                                            \
         return pgas_agg_call(agg_, rank_, pgas_handler_##name, arg_, sizeof(arg_type));          \
+    }                                                                                            \
+    PGAS_HELPER pgas_status_t pgas_agg_##name##_to(pgas_agg_t *agg_, pgas_target_t target_,      \
+                                                   const arg_type *arg_,                         \
+                                                   const pgas_call_opts_t *opts_)                \
+    {                                                                                            \
+        return pgas_agg_call_to(agg_, target_, pgas_handler_##name, arg_, sizeof(arg_type),      \
+                                opts_);                                                          \
     }
 
 #define PGAS_HANDLER_CALLS_RETURN(name, arg_type, result_type)                                     \
