@@ -211,8 +211,8 @@ static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
     return PGAS_OK;
 }
 
-/* Makes the own mapping and offers it. withdraw closes the descriptor. *reason_p: errno, where there
- * are no such huge pages. */
+/* Makes the own mapping and offers it. withdraw closes the descriptor. *reason_p: errno, where
+ * there are no such huge pages. */
 static pgas_status_t offer(size_t bytes, size_t page_bytes, pgasi_shm_t *shm, int *reason_p)
 {
     box_t *box = &boxes[pgasi_boot.node_rank];

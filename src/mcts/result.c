@@ -1,4 +1,5 @@
-/* pgas_mcts_result requests the state of the root from the root's rank, also while a search runs. */
+/* pgas_mcts_result requests the state of the root from the root's rank, also while a search
+ * runs. */
 #include "base/clock.h"
 #include "base/info_fill.h"
 #include "mcts/message.h"

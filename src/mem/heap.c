@@ -1,9 +1,9 @@
 /* The symmetric heap: two allocators over one range of offsets.
  *
  * Blocks of many ranks are at the same offset on each of them. They come from the bottom; the ranks
- * agree on the offset (symmetric.c). Blocks of one rank, and super-chunks of its allocators of registered memory, come from the top of
- * the same range. A request fails when the two would meet; pgas_alloc fails if this happens on any
- * rank, because all agree on the result. */
+ * agree on the offset (symmetric.c). Blocks of one rank, and super-chunks of its allocators of
+ * registered memory, come from the top of the same range. A request fails when the two would meet;
+ * pgas_alloc fails if this happens on any rank, because all agree on the result. */
 #include "pgas/mem.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* Calls to teams.
  *   what:   A call to a team runs its handler once on every member and nowhere else, whichever
- *           member is the root: in teams of any size, with members in any order, in several teams of
- *           one rank at once, and in teams that were made after others ended. The same holds with
- *           buffers (pieces go by team rank), on every thread, for spawned handlers, and in both
- *           ways. What a team cannot have is refused.
+ *           member is the root: in teams of any size, with members in any order, in several teams
+ *           of one rank at once, and in teams that were made after others ended. The same holds
+ *           with buffers (pieces go by team rank), on every thread, for spawned handlers, and in
+ *           both ways. What a team cannot have is refused.
  *   np:     1 2 3 5 7 8
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -250,7 +250,7 @@ static void threads_and_spawned(void)
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_runs[0] == 1 && n_runs[1] == 1,
             "on every thread of a team, and on threads of their own");
-    n_bad = pgas_team_node() == NULL;
+    n_bad = !pgas_team_node();
     if (pgas_team_rank(pgas_team_node()) == 0)
         n_bad += pgas_call_to(pgas_on_team(pgas_team_node()), other, &zero, sizeof zero, NULL) !=
                  PGAS_OK;

@@ -1,7 +1,7 @@
 /* what:    Collectives with a counter give the results of plain loops while several are under way,
  *          over all ranks, a part of them and a node. They end only when all ranks have started
- *          them, a rank that waits serves calls meanwhile, and errors leave the counter alone. Teams
- *          and the library end after them.
+ *          them, a rank that waits serves calls meanwhile, and errors leave the counter alone.
+ *          Teams and the library end after them.
  * np:      1 2 3 4 5 7
  * nodes:   0 1 2
  * env:     PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0

@@ -5,8 +5,8 @@
  * Chunks are large enough for all calls: no thread waits for room.
  *
  * usage: filled WAY BYTES N, where WAY is trad, batch, write, typed-trad, typed-write, or slow,
- * which is trad and 10 instructions. Exit status 0 if all calls ran, none of them before it was drained; 77 if this was
- * compiled without optimization. */
+ * which is trad and 10 instructions. Exit status 0 if all calls ran, none of them before it was
+ * drained; 77 if this was compiled without optimization. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* what: The table of names gives the numbers of an array, and arcs are sorted as by a stable sort.
  *       The serial PageRank gives values that can be computed by hand.
- * source: src/graph/names.h, plan.h, examples/pagerank_check.h; seeded model tests; design.md, PageRank */
+ * source: src/graph/names.h, plan.h, examples/pagerank_check.h; seeded model tests; design.md,
+ * PageRank */
 #include <math.h>
 #include "base/rng.h"
 #include "graph/names.h"
