@@ -173,7 +173,8 @@ typedef struct {
     pgasi_bcast_block_t *block;
     const void *data;
     size_t data_bytes;
-    bool fixed; /* it was pushed */
+    bool fixed;  /* it was pushed */
+    bool packed; /* it is several buffers, see PGASI_BCAST_PACKED */
 } pgasi_bcast_run_t;
 
 /** Runs the handler at this rank, then reports to the entry: perhaps much later, on another thread.

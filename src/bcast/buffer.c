@@ -54,7 +54,7 @@ static void run(const pgasi_bcast_buffer_head_t *head, const void *args, pgasi_b
                 const void *data, size_t bytes, pgasi_bcast_block_t *block)
 {
     pgasi_bcast_run_t r = { pgasi_bcast_block_keep(block), bytes ? data : "", bytes,
-                            head->way == PGAS_BUFFER_PUSH };
+                            head->way == PGAS_BUFFER_PUSH, head->flags & PGASI_BCAST_PACKED };
     pgasi_bcast_run(&head->h, args, head->args_bytes, entry, &r);
 }
 
@@ -226,9 +226,11 @@ static bool is_sane(const pgasi_bcast_buffer_head_t *head, const char *args, siz
                  heap = pgasi_segments[0].bytes;
         return inside <= heap && head->bytes <= heap - inside && !head->flags;
     }
-    if (!(head->h.flags & PGASI_BCAST_ACK) || (head->flags && head->way != PGAS_BUFFER_SCATTER))
+    if (!(head->h.flags & PGASI_BCAST_ACK) ||
+        (head->flags & PGASI_BCAST_IN_MESSAGE && head->way != PGAS_BUFFER_SCATTER) ||
+        (head->flags & PGASI_BCAST_PACKED && head->way != PGAS_BUFFER_PULL))
         return false;
-    if (!head->flags)
+    if (!(head->flags & PGASI_BCAST_IN_MESSAGE))
         return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BUFFER_PULL;
     size_t n = pgasi_bcast_range(&head->h), sizes_at = pgasi_bcast_padded(head->args_bytes);
     const void *sizes = args + sizes_at;
@@ -316,6 +318,28 @@ static pgasi_bcast_block_t *source_block(const pgas_buffer_t *buffer, const pgas
     return b;
 }
 
+/* Copies several buffers to one block. */
+static pgasi_bcast_block_t *pack_several(const pgas_buffer_t *buffer, uint64_t n, uint64_t *bytes_p)
+{
+    uint64_t sum = (n + 1) * sizeof n;
+    for (size_t i = 0; i < n; i++)
+        sum += pgasi_bcast_padded(buffer[i].bytes);
+    pgasi_bcast_block_t *b = pgasi_bcast_block_new(sum, true);
+    if (!b)
+        return NULL;
+    char *to = b->memory + (n + 1) * sizeof n;
+    memcpy(b->memory, &n, sizeof n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes = buffer[i].bytes;
+        memcpy(b->memory + (i + 1) * sizeof n, &bytes, sizeof bytes);
+        if (bytes)
+            memcpy(to, buffer[i].address, bytes);
+        to += pgasi_bcast_padded(bytes);
+    }
+    *bytes_p = sum;
+    return b;
+}
+
 static pgas_status_t check_buffer(const pgas_buffer_t *buffer)
 {
     if (!buffer || (unsigned)buffer->mode > PGAS_BUFFER_SCATTER ||
@@ -335,6 +359,12 @@ static pgas_status_t prepare(pgasi_bcast_buffer_head_t *head, const pgas_buffer_
                              const pgas_call_opts_t *o, pgasi_bcast_block_t **block_p)
 {
     bool scatter = buffer->mode == PGAS_BUFFER_SCATTER;
+    if (o->n_buffers > 1) {
+        head->way = PGAS_BUFFER_PULL;
+        head->flags = PGASI_BCAST_PACKED;
+        *block_p = pack_several(buffer, o->n_buffers, &head->bytes);
+        return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    }
     head->way = (uint16_t)(buffer->mode == PGAS_BUFFER_COPY ? PGAS_BUFFER_PULL : buffer->mode);
     head->bytes = buffer->bytes;
     head->at = buffer->target;
@@ -384,6 +414,8 @@ static pgas_status_t start(pgasi_bcast_buffer_head_t *head, const void *args,
 pgas_status_t pgasi_bcast_buffer(const pgasi_call_to_t *c, pgas_sync_t *sync)
 {
     pgas_status_t status = check_buffer(c->o->buffers);
+    for (size_t i = 1; i < c->o->n_buffers && status == PGAS_OK; i++)
+        status = check_buffer(&c->o->buffers[i]);
     if (status == PGAS_OK)
         status = pgasi_thread_check_wait();
     if (status != PGAS_OK)

@@ -8,7 +8,9 @@
 #define PGASI_BCAST_BUFFER_BYTES 64 /* the head counts as so many, see pgas/call.h */
 
 enum {
-    PGASI_BCAST_IN_MESSAGE = 1 /* SCATTER: the pieces follow the arguments */
+    PGASI_BCAST_IN_MESSAGE = 1, /* SCATTER: the pieces follow the arguments */
+    /* PULL: several buffers in one block: their number, their sizes, and the buffers, padded */
+    PGASI_BCAST_PACKED = 2
 };
 
 /** Precedes the arguments. */

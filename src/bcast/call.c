@@ -45,7 +45,7 @@ static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
 
 static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    static const pgasi_bcast_run_t plain = { NULL, NULL, 0, false };
+    static const pgasi_bcast_run_t plain = { NULL, NULL, 0, false, false };
     (void)context;
     pgasi_bcast_head_t h;
     pgasi_bcast_plan_t plan;
@@ -131,13 +131,24 @@ static size_t bytes_beside(const pgasi_call_to_t *c)
     return c->target.slot == PGAS_TARGET_TEAM_THREADS ? PGASI_BCAST_THREAD_BYTES : 0;
 }
 
+/* Several buffers travel as one block, which the ranks pull. */
+static bool can_pack(const pgas_call_opts_t *o)
+{
+    for (size_t i = 0; o->n_buffers > 1 && o->buffers && i < o->n_buffers; i++)
+        if (o->buffers[i].mode == PGAS_BUFFER_PUSH || o->buffers[i].mode == PGAS_BUFFER_SCATTER)
+            return false;
+    return true;
+}
+
 static pgas_status_t check(const pgasi_call_to_t *c)
 {
     const pgas_call_opts_t *o = c->o;
     size_t beside = bytes_beside(c);
     if (c->target.slot < PGAS_TARGET_TEAM_THREADS || (o->local && o->sync && o->when == PGAS_LOCAL))
         return PGAS_ERR_INVALID;
-    if (o->result || o->n_buffers > 1 || (o->spawn && c->target.slot == PGAS_TARGET_TEAM_THREADS))
+    if (o->n_buffers > PGAS_BUFFERS_MAX)
+        return PGAS_ERR_LIMIT;
+    if (o->result || !can_pack(o) || (o->spawn && c->target.slot == PGAS_TARGET_TEAM_THREADS))
         return PGAS_ERR_UNSUPPORTED;
     return beside && c->bytes + beside > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }

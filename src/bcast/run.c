@@ -29,19 +29,46 @@ typedef struct {
     uint64_t handler;
 } task_t;
 
-static pgasi_buffer_here_t *only_buffer(void *buffer, size_t i)
+static pgasi_buffer_here_t *nth_buffer(void *buffers, size_t i)
 {
-    (void)i;
-    return buffer;
+    return &((pgasi_buffer_here_t *)buffers)[i];
+}
+
+/* Returns the number of buffers. 0 also if sizes that arrived are malformed. */
+static size_t find_buffers(const pgasi_bcast_run_t *run, pgasi_buffer_here_t *b)
+{
+    if (!run->data)
+        return 0;
+    char *at = (char *)(uintptr_t)run->data;
+    uint64_t left = run->data_bytes, n = 0, bytes;
+    if (!run->packed) {
+        b[0] = (pgasi_buffer_here_t){ at, left, false, run->fixed, false };
+        return 1;
+    }
+    if (left >= sizeof n)
+        memcpy(&n, at, sizeof n);
+    if (n == 0 || n > PGAS_BUFFERS_MAX || left < (n + 1) * sizeof n)
+        return 0;
+    const char *sizes = at + sizeof n;
+    at += (n + 1) * sizeof n;
+    left -= (n + 1) * sizeof n;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bytes, sizes + i * sizeof bytes, sizeof bytes);
+        if (bytes > left || PGASI_ALIGN_UP(bytes, 8) > left)
+            return 0;
+        b[i] = (pgasi_buffer_here_t){ at, bytes, false, false, false };
+        at += PGASI_ALIGN_UP(bytes, 8);
+        left -= PGASI_ALIGN_UP(bytes, 8);
+    }
+    return (size_t)n;
 }
 
 static pgas_status_t run_now(uint16_t handler, const void *args, size_t bytes, pgas_thread_t source,
                              const pgasi_bcast_run_t *run)
 {
-    pgasi_buffer_here_t b = { (char *)(uintptr_t)run->data, run->data_bytes, false, run->fixed,
-                              false };
-    pgasi_buffers_t before =
-        pgasi_buffers_enter(run->data ? &b : NULL, run->data != NULL, only_buffer);
+    pgasi_buffer_here_t b[PGAS_BUFFERS_MAX];
+    size_t n = find_buffers(run, b);
+    pgasi_buffers_t before = pgasi_buffers_enter(n ? b : NULL, n, nth_buffer);
     pgas_status_t status = pgasi_handler_run_one(handler, args, bytes, source);
     pgasi_buffers_leave(before);
     return status;

@@ -20,7 +20,7 @@
 #define N_ROUNDS 40
 #define PIECE    ((size_t)700)
 
-static pgas_handler_t count, filled, other;
+static pgas_handler_t count, filled, other, several;
 static int n_runs[N_TEAMS + 1], n_wrong;
 static uint64_t next_of[N_TEAMS + 1][JOB_RANKS_MAX];
 static pgas_gptr_t place;
@@ -233,6 +233,48 @@ static void with_buffers(uint64_t seed)
     spmd_is_int(n_bad, 0, "the team can end");
 }
 
+static void on_several(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t seed;
+    (void)bytes, (void)source, (void)context;
+    memcpy(&seed, args, sizeof seed);
+    int bad = pgas_buffer_count() != 5;
+    for (size_t i = 0; i < 5 && !bad; i++) {
+        void *data = NULL;
+        size_t n = 0;
+        bad = pgas_buffer_get(i, &data, &n) != PGAS_OK || n != i * 333 || (uintptr_t)data % 8;
+        for (size_t k = 0; !bad && k < n; k++)
+            bad = ((unsigned char *)data)[k] != pattern_byte(seed + i, k);
+    }
+    __atomic_fetch_add(&n_wrong, bad, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n_runs[0], 1, __ATOMIC_RELEASE);
+}
+
+static void several_buffers(uint64_t seed)
+{
+    static unsigned char data[5][5 * 333];
+    pgas_buffer_t b[5];
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    pgas_team_t *team = NULL;
+    int n_bad = pgas_team_split(NULL, me % 2, me, &team) != PGAS_OK;
+    clear();
+    for (size_t i = 0; i < 5; i++) {
+        b[i] = (pgas_buffer_t){
+            i % 2 ? PGAS_BUFFER_PULL : PGAS_BUFFER_COPY, data[i], i * 333, PGAS_NULL, false, NULL
+        };
+        pattern_fill(data[i], seed + i, i * 333);
+    }
+    pgas_barrier(NULL);
+    n_bad +=
+        finish(&done, pgas_call_to(pgas_on_team(team), several, &seed, sizeof seed,
+                                   PGAS_CALL_OPTS(.sync = &done, .buffers = b, .n_buffers = 5)));
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_wrong == 0 && n_runs[0] == pgas_team_size(team),
+            "several buffers in one call");
+    n_bad = pgas_team_destroy(team) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "the team can end");
+}
+
 static void threads_and_spawned(void)
 {
     pgas_team_t *team = NULL;
@@ -267,6 +309,7 @@ static void threads_and_spawned(void)
 #define REFUSED(target, ...) pgas_call_to((target), other, &zero, 4, PGAS_CALL_OPTS(__VA_ARGS__))
     n_bad += REFUSED(pgas_on_team(team), .sync = &done, .result = &result, .result_bytes = 8) !=
              PGAS_ERR_UNSUPPORTED;
+    b[1].mode = PGAS_BUFFER_PUSH;
     n_bad += REFUSED(pgas_on_team(team), .buffers = b, .n_buffers = 2) != PGAS_ERR_UNSUPPORTED;
     n_bad += REFUSED(pgas_on_team_threads(team), .spawn = true) != PGAS_ERR_UNSUPPORTED;
     n_bad += pgas_call_begin(pgas_on_team(team), other, 8, NULL, &args) != PGAS_ERR_UNSUPPORTED;
@@ -284,11 +327,13 @@ int main(int argc, char **argv)
     pgas_handler_register("t.count", on_count, NULL, NULL, &count);
     pgas_handler_register("t.filled", on_filled, NULL, NULL, &filled);
     pgas_handler_register("t.other", on_other, NULL, NULL, &other);
-    job_begin(&argc, &argv, 12);
+    pgas_handler_register("t.several", on_several, NULL, NULL, &several);
+    job_begin(&argc, &argv, 14);
     bool good = pgas_alloc((size_t)1 << 20, &place) == PGAS_OK;
     uint64_t seed = spmd_seed(5);
     many_teams(seed);
     with_buffers(seed);
+    several_buffers(seed);
     threads_and_spawned();
     spmd_ok(good && pgas_free(place) == PGAS_OK, "the place can be freed");
     spmd_is_int(n_wrong, 0, "nothing was wrong");
