@@ -185,9 +185,8 @@ typedef struct {
 /** Runs handler(args) at a target. opts NULL: defaults.
  *  Shape:  spawn: on ranks and teams. result: not for teams (PGAS_ERR_UNSUPPORTED); it needs sync
  *          and PGAS_EXECUTED (otherwise PGAS_ERR_INVALID). SCATTER: teams only (PGAS_ERR_INVALID).
- *          A team takes one
- *          buffer, or several to copy or pull (otherwise PGAS_ERR_UNSUPPORTED). local needs buffers, and a sync
- *          with PGAS_LOCAL excludes it (PGAS_ERR_INVALID).
+ *          A team takes one buffer, or several to copy or pull (PGAS_ERR_UNSUPPORTED). local and a
+ *          sync with PGAS_LOCAL exclude each other (PGAS_ERR_INVALID).
  *  Units:  bytes up to PGAS_CALL_MAX; 8 less with spawn, 24 less for threads of a team, 64 less
  *          with a buffer for a team. Buffers to copy, and those to pull, up to PGAS_BUFFER_LIMIT
  *          bytes in sum; for teams as large as the heaps. result_bytes up to PGAS_BUFFER_LIMIT and
