@@ -33,6 +33,9 @@
  *      pgas_get(local, pgas_gptr_at(table, right), sizeof local);
  *      pgas_fetch_op_u64(pgas_gptr_at(table, right), PGAS_ADD, 1, &old);
  *
+ *  pgas_get_many, pgas_put_many and pgas_update_many take lists of global pointers, and are much
+ *  faster than loops (pgas/many.h).
+ *
  *  Completion. Operations that complete later name a counter of the program. An accepted operation
  *  raises it by one and lowers it when it is complete: locally (the source may be changed),
  *  remotely (the data are there) or executed (the handler has run).
