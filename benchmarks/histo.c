@@ -170,17 +170,28 @@ static double loop_typed(const bench_run_t *run)
     return loop(run, true);
 }
 
-#define COUNTERS(N, TEXT, LOOP)                                                         \
-    {                                                                                   \
-        .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE, \
-        .metric = BENCH_RATE_EACH, .ours = LOOP,                                        \
-        .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
+#define LIMIT                                \
+    {                                        \
+        "limit", BENCH_MEMORY, ref_ring_both \
+    }
+#define COUNTERS(N, TEXT, LOOP, ...)                                                               \
+    {                                                                                              \
+        .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE,            \
+        .metric = BENCH_RATE_EACH, .ours = LOOP, .refs = { __VA_ARGS__ }, .arg = N, .round_ms = 10 \
     }
 
+#define CALLS                           \
+    {                                   \
+        "calls", BENCH_OURS, loop_batch \
+    } /* the handler written by hand */
+
 static const bench_case_t cases[] = {
-    COUNTERS(10000, "10000", loop_batch),       COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
-    COUNTERS(10000, "typed-10000", loop_typed), COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed),
-    COUNTERS(10000, "many-10000", loop_many),   COUNTERS(COUNTERS_MAX, "many-1000000", loop_many)
+    COUNTERS(10000, "10000", loop_batch, LIMIT),
+    COUNTERS(COUNTERS_MAX, "1000000", loop_batch, LIMIT),
+    COUNTERS(10000, "typed-10000", loop_typed, LIMIT, CALLS),
+    COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed, LIMIT, CALLS),
+    COUNTERS(10000, "many-10000", loop_many, LIMIT, CALLS),
+    COUNTERS(COUNTERS_MAX, "many-1000000", loop_many, LIMIT, CALLS)
 };
 
 static const bench_program_t program = { .name = "pgas_histo",

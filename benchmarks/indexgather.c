@@ -223,17 +223,27 @@ static double loop_plain(const bench_run_t *run)
     return loop(run, read_one);
 }
 
-#define ELEMENTS(N, TEXT, LOOP)                                                         \
-    {                                                                                   \
-        .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, \
-        .metric = BENCH_RATE_EACH, .ours = LOOP,                                        \
-        .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
+#define LIMIT                                \
+    {                                        \
+        "limit", BENCH_MEMORY, ref_ring_both \
+    }
+#define CALLS                           \
+    {                                   \
+        "calls", BENCH_OURS, loop_batch \
+    } /* the handlers written by hand */
+#define ELEMENTS(N, TEXT, LOOP, ...)                                                               \
+    {                                                                                              \
+        .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE,            \
+        .metric = BENCH_RATE_EACH, .ours = LOOP, .refs = { __VA_ARGS__ }, .arg = N, .round_ms = 10 \
     }
 
 static const bench_case_t cases[] = {
-    ELEMENTS(10000, "10000", loop_batch),       ELEMENTS(TABLE_MAX, "1000000", loop_batch),
-    ELEMENTS(10000, "plain-10000", loop_plain), ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain),
-    ELEMENTS(10000, "many-10000", loop_many),   ELEMENTS(TABLE_MAX, "many-1000000", loop_many)
+    ELEMENTS(10000, "10000", loop_batch, LIMIT),
+    ELEMENTS(TABLE_MAX, "1000000", loop_batch, LIMIT),
+    ELEMENTS(10000, "plain-10000", loop_plain, LIMIT, CALLS),
+    ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain, LIMIT, CALLS),
+    ELEMENTS(10000, "many-10000", loop_many, LIMIT, CALLS),
+    ELEMENTS(TABLE_MAX, "many-1000000", loop_many, LIMIT, CALLS)
 };
 
 static const bench_program_t program = { .name = "pgas_indexgather",
