@@ -37,7 +37,8 @@ PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key,
 
 /** Ends a team, after its non-blocking collectives. Collective over it. NULL is ignored.
  *  @return PGAS_OK
- *          PGAS_ERR_INVALID  the node's team
+ *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT
+ *          PGAS_ERR_INVALID  the node's team, or no team
  *          PGAS_ERR_PEER     a member has died; the team stays */
 PGAS_API pgas_status_t pgas_team_destroy(pgas_team_t *team);
 

@@ -377,10 +377,9 @@ static inline pgas_status_t enter_whole(pgas_team_t **team_io)
     return status == PGAS_OK && PGAS_UNLIKELY((*team_io)->broken) ? PGAS_ERR_PEER : status;
 }
 
-pgas_status_t pgasi_boot_enter(void)
+pgas_status_t pgasi_boot_enter(pgas_team_t *team)
 {
-    pgas_team_t *world = NULL;
-    return enter_whole(&world);
+    return enter_whole(&team);
 }
 
 static bool has_rank(const pgas_team_t *team, int rank)

@@ -410,12 +410,12 @@ pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
 pgas_status_t pgas_team_destroy(pgas_team_t *team)
 {
     pgas_team_t *any = NULL;
+    if (!team)
+        return PGAS_OK;
     pgas_status_t status = pgasi_coll_enter(&any);
     if (status != PGAS_OK)
         return status;
     pgas_team_t **at = &pgasi_teams.made;
-    if (!team)
-        return PGAS_OK;
     while (*at && *at != team)
         at = &(*at)->next;
     if (!*at)

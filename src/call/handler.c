@@ -218,7 +218,7 @@ pgas_status_t pgasi_handlers_agree(void)
 
 pgas_status_t pgas_handlers_agree(void)
 {
-    pgas_status_t status = pgasi_boot_enter();
+    pgas_status_t status = pgasi_boot_enter(NULL);
     if (status != PGAS_OK)
         return status;
     status = pgasi_handlers_agree();

@@ -238,7 +238,7 @@ static pgas_status_t search(search_t *s)
 
 pgas_status_t pgas_team_alloc(pgas_team_t *team, size_t bytes, pgas_gptr_t *ptr_p)
 {
-    pgas_status_t status = pgasi_boot_enter();
+    pgas_status_t status = pgasi_boot_enter(team);
     if (status != PGAS_OK)
         return status;
     search_t s = { .team = team, .bytes = bytes, .status = ptr_p ? PGAS_OK : PGAS_ERR_INVALID };
@@ -264,7 +264,7 @@ pgas_status_t pgas_team_alloc(pgas_team_t *team, size_t bytes, pgas_gptr_t *ptr_
 
 pgas_status_t pgas_team_free(pgas_team_t *team, pgas_gptr_t ptr)
 {
-    pgas_status_t status = pgasi_boot_enter();
+    pgas_status_t status = pgasi_boot_enter(team);
     if (status != PGAS_OK)
         return status;
     uint64_t whole = pgas_gptr_offset(ptr), offset = whole - PGASI_HEAP_OFFSET;

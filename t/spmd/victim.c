@@ -264,6 +264,16 @@ static pgas_status_t broadcast_and_wait(pgas_team_t *team, pgas_handler_t handle
     return status;
 }
 
+/* Blocks of a team need its ranks only. @return the number of wrong statuses */
+static int allocate(pgas_team_t *with, pgas_team_t *without)
+{
+    pgas_gptr_t of_all = PGAS_NULL, block = PGAS_NULL;
+    int n_bad = not_peer("a block of all ranks", pgas_alloc(64, &of_all));
+    n_bad += not_peer("a block of a team", pgas_team_alloc(with, 64, &of_all));
+    n_bad += pgas_team_alloc(without, 64, &block) != PGAS_OK || !pgas_gptr_is_local(block);
+    return n_bad + (pgas_team_free(without, block) != PGAS_OK);
+}
+
 /* Ranks below the victim in the tree get later broadcasts nevertheless, to all and to a team with
  * the victim. A team without it notices nothing. */
 static void survive_broadcast(int victim)
@@ -286,6 +296,7 @@ static void survive_broadcast(int victim)
     while (__atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) < 3)
         pgas_progress();
     n_bad += n_notes != 3;
+    n_bad += allocate(with, without);
     n_bad += not_peer("finalize", pgas_finalize());
     printf("%s %d\n", n_bad == 0 ? "survived" : "failed", me);
     fflush(stdout);
