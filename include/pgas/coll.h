@@ -15,12 +15,14 @@
  *  Statuses of all functions:
  *      PGAS_OK
  *      PGAS_ERR_NOT_INIT
- *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; sizes that differ
+ *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; a type that does not
+ *                            have the operator's size; two sizes of a rank's block for itself
  *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or is SWAP
  *      PGAS_ERR_CONTEXT      inside a handler, or not slot 0 and MPI provides only
  *                            MPI_THREAD_FUNNELED
  *      PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
  *      PGAS_ERR_PEER         a rank of the team died (PGAS_ON_PEER_DEATH=continue)
+ *  If ranks disagree on sizes, dst is undefined, or ranks wait for ever, or get PGAS_ERR_MPI.
  *  After a death every rank in a collective of the team, or entering one later, returns
  *  PGAS_ERR_PEER. The contents of the buffers are undefined then. Between nodes MPI may still write
  *  to the buffers of the collective that was running. */
