@@ -25,8 +25,8 @@ PGASI_PARAM(HEAP_SIZE, heap_size, SIZE, "256M", "64K..8T", "bytes",
 PGASI_PARAM(TRANSPORT, transport, CHOICE, "ucx", "ucx|loopback|verbs", "",
             "the network library that carries data between nodes")
 PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
-            "threads of a rank that serve its peers; several are bound to the NUMA zones of the rank "
-            "in turn; 0: application threads serve inside library calls")
+            "threads of a rank that serve its peers; several are bound to the NUMA zones of the "
+            "rank in turn; 0: application threads serve inside library calls")
 PGASI_PARAM(LANES, ctxs, INT, "4", "1..64", "contexts",
             "threads of a rank that get a context of their own; further threads share one")
 PGASI_PARAM(LOG, log, LOG, "warn", "", "",
@@ -78,8 +78,8 @@ PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
             "init refuses a configuration in which a rank may need more for heap and library; 0: "
             "a heap size that was set must fit into the memory of the host and of its cgroup")
 PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes|2m", "",
-            "huge pages for the heap: of 1 GiB, then of 2 MiB; yes: init fails without them; 2m: try "
-            "those of 2 MiB alone, so that NUMA zones can be chosen for less than 1 GiB")
+            "huge pages for the heap: of 1 GiB, then of 2 MiB; yes: init fails without them; 2m: "
+            "try those of 2 MiB alone, so that NUMA zones can be chosen for less than 1 GiB")
 PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
             "time that a wait spins before it yields; not used when a node has more threads than "
             "cores")
