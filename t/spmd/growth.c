@@ -1,6 +1,6 @@
 /* Channels that grow.
- *   what:   While a receiver stays away, the channels of several senders grow at the same time. Each
- *           grows up to PGAS_CHUNKS_MAX, all together up to the chunks that PGAS_CHUNK_MEMORY leaves.
+ *   what:   While a receiver stays away, the channels of several senders grow at one time. Each one
+ *           grows up to PGAS_CHUNKS_MAX, all together up to what PGAS_CHUNK_MEMORY leaves.
  *           No chunk is given twice: every call arrives once, in order. A closed channel gives its
  *           chunks back to others.
  *   np:     2 3 5
