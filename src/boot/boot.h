@@ -50,7 +50,7 @@ pgas_status_t pgasi_boot_stop(void);
 _Noreturn void pgasi_boot_abort(int exit_code);
 
 /** Returns PGAS_OK if the calling thread may take part in a collective over a team now (NULL: all
- *  ranks): it is attached, not in a handler, MPI's thread level allows it, and no member has died. */
+ *  ranks). It is attached, not in a handler, MPI's thread level allows it, no member is dead. */
 pgas_status_t pgasi_boot_enter(pgas_team_t *team);
 
 /** Small collectives over all ranks for set-up. They block and run the progress hook. */
