@@ -231,6 +231,7 @@ static void left_alone(void)
         n_bad += pgas_agg_call_to(agg, target_of(1, job_right()), add, &one, sizeof one, NULL) !=
                  PGAS_OK;
         n_bad += pgas_quiesce() != PGAS_OK || sum_here != 1;
+        pgas_barrier(NULL); /* the next call of another rank must not come earlier */
         n_bad += pgas_agg_call_to(agg, target_of(1, job_right()), add, &one, sizeof one,
                                   PGAS_CALL_OPTS(.sync = &done)) != PGAS_OK;
         n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
