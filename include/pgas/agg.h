@@ -105,8 +105,6 @@ PGAS_API pgas_status_t pgas_agg_call_to(pgas_agg_t *agg, pgas_target_t target,
                                         pgas_handler_t handler, const void *args, size_t bytes,
                                         const pgas_call_opts_t *opts);
 
-#define PGAS_ALL (-1)
-
 /** Sends the collected calls for a rank and its threads, or for all ranks (PGAS_ALL).
  *  Done:   sync NULL: the calls have left the thread's context, and may not have run; the thread
  *          may then stay outside of the library. While a channel is full the call waits, with

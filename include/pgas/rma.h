@@ -97,10 +97,13 @@ PGAS_API pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr
 PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
 
 /** Waits for remote completion of all puts and atomics of the calling thread, to one rank or to all
- *  ranks, and for completion of its operations that were started without a counter.
+ *  ranks (PGAS_ALL), and for completion of its operations that were started without a counter.
  *  @return also the first error of operations without a counter */
 PGAS_API pgas_status_t pgas_flush(int rank);
-PGAS_API pgas_status_t pgas_flush_all(void);
+static inline pgas_status_t pgas_flush_all(void)
+{
+    return pgas_flush(PGAS_ALL);
+}
 
 /** Orders puts and atomics of the calling thread: those issued before the fence become visible at
  *  each peer before those issued after it. */

@@ -111,19 +111,10 @@ pgas_status_t pgas_flush(int rank)
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
-    if (rank < 0 || rank >= pgasi_boot.n_ranks)
+    if (rank < PGAS_ALL || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return has_nothing(pgasi_self.ctx) ? PGAS_OK : flush_ctx(pgasi_self.ctx, rank);
-}
-
-pgas_status_t pgas_flush_all(void)
-{
-    pgas_status_t status = pgasi_thread_check_wait();
-    if (status != PGAS_OK)
-        return status;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return flush_ctx(pgasi_self.ctx, -1);
+    return rank >= 0 && has_nothing(pgasi_self.ctx) ? PGAS_OK : flush_ctx(pgasi_self.ctx, rank);
 }
 
 pgas_status_t pgas_fence(void)

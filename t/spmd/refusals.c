@@ -366,7 +366,7 @@ static void pointers(const char *when)
     n_bad += pgas_get_many(&x, NULL, 8, 1, &done) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[job_right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
     n_bad += pgas_put_strided(areas[job_right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
-    n_bad += pgas_flush(-1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;
+    n_bad += pgas_flush(PGAS_ALL - 1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;
     spmd_is_int(n_bad, 0, "null buffers, strides beyond all bounds, %s", when);
     pgas_flush_all();
     pgas_barrier(NULL);
