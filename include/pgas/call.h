@@ -334,7 +334,7 @@ PGAS_API pgas_status_t pgas_consumers_stop(int slot);
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT
  *          PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_PEER     a rank died */
-PGAS_API pgas_status_t pgas_quiesce(void);
+static inline pgas_status_t pgas_quiesce(void);
 
 /** Work of the program that quiescence waits for: queues of the rank from which calls come. */
 typedef struct {

@@ -122,8 +122,3 @@ pgas_status_t pgas_quiesce_work(pgas_work_t *work)
     pgasi_ctxs_help_all(false);
     return status;
 }
-
-pgas_status_t pgas_quiesce(void)
-{
-    return pgas_quiesce_work(NULL);
-}

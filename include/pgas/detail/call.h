@@ -226,5 +226,10 @@ PGAS_INLINE pgas_status_t pgas_call_return_nb(int rank, pgas_handler_t handler, 
     return pgas_call_to(pgas_on_rank(rank), handler, args, bytes, &opts);
 }
 
+static inline pgas_status_t pgas_quiesce(void)
+{
+    return pgas_quiesce_work(NULL);
+}
+
 PGAS_END_DECLS
 #endif
