@@ -54,8 +54,8 @@ typedef void (*pgas_method_fn_t)(void *object, const void *args, size_t bytes, v
                                  size_t result_bytes, pgas_thread_t source);
 
 /** Registers a method by name. @return as pgas_handler_register */
-PGAS_API pgas_status_t pgas_method_register(const char *name, pgas_method_fn_t fn,
-                                            pgas_method_t *method_p);
+static inline pgas_status_t pgas_method_register(const char *name, pgas_method_fn_t fn,
+                                                 pgas_method_t *method_p);
 
 /** Gives an object of the calling rank a name, also in handlers.
  *  Owns:   the object stays the caller's, and lives until pgas_object_destroy or pgas_finalize.

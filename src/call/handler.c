@@ -90,13 +90,7 @@ pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void
     return PGAS_OK;
 }
 
-void pgas_handler_construct(const char *name, pgas_handler_fn_t fn, const pgas_handler_opts_t *opts,
-                            pgas_handler_t *handler_p)
-{
-    pgasi_handler_constructed(name, pgas_handler_register(name, fn, NULL, opts, handler_p));
-}
-
-void pgasi_handler_constructed(const char *name, pgas_status_t status)
+void pgas_handler_constructed(const char *name, pgas_status_t status)
 {
     if (status == PGAS_OK || registry.bad_status != PGAS_OK)
         return;

@@ -21,9 +21,6 @@ void pgasi_handlers_stop(void);
  *  the registrations remain, without numbers. */
 pgas_status_t pgasi_handlers_agree(void);
 
-/** Notes the result of a registration before main. The next agreement reports the first error. */
-void pgasi_handler_constructed(const char *name, pgas_status_t status);
-
 /** Runs one handler in the context that the caller has made. The handler may be one of the
  *  library's own, and it may be one that waits.
  *  @return PGAS_OK.

@@ -90,22 +90,14 @@ static method_t *method_with(const method_t *wanted)
     return m;
 }
 
-pgas_status_t pgas_method_register(const char *name, pgas_method_fn_t fn, pgas_method_t *method_p)
+pgas_status_t pgas_method_register_sized(const char *name, pgas_method_fn_t fn, size_t arg_bytes,
+                                         size_t result_bytes, pgas_method_t *method_p)
 {
     if (!fn)
         return PGAS_ERR_INVALID;
-    method_t *m = method_with(&(method_t){ .fn = fn });
+    method_t *m =
+        method_with(&(method_t){ NULL, fn, arg_bytes != PGAS_METHOD_ANY, arg_bytes, result_bytes });
     return m ? pgas_handler_register(name, on_method, m, NULL, method_p) : PGAS_ERR_NO_MEMORY;
-}
-
-void pgas_method_construct(const char *name, pgas_method_fn_t fn, size_t arg_bytes,
-                           size_t result_bytes, pgas_method_t *method_p)
-{
-    method_t *m = method_with(&(method_t){ NULL, fn, true, arg_bytes, result_bytes });
-    pgas_status_t status = PGAS_ERR_NO_MEMORY;
-    if (m)
-        status = pgas_handler_register(name, on_method, m, NULL, method_p);
-    pgasi_handler_constructed(name, status);
 }
 
 /* ---- objects ---- */

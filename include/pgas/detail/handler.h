@@ -10,9 +10,8 @@
 
 PGAS_BEGIN_DECLS
 
-/* Registers a typed handler before main. It remembers the first error, for pgas_init. */
-PGAS_API void pgas_handler_construct(const char *name, pgas_handler_fn_t fn,
-                                     const pgas_handler_opts_t *opts, pgas_handler_t *handler_p);
+/* A typed handler or method was registered before main. The first error is kept for pgas_init. */
+PGAS_API void pgas_handler_constructed(const char *name, pgas_status_t status);
 
 PGAS_END_DECLS
 
@@ -131,11 +130,12 @@ PGAS_END_DECLS
 #define PGAS_HANDLER_PARAMETERS(arg_type) \
     PGAS_UNUSED const arg_type *arg, PGAS_UNUSED pgas_thread_t source
 
-#define PGAS_HANDLER_CONSTRUCT(name, batch, may_block)                                \
-    __attribute__((constructor)) static void pgas_construct_##name(void)              \
-    {                                                                                 \
-        static const pgas_handler_opts_t opts_ = { sizeof(opts_), batch, may_block }; \
-        pgas_handler_construct(#name, pgas_run_##name, &opts_, &pgas_handler_##name); \
+#define PGAS_HANDLER_CONSTRUCT(name, batch, may_block)                                        \
+    __attribute__((constructor)) static void pgas_construct_##name(void)                      \
+    {                                                                                         \
+        static const pgas_handler_opts_t opts_ = { sizeof(opts_), batch, may_block };         \
+        pgas_handler_constructed(#name, pgas_handler_register(#name, pgas_run_##name, NULL,   \
+                                                              &opts_, &pgas_handler_##name)); \
     }
 
 #endif
