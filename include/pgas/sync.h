@@ -73,11 +73,11 @@ PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, i
 
 /** Raise and lower the counter by n >= 0, otherwise PGAS_ERR_INVALID. Any thread of the rank may
  *  call them. A thread that waits for the counter sees what this one stored before done. */
-PGAS_API pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
+static inline pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 
 /** Sets count and error to zero, while no operation that names the counter is under way. */
-PGAS_API pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
+static inline pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
 
 typedef enum {
     PGAS_OPERATION_NONE, /* no error */

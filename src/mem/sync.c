@@ -103,14 +103,6 @@ void pgasi_sync_lower_locked(pgas_sync_t *sync, pgas_status_t status, int rank,
 
 /* ---- counts of the program ---- */
 
-pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n)
-{
-    if (!sync || n < 0)
-        return PGAS_ERR_INVALID;
-    __atomic_fetch_add(&sync->count, n, __ATOMIC_RELAXED);
-    return PGAS_OK;
-}
-
 pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n)
 {
     if (!sync || n < 0)
@@ -120,15 +112,6 @@ pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n)
     int64_t now = __atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL);
     if (now <= 0)
         pgasi_sync_reached(sync, now > -n ? fn : NULL, arg);
-    return PGAS_OK;
-}
-
-pgas_status_t pgas_sync_reset(pgas_sync_t *sync)
-{
-    if (!sync)
-        return PGAS_ERR_INVALID;
-    __atomic_store_n(&sync->error, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&sync->count, 0, __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
