@@ -251,8 +251,8 @@ typedef struct {
 PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
                                              pgas_array_mode_t mode, pgas_op_t op,
                                              pgas_array_walk_t *walk_p);
-PGAS_API bool pgas_array_walk_next(pgas_array_walk_t *walk);
-PGAS_API pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
+static inline bool pgas_array_walk_next(pgas_array_walk_t *walk);
+static inline pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
 
 /** An array, and what this rank has done with it since create. */
 typedef struct {

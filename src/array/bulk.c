@@ -156,37 +156,3 @@ pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_
         walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op, NULL);
     return status;
 }
-
-bool pgas_array_walk_next(pgas_array_walk_t *walk)
-{
-    if (!walk || walk->status != PGAS_OK)
-        return false;
-    if (walk->pinned)
-        walk->status = pgas_array_unpin(&walk->pin);
-    walk->pinned = false;
-    if (walk->status != PGAS_OK || walk->next >= walk->end)
-        return false;
-    pgas_array_t *array = walk->pin.array;
-    walk->status = pgas_array_pin(array, walk->next, walk->mode, walk->op, &walk->pin);
-    if (walk->status != PGAS_OK)
-        return false;
-    walk->pinned = true;
-    walk->first = walk->next;
-    walk->data = (char *)walk->pin.data + (walk->next - walk->pin.first) * array->elem_bytes;
-    walk->n = PGASI_MIN(walk->pin.first + walk->pin.n, walk->end) - walk->next;
-    walk->next += walk->n;
-    return true;
-}
-
-pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk)
-{
-    if (!walk)
-        return PGAS_ERR_INVALID;
-    if (walk->pinned) {
-        pgas_status_t status = pgas_array_unpin(&walk->pin);
-        walk->status = walk->status == PGAS_OK ? status : walk->status;
-    }
-    walk->pinned = false;
-    walk->end = walk->next;
-    return walk->status;
-}
