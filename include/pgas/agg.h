@@ -8,9 +8,9 @@
  *      pgas_agg_destroy(agg);
  *
  *  An aggregator belongs to one thread, or to the rank's handlers. Its calls to one target form a
- *  batch. The batch is sent when it has publish_bytes or is too old, when the thread calls
- *  pgas_agg_flush or pgas_quiesce, detaches, or issues a direct call to the target, when its buffer
- *  is needed for another target, and in handlers when the calls that had arrived have run.
+ *  batch. The aggregator sends a batch that has publish_bytes, that is too old, or whose buffer it
+ *  needs for another target. The thread sends it by pgas_agg_flush, pgas_quiesce, a direct call to
+ *  the target, and when it detaches. Handlers' batches are sent when the arrived calls have run.
  *
  *  The time limit. The thread checks the time in every 64th call that is not inline, and in every
  *  8th round of progress. It sends all batches before it sleeps in a wait. Thus a batch is sent at
@@ -77,10 +77,10 @@ typedef struct {
 typedef struct pgas_agg pgas_agg_t;
 
 /** Creates an aggregator of the calling thread, or of the rank's handlers (for_handlers).
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY
- *          PGAS_ERR_CONTEXT      the thread is not attached
+ *  @return PGAS_ERR_CONTEXT      the thread is not attached
  *          PGAS_ERR_INVALID      agg_p is NULL, or an option is unknown
- *          PGAS_ERR_UNSUPPORTED  options that exclude each other */
+ *          PGAS_ERR_UNSUPPORTED  options that exclude each other
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
 
 /** Sends the collected calls and frees the aggregator. NULL is ignored. */
@@ -98,9 +98,9 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
 /** As pgas_call_to, but the call is collected: to a rank, thread or service, with counters,
  *  results, copied buffers, or a thread of its own. A counter or result waits until the batch is
  *  sent. opts->way is ignored.
- *  @return as pgas_call_to; PGAS_ERR_UNSUPPORTED for teams, for buffers that are not copied, for
- *          buffers in style OVERFLOW, and with a route for everything but a call to a rank without
- *          options. */
+ *  @return as pgas_call_to
+ *          PGAS_ERR_UNSUPPORTED  also: a team, a buffer that is not copied, or any buffer in style
+ *                                OVERFLOW; with a route, any option or target except a rank */
 PGAS_API pgas_status_t pgas_agg_call_to(pgas_agg_t *agg, pgas_target_t target,
                                         pgas_handler_t handler, const void *args, size_t bytes,
                                         const pgas_call_opts_t *opts);
@@ -113,7 +113,7 @@ PGAS_API pgas_status_t pgas_agg_call_to(pgas_agg_t *agg, pgas_target_t target,
  *          there; with PGAS_ALL at every live rank.
  *  Cost:   with a counter: a call without arguments to each of these targets, and its answer. Until
  *          they answer, the counter is higher by their number.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_NO_MEMORY
+ *  @return PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_NO_MEMORY
  *          PGAS_ERR_INVALID    agg is NULL
  *          PGAS_ERR_PEER       the rank died */
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank, pgas_sync_t *sync);
@@ -139,7 +139,7 @@ typedef struct {
 /** Gives the statistics since the aggregator was created, of all aggregators with which it shares
  *  batches. The maxima count from the start. The thread to which it belongs calls it; for an
  *  aggregator of handlers any thread.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT
+ *  @return PGAS_ERR_CONTEXT
  *          PGAS_ERR_INVALID  NULL, or an unknown size */
 PGAS_API pgas_status_t pgas_agg_info(const pgas_agg_t *agg, pgas_agg_info_t *info_p);
 

@@ -27,7 +27,7 @@
  *  different elements have no order of their own. The program itself orders loads and stores
  *  through the pointer of a pin within the node. For other nodes they happen between pin and unpin.
  *
- *  Threads. Any attached thread may use an array; each thread of an OpenMP region attaches first.
+ *  Threads. Any attached thread may use an array.
  *  Plain handlers may use only operations that complete without another rank; other operations
  *  return PGAS_ERR_CONTEXT. Pins and locks always do.
  *
@@ -35,7 +35,6 @@
  *  PGAS_OP(PGAS_ADD, PGAS_F64) and so on. Both take operators of the program (pgas_op_register).
  *
  *  Statuses that every function can return in addition to its own:
- *      PGAS_ERR_NOT_INIT     the library is not initialised
  *      PGAS_ERR_CONTEXT      the thread is not attached, or a plain handler would have to wait
  *      PGAS_ERR_INVALID      array or another pointer is NULL; typed functions do not check array
  *      PGAS_ERR_RANGE        no such element; for many elements: nothing is read or written
@@ -94,7 +93,6 @@ typedef struct {
  *          own; the cache. Elsewhere on each rank: 4 bytes for every chunk of the whole array, 64
  *          for each of its own, 136 for each cache line.
  *  @return the same on all ranks of the team:
- *          PGAS_OK
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range
  *          PGAS_ERR_MISMATCH   parameters differ between ranks; the log says which
  *          PGAS_ERR_LIMIT      65535 arrays are live, or a chunk is too large
@@ -103,8 +101,7 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
                                          const pgas_array_opts_t *opts, pgas_array_t **array_p);
 
 /** Destroys an array. Collective over its team; no thread may use it any more. NULL is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
+ *  @return PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
  *                         get this status, and the array is unchanged
  *          After any other status, such as PGAS_ERR_PEER, the array must not be used again. */
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
@@ -113,21 +110,20 @@ static inline uint64_t pgas_array_n_elems(const pgas_array_t *array);
 /** Returns the team's rank that is home of element i, or -1 if there is no such element. */
 PGAS_API int pgas_array_home(const pgas_array_t *array, uint64_t i);
 /** Gives the elements whose home is a rank of the team (-1: the caller): *n_p elements from
- *  *first_p on. @return PGAS_OK; PGAS_ERR_RANGE: no such rank. */
+ *  *first_p on. @return PGAS_ERR_RANGE: no such rank. */
 PGAS_API pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *first_p,
                                         uint64_t *n_p);
 
 /* ---- one element ---- */
 
 /** get reads element i, set writes it, apply combines the operand into it. Typed forms are for
- *  elements of 1, 2, 4 and 8 bytes, with the tags u8 u16 u32 u64 i8 i16 i32 i64 f32 f64, of which
- *  f64 is shown. The others are for elements of any size.
+ *  elements of 1, 2, 4 and 8 bytes. Their tags are u8 u16 u32 u64 i8 i16 i32 i64 f32 f64; f64 is
+ *  shown. The others are for elements of any size.
  *  Done:   after set every later read on any rank sees the value. After apply the contribution is
  *          recorded, and reads that are ordered after it see it.
  *  Cost:   typed forms are inline, some plain loads and stores, if this rank has the chunk in a
  *          state that permits the access.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  typed forms: elements have another size */
+ *  @return PGAS_ERR_INVALID  typed forms: elements have another size */
 PGAS_INLINE pgas_status_t pgas_array_get_f64(pgas_array_t *array, uint64_t i, double *value_p);
 PGAS_INLINE pgas_status_t pgas_array_set_f64(pgas_array_t *array, uint64_t i, double value);
 PGAS_INLINE pgas_status_t pgas_array_apply_f64(pgas_array_t *array, uint64_t i, pgas_op_t op,
@@ -137,10 +133,9 @@ static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, cons
 static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                              const void *operand);
 
-/** At once, and *old_p is the value before: compare_swap writes *desired to element i if it equals
- *  *expected, byte by byte; fetch_op combines *operand into it.
- *  @return PGAS_OK
- *          PGAS_ERR_LIMIT  elements or operands have more than 256 bytes */
+/** compare_swap writes *desired to element i if the element equals *expected, byte by byte.
+ *  fetch_op combines *operand into it. Both are atomic, and store the value before at old_p.
+ *  @return PGAS_ERR_LIMIT  elements or operands have more than 256 bytes */
 PGAS_API pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i,
                                                const void *expected, const void *desired,
                                                void *old_p);
@@ -163,13 +158,12 @@ typedef enum {
  *  Done:   operations that earlier holders made on elements under the lock are visible. Requests
  *          are granted in order of arrival, so a waiting writer does not starve.
  *  Cost:   one round trip to the home, and one message back at unlock that is not waited for.
- *  @return PGAS_OK
- *          PGAS_ERR_BUSY      timeout_us is 0, and another thread has it
+ *  @return PGAS_ERR_BUSY      timeout_us is 0, and another thread has it
  *          PGAS_ERR_TIMEOUT   the time is over; the thread does not have the lock
  *          PGAS_ERR_DEADLOCK  the thread has it already */
 PGAS_API pgas_status_t pgas_array_lock(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
                                        int64_t timeout_us);
-/** Releases the lock that the thread has on element i. @return PGAS_OK; PGAS_ERR_INVALID: none. */
+/** Releases the lock of element i. @return PGAS_ERR_INVALID: the thread does not have it */
 PGAS_API pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i);
 
 /** A pinned chunk, or the part of one that has one home. */
@@ -190,12 +184,11 @@ typedef struct {
  *          inside the pin never wait.
  *  Owns:   keep a pin as short as a critical section, because other nodes wait for its end. Threads
  *          of the same rank wait, too, if pins occupy every line of the cache.
- *  @return PGAS_OK
- *          PGAS_ERR_NO_MEMORY  every line of the cache is pinned by this thread, or by it and
- *                              threads that wait for a line: raise cache_bytes, or end some pins */
+ *  @return PGAS_ERR_NO_MEMORY  this thread, alone or with threads that wait for a line, pins every
+ *                              line of the cache. Raise cache_bytes, or end some pins */
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_mode_t mode,
                                       pgas_op_t op, pgas_array_pin_t *pin_p);
-/** Ends a pin. @return PGAS_OK; PGAS_ERR_INVALID: the calling thread has no such pin. */
+/** Ends a pin. @return PGAS_ERR_INVALID: the calling thread has no such pin. */
 PGAS_API pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin);
 
 /* ---- many elements ---- */
@@ -209,9 +202,9 @@ PGAS_API pgas_status_t pgas_array_load(pgas_array_t *array, uint64_t first, uint
 PGAS_API pgas_status_t pgas_array_store(pgas_array_t *array, uint64_t first, uint64_t n,
                                         const void *from);
 
-/** Works on n elements by index, in any order. get_many: element index[k] goes to value k of `to`.
- *  set_many: value k of `from` goes to element index[k]; if an index appears twice, one of its
- *  values remains. update_many: operand k is combined into element index[k], as by apply.
+/** Work on n elements by index, in any order. get_many copies element index[k] to value k of `to`.
+ *  set_many copies value k of `from` to element index[k]; if an index appears twice, one of its
+ *  values remains. update_many combines operand k into element index[k], as apply does.
  *  Cost:   elements that this rank may use: little more than a load each, whose misses of the
  *          processor's caches overlap. Requests for others overlap and travel together. */
 PGAS_API pgas_status_t pgas_array_get_many(pgas_array_t *array, const uint64_t *index, size_t n,
@@ -222,8 +215,8 @@ PGAS_API pgas_status_t pgas_array_update_many(pgas_array_t *array, const uint64_
                                               pgas_op_t op, const void *operands);
 
 /** Requests the chunks of a range before they are used, as far as cache lines are free. It does not
- *  wait. mode and op: as for pins. sync (may be NULL) is raised for each chunk that is not here,
- *  and lowered when it has arrived. */
+ *  wait. mode and op are as for pins. Each chunk that is not here raises sync (may be NULL), and
+ *  lowers it by its arrival. */
 PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
                                            pgas_array_mode_t mode, pgas_op_t op, pgas_sync_t *sync);
 
@@ -236,7 +229,7 @@ PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, 
  *              sum += ((const double *)w.data)[k];
  *      status = pgas_array_walk_end(&w);                        the first error of the walk
  *
- *  Any attached thread; each thread of an OpenMP region walks a range of its own. A walk may end
+ *  Each thread of an OpenMP region attaches first and walks a range of its own. A walk may end
  *  before it is complete. */
 typedef struct {
     void *data;           /* the elements of the current piece */
@@ -254,7 +247,7 @@ PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first
 static inline bool pgas_array_walk_next(pgas_array_walk_t *walk);
 static inline pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
 
-/** An array, and what this rank has done with it since create. */
+/** An array, and the events of this rank's accesses to it since create. */
 typedef struct {
     size_t size; /* the caller sets it */
     uint64_t n_elems, elem_bytes, chunk_elems;

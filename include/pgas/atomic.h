@@ -33,11 +33,11 @@
 
 PGAS_BEGIN_DECLS
 
-/** fetch_op:     applies op to the word; *old_p is the value before. old_p NULL: as update.
- *  update:       applies op to the word and fetches nothing.
- *  compare_swap: stores desired if the word has the bits of expected; *old_p is the value before.
- *  In C11 pgas_fetch_op(ptr, op, x, old_p) and pgas_compare_swap(ptr, expected, desired, old_p)
- *  choose the tag by the type of *old_p, and pgas_update(ptr, op, x) by the type of x. */
+/** fetch_op applies op to the word and stores the value before at old_p. With old_p NULL it is
+ *  update, which applies op and fetches nothing. compare_swap stores desired if the word has the
+ *  bits of expected; *old_p is the value before. C11 has pgas_fetch_op, pgas_update and
+ *  pgas_compare_swap with the same arguments. The type of *old_p chooses the tag, in pgas_update
+ *  the type of x. */
 #define PGAS_ATOMIC_FUNCTIONS(tag, type)                                                     \
     PGAS_INLINE pgas_status_t pgas_fetch_op_##tag(pgas_gptr_t ptr, pgas_op_t op, type value, \
                                                   type *old_p);                              \
@@ -51,10 +51,10 @@ PGAS_ATOMIC_FUNCTIONS(i64, int64_t)
 PGAS_ATOMIC_FUNCTIONS(f32, float)
 PGAS_ATOMIC_FUNCTIONS(f64, double)
 
-/** Start an operation. Values are copied. *old_p may change until the operation is complete, which
- *  is when *old_p is set; without old_p, when the owner sees the new value. sync as in pgas_put_nb.
- *  Operations that are a call to the owner are complete on return.
- *  op: PGAS_OP(operator, type), for example PGAS_OP(PGAS_ADD, PGAS_F64). */
+/** Start an operation. Values are copied. The operation is complete when *old_p is set, or, if
+ *  old_p is NULL, when the owner sees the new value. Until then *old_p may change. sync is as in
+ *  pgas_put_nb. Operations that are a call to the owner are complete on return. op
+ *  is PGAS_OP(operator, type), for example PGAS_OP(PGAS_ADD, PGAS_F64). */
 PGAS_API pgas_status_t pgas_fetch_op_nb(pgas_gptr_t ptr, pgas_op_t op, const void *value,
                                         void *old_p, pgas_sync_t *sync);
 PGAS_API pgas_status_t pgas_compare_swap_nb(pgas_gptr_t ptr, pgas_type_t type, const void *expected,

@@ -48,7 +48,6 @@
  *  PGAS_BACKLOG_LIMIT bytes, then they return PGAS_ERR_AGAIN.
  *
  *  Statuses of every call. With an error the call is not accepted, and counters are unchanged.
- *      PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY
  *      PGAS_ERR_CONTEXT      the thread is not attached, or the table above forbids the call
  *      PGAS_ERR_RANGE        no such rank, or a push to an address that is not at the target
  *      PGAS_ERR_NOT_FOUND    no such handler
@@ -56,13 +55,14 @@
  *      PGAS_ERR_INVALID      NULL with a size, an unknown option, or two that exclude each other
  *      PGAS_ERR_UNSUPPORTED  the target cannot have this option
  *      PGAS_ERR_LIMIT        bytes exceeds PGAS_CALL_MAX, or another limit below is exceeded
- *      PGAS_ERR_PEER         the rank died
  *      PGAS_ERR_AGAIN        there is no room, and the options or the handler do not allow to wait
+ *      PGAS_ERR_PEER (the rank died), PGAS_ERR_NO_MEMORY
  *  Errors of accepted calls, which the counter reports:
  *      PGAS_ERR_PEER         the target died before it answered, or the thread has left
  *      PGAS_ERR_NOT_FOUND    the target does not know the handler
  *      PGAS_ERR_MISMATCH     the handler gave no result, or one of another size
  *      PGAS_ERR_NO_MEMORY    the target had no memory for a buffer; the handler did not run
+ *
  *  Calls without a counter to a dead rank, or to a thread that has left, are dropped. Such calls to
  *  threads are counted, and the first one is logged. Deaths: PGAS_ON_PEER_DEATH.
  *
@@ -215,8 +215,7 @@ PGAS_API pgas_status_t pgas_call_to(pgas_target_t target, pgas_handler_t handler
 
 /* ---- results ---- */
 
-/** As pgas_call; waits until the handler has run, and stores its reply at result.
- *  @return see above; PGAS_ERR_MISMATCH: the handler gave no result, or one of another size. */
+/** As pgas_call; waits until the handler has run, and stores its reply at result. */
 PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args,
                                         size_t bytes, void *result, size_t result_bytes);
 
@@ -227,23 +226,21 @@ PGAS_INLINE pgas_status_t pgas_call_return_nb(int rank, pgas_handler_t handler, 
 
 /** In a handler: replies to the call that is running, at most once. data is copied. If the caller
  *  wants no result, the reply is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_CONTEXT  not in a handler, or the second reply
+ *  @return PGAS_ERR_CONTEXT  not in a handler, or the second reply
  *          PGAS_ERR_INVALID  data is NULL with a size
  *          PGAS_ERR_LIMIT    more than PGAS_CALL_MAX bytes, and than the caller wants */
 PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 
 /* ---- buffers, in the handler ---- */
 
-/** Returns the number of buffers of the call that runs. 0 outside of handlers. */
+/** Returns the number of buffers of the call that is running. It is 0 outside of handlers. */
 PGAS_API size_t pgas_buffer_count(void);
 
 /** Gives buffer i, in the caller's order.
  *  Owns:   valid until the handler returns; aligned to 8. It may be written, except a copy or pull
  *          of a call to a team, which other ranks may be reading. A pushed buffer is where it was
  *          pushed to.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE    no such buffer
+ *  @return PGAS_ERR_RANGE    no such buffer
  *          PGAS_ERR_INVALID  NULL */
 PGAS_API pgas_status_t pgas_buffer_get(size_t i, void **address_p, size_t *bytes_p);
 
@@ -255,15 +252,15 @@ PGAS_API pgas_status_t pgas_buffer_take(size_t i, void **address_p);
 
 /* ---- in place ---- */
 
-/** Begins a call to a rank, thread or service whose arguments the program writes directly into the
- *  channel or message, one at a time per thread. Teams, spawn, buffers and results:
- *  PGAS_ERR_UNSUPPORTED. A thread that is not attached must commit or abandon before it ends. Until
- *  then the thread's other calls to the target return PGAS_ERR_BUSY, except those by PGAS_WAY_SEND;
- *  its aggregators must not be used for that rank.
+/** Begins a call to a rank, thread or service. The program writes its arguments directly into the
+ *  channel or message. Each thread builds one call at a time. Teams, spawn, buffers and results
+ *  give PGAS_ERR_UNSUPPORTED. A thread that is not attached must commit or abandon before it ends.
+ *  Until then the thread's other calls to the target return PGAS_ERR_BUSY, except those by
+ *  PGAS_WAY_SEND; its aggregators must not be used for that rank.
  *  Done:   *args_p has `bytes` bytes, aligned to 8, contents undefined.
- *  Cost:   on the node *args_p is in the target's memory, if the thread has a context of its own,
- *          runs no handler, and the channel has room. Between nodes *args_p is in the message.
- *          Otherwise, and with PGAS_WAY_SEND always, commit copies it. */
+ *  Cost:   on the node *args_p is in the target's memory, between nodes in the message. commit
+ *          copies it in four cases: with PGAS_WAY_SEND, in a handler, on a thread without a context
+ *          of its own, and while the channel has no room. */
 PGAS_API pgas_status_t pgas_call_begin(pgas_target_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);
 
@@ -279,13 +276,12 @@ PGAS_API pgas_status_t pgas_call_abandon(void);
 
 /** Sets up the calling thread's channel to a rank, thread or service. Without this the first call
  *  does so; to another node the sixteenth call. PGAS_FAR_CALLS says whether there are channels
- *  between nodes, PGAS_FAR_CHUNK_MEMORY limits their number. Otherwise calls are messages.
- *  @return see above. */
+ *  between nodes, PGAS_FAR_CHUNK_MEMORY limits their number. Otherwise calls are messages. */
 PGAS_API pgas_status_t pgas_channel_open(pgas_target_t target);
 
-/** Waits until all calls that the thread sent through the channel have run (messages have only
- *  left), and gives back the chunks that it took beyond its first ones, except the one in use. The
- *  next call opens it again. @return see above. */
+/** Waits until all calls that the thread sent through the channel have run; of messages, until they
+ *  have left. It then gives back the chunks that the channel took beyond its first ones, except the
+ *  one in use. The next call opens the channel again. */
 PGAS_API pgas_status_t pgas_channel_close(pgas_target_t target);
 
 typedef struct {
@@ -304,18 +300,18 @@ PGAS_API pgas_status_t pgas_channel_info(pgas_target_t target, pgas_channel_info
 
 /** Runs the calls that have arrived for the thread of a slot of this rank, as its proxy, on any
  *  attached thread.
- *  @return the number of calls; 0 also if another thread is running them, in a handler, and for
- *          slots that have no calls of their own. */
+ *  @return the number of calls. It is 0 also in a handler, if another thread is running them, and
+ *          for slots that have no calls of their own. */
 PGAS_API int pgas_progress_for(int slot);
 
 /** Starts library threads that run the calls for a slot of this rank, one of them at a time, in the
  *  order of each source. A free slot is then not given to any thread of the program.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY
- *          PGAS_ERR_CONTEXT    in a handler
+ *  @return PGAS_ERR_CONTEXT    in a handler
  *          PGAS_ERR_RANGE      no such slot
  *          PGAS_ERR_LIMIT      the slot is not below PGAS_LANES
  *          PGAS_ERR_INVALID    n_threads is not 1 .. 64
- *          PGAS_ERR_EXISTS     the slot has such threads */
+ *          PGAS_ERR_EXISTS     the slot has such threads
+ *          PGAS_ERR_NO_MEMORY */
 PGAS_API pgas_status_t pgas_consumers_start(int slot, int n_threads);
 
 /** Ends these threads after they have run the calls that are there. If no thread of the program has
@@ -331,8 +327,7 @@ PGAS_API pgas_status_t pgas_consumers_stop(int slot);
  *          for a slot that no thread has had yet (logged once after a second). pgas_finalize runs
  *          the former in its own thread, and refuses the latter.
  *  Cost:   waves of allreduces that count calls (Mattern's four-counter method).
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT
- *          PGAS_ERR_CONTEXT  as for collectives
+ *  @return PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_PEER     a rank died */
 static inline pgas_status_t pgas_quiesce(void);
 
@@ -342,8 +337,9 @@ typedef struct {
      * there is nothing to do now. */
     int (*run)(void *arg);
     void *arg;
-    /* Any thread, also in handlers, adds to these two atomically: to made before other threads can
-     * see the work, to ended when the calls that the work caused have been issued and flushed. */
+    /* Any thread, also in handlers, adds to these two atomically. It adds to made before other
+     * threads can see the work. It adds to ended when it has issued and flushed the calls that the
+     * work caused. */
     uint64_t made, ended;
 } pgas_work_t;
 

@@ -5,7 +5,7 @@
  *      pgas_barrier(NULL);
  *
  *  Shape: every rank of the team calls the same functions in the same order, with one thread at a
- *  time. team NULL is the team of all ranks. Buffers are ordinary memory, do not overlap unless a
+ *  time. NULL is the team of all ranks. Buffers are ordinary memory, do not overlap unless a
  *  function says so, and are reusable on return. A rank that waits inside serves its peers.
  *
  *  Cost: small data within a node take a few cache lines, and no system call while each rank has a
@@ -13,8 +13,6 @@
  *  functions.
  *
  *  Statuses of all functions:
- *      PGAS_OK
- *      PGAS_ERR_NOT_INIT
  *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; a type that does not
  *                            have the operator's size; two sizes of a rank's block for itself
  *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or is SWAP
@@ -44,16 +42,16 @@ PGAS_API pgas_status_t pgas_barrier(pgas_team_t *team);
 /** Copies `bytes` bytes from buffer of the root, a rank of the team, to buffer of all ranks. */
 PGAS_API pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int root);
 
-/** Combines n_elems elements of all ranks, element by element. allreduce: the result is in dst of
- *  all ranks, with the same bits; dst may be src. reduce: the result replaces the data in buffer of
- *  the root; other ranks' data stay. An operator of the program combines in the order of ranks; its
- *  type may be PGAS_TYPE_NONE. */
+/** Combines n_elems elements of all ranks, element by element. allreduce stores the result in dst
+ *  of all ranks, with the same bits; dst may be src. reduce replaces the data in buffer of the root
+ *  by the result; other ranks' data stay. An operator of the program combines in the order of
+ *  ranks; its type may be PGAS_TYPE_NONE. */
 PGAS_API pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                       pgas_type_t type, pgas_op_t op);
 PGAS_API pgas_status_t pgas_reduce(pgas_team_t *team, void *buffer, size_t n_elems,
                                    pgas_type_t type, pgas_op_t op, int root);
 
-/** Combines src of the ranks 0 .. r (scan) or 0 .. r-1 (exscan) into dst of rank r; dst may be src.
+/** Combines src of the ranks 0 .. r (scan) or 0 .. r-1 (exscan) into dst of rank r. dst may be src.
  *  dst of rank 0 becomes the operator's neutral element in an exscan. */
 PGAS_API pgas_status_t pgas_scan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
                                  pgas_type_t type, pgas_op_t op);
@@ -77,7 +75,7 @@ PGAS_API pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *d
 PGAS_API pgas_status_t pgas_alltoallv(pgas_team_t *team, const void *src, const size_t *src_bytes,
                                       void *dst, const size_t *dst_bytes);
 
-/** Start a collective. *sync is lowered when it has ended on this rank, with its first error.
+/** Start a collective. When it has ended on this rank, it lowers *sync and reports its first error.
  *  Shape:  ranks start them, and call the other collectives of the team, in the same order. Waits
  *          may have any order. allreduce works in place.
  *  Done:   buffers may be read and written again after completion. The lists of sizes are reusable

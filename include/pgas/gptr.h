@@ -21,7 +21,7 @@ typedef uint64_t pgas_gptr_t;
 #define PGAS_OFFSET_BITS 44
 #define PGAS_OFFSET_MAX  ((UINT64_C(1) << PGAS_OFFSET_BITS) - 1)
 #define PGAS_RANKS_MAX   (1 << 20)
-#define PGAS_ALL         (-1) /* all ranks, in functions that flush */
+#define PGAS_ALL         (-1) /* all ranks, in pgas_flush and pgas_agg_flush */
 
 static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset);
 static inline int pgas_gptr_rank(pgas_gptr_t ptr);

@@ -52,8 +52,8 @@ typedef enum {
 } pgas_graph_format_t;
 
 /** The library calls it on rank 0 from time to time during a long phase. done and total count bytes
- *  in the phase "read" (lines, if the input is a stream), and sweeps in the phase "rank". total is
- *  0 if it is not known. In the last call of a phase done equals total. */
+ *  in the phase "read" (of a stream: lines), and sweeps in the phase "rank". An unknown total is 0.
+ *  In the last call of a phase done equals total. */
 typedef void (*pgas_graph_progress_fn_t)(const char *phase, uint64_t done, uint64_t total,
                                          void *arg);
 
@@ -70,8 +70,8 @@ typedef struct {
  *  used.
  *  Cost:   per rank 40 bytes an edge while reading and 8 afterwards, 8 bytes a vertex, and the
  *          names twice. Each rank reads its own part of a regular file; rank 0 reads other files.
- *  @return PGAS_OK. After an error of the input the log names file, line and reason once
- *          PGAS_ERR_IO      the file is missing, unreadable, or became shorter
+ *  Done:   after an error of the input the log names file, line and reason once.
+ *  @return PGAS_ERR_IO      the file is missing, unreadable, or became shorter
  *          PGAS_ERR_FORMAT  the text is malformed, truncated or empty
  *          PGAS_ERR_RANGE   a vertex number is negative, above 2^63-1 or outside of the matrix
  *          PGAS_ERR_LIMIT   a rank would hold too many vertices or edges; or PGAS_CALL_MAX is too
@@ -123,8 +123,7 @@ PGAS_API pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_inf
 /** Gets the names of n vertices of any rank, each rank those of its own choice: names[i] is that of
  *  vertices[i]. In a graph without names they are the numbers as text. The caller frees each
  *  names[i].
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE  on some rank, a vertex does not exist */
+ *  @return PGAS_ERR_RANGE  on some rank, a vertex does not exist */
 PGAS_API pgas_status_t pgas_graph_names(const pgas_graph_t *graph, const uint64_t *vertices,
                                         size_t n, char **names);
 
@@ -176,15 +175,14 @@ typedef struct {
 } pgas_pagerank_info_t;
 
 /** Computes PageRank by Jacobi sweeps in double. Values start at 1/n. A sweep gives each vertex
- *  (1-damping)/n, plus damping times the sum of two parts: the values of its predecessors, each
- *  divided by the predecessor's out-degree; and an equal share of the values of all vertices
- *  without out-edges. info_p may be NULL.
+ *  (1-damping)/n, plus damping times the sum of two parts. The first part is the values of its
+ *  predecessors, each divided by the predecessor's out-degree. The second is an equal share of the
+ *  values of all vertices without out-edges. info_p may be NULL.
  *  Done:   values[i], i < n_local, is the value of vertex first_vertex + i. For one number of ranks
  *          the bits are the same each time, with any number of threads.
  *  Cost:   before the sweeps a plan of 12 bytes an edge. In a sweep each rank sends 8 bytes for
  *          each vertex of another rank to which its own vertices have edges.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  also for damping, iterations or tolerance out of range
+ *  @return PGAS_ERR_INVALID  also for damping, iterations or tolerance out of range
  *          PGAS_ERR_LIMIT    PGAS_CALL_MAX is too small; 1040 suffices */
 PGAS_API pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
                                      double *values, pgas_pagerank_info_t *info_p);

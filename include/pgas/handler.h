@@ -115,14 +115,13 @@ typedef struct {
         sizeof(pgas_handler_opts_t), NULL, false \
     }
 
-/** Registers a function as a handler of this rank, for programs whose handlers are known at run
- *  time, need a context, or take arguments of several sizes. opts NULL: defaults.
+/** Registers a function as a handler of this rank. Programs need this for handlers that are known
+ *  at run time, need a context, or take arguments of several sizes. opts NULL: defaults.
  *  Shape:  before pgas_init, where the ranks agree, or after it; then pgas_handlers_agree must
  *          follow on all ranks. One thread at a time.
  *  Done:   *handler_p is set when the ranks have agreed. It must be valid until then; use a static
  *          variable.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  a null pointer, an empty or too long name, or invalid options
+ *  @return PGAS_ERR_INVALID  a null pointer, an empty or too long name, or invalid options
  *          PGAS_ERR_EXISTS   the name is registered with another function, context or options. If
  *                            they are the same, *handler_p replaces the earlier place
  *          PGAS_ERR_LIMIT    PGAS_HANDLERS_MAX handlers are registered
@@ -137,10 +136,8 @@ PGAS_API const char *pgas_handler_name(pgas_handler_t handler);
 
 /** Agrees on numbers for the handlers registered since the last agreement. Earlier numbers stay.
  *  Shape:  collective over all ranks.
- *  @return PGAS_OK
- *          PGAS_ERR_MISMATCH  a name is missing on some rank; the log names handler and rank. All
+ *  @return PGAS_ERR_MISMATCH  a name is missing on some rank; the log names handler and rank. All
  *                             ranks get this status, and the new handlers are forgotten
- *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_CONTEXT   as for collectives
  *          otherwise          the first error of a typed handler's registration, as above */
 PGAS_API pgas_status_t pgas_handlers_agree(void);

@@ -26,10 +26,10 @@ typedef struct {
     uint8_t size, turn, may_swap;          /* turn: the player to move, 0 or 1 */
 } pgas_hex_t;
 
-/** Sets the empty board. @return PGAS_OK; PGAS_ERR_RANGE: there is no such size. */
+/** Sets the empty board. @return PGAS_ERR_RANGE: there is no such size. */
 PGAS_API pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap);
-/** Makes a move for the player whose turn it is. @return PGAS_OK; PGAS_ERR_RANGE: the move is not
- *  legal, or the game is over; *hex is unchanged. */
+/** Makes a move for the player whose turn it is.
+ *  @return PGAS_ERR_RANGE  the move is not legal, or the game is over */
 PGAS_API pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move);
 /** Returns the description for boards of this size, whose states are pgas_hex_t. NULL: there is no
  *  such size. */

@@ -18,8 +18,7 @@ PGAS_BEGIN_DECLS
  *  Shape:  any rank. With PGAS_INFO=1 pgas_init calls it on rank 0. Before pgas_init it omits
  *          everything that depends on the job; then it prints all on the launcher's rank 0 alone,
  *          and the log warns about PGAS_ variables that the library does not know.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID    out is NULL, or a variable of the environment is wrong
+ *  @return PGAS_ERR_INVALID    out is NULL, or a variable of the environment is wrong
  *          PGAS_ERR_NOT_FOUND  no such parameter; the log names the nearest one
  *          PGAS_ERR_IO         writing failed
  *          PGAS_ERR_NO_MEMORY */
@@ -31,9 +30,7 @@ PGAS_API int pgas_launcher_rank(void);
 
 /** Prints this rank's counters: calls, bytes, sent batches by reason, waits. With PGAS_STATS=1
  *  pgas_finalize calls it.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  out is NULL
- *          PGAS_ERR_NOT_INIT */
+ *  @return PGAS_ERR_INVALID  out is NULL */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);
 
 /** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form: a bar, or

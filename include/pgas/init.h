@@ -57,8 +57,7 @@ PGAS_API pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init
  *          not initialised, this function calls MPI_Init_thread, and the matching pgas_finalize
  *          calls MPI_Finalize. Calls nest: each further pgas_init only counts.
  *  Done:   the caller is attached as thread slot 0. All ranks agree on the handlers.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID      on any rank a parameter does not parse or opts->size is wrong; the
+ *  @return PGAS_ERR_INVALID      on any rank a parameter does not parse or opts->size is wrong; the
  *                                log names it
  *          PGAS_ERR_UNSUPPORTED  the transport is not in this build or does not reach all ranks
  *          PGAS_ERR_MISMATCH     ranks disagree on version or handlers, the launcher and MPI on the
@@ -66,7 +65,7 @@ PGAS_API pgas_status_t pgas_init_interface(const MPI_Comm *comm, const pgas_init
  *          PGAS_ERR_LIMIT        the worst-case memory exceeds PGAS_MEMORY_LIMIT; the heaps exceed
  *                                the memory of a host or of its cgroup; or ulimit -n, -u or -v is
  *                                too low. The log has the numbers
- *          PGAS_ERR_CONTEXT      in a handler; on this rank alone
+ *          PGAS_ERR_CONTEXT      in a handler. Only this rank gets this status
  *          PGAS_ERR_PEER         a rank died before the last pgas_finalize, and the communicator
  *                                has all ranks
  *          PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI

@@ -32,14 +32,12 @@ PGAS_BEGIN_DECLS
 typedef uint64_t pgas_lock_t;
 
 /** Creates a lock whose owner is the calling rank, also in handlers.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  lock_p is NULL
+ *  @return PGAS_ERR_INVALID  lock_p is NULL
  *          PGAS_ERR_LIMIT    the calling rank owns 2^20 locks */
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
 /** Destroys a lock of the calling rank. Its name is never given to another lock. 0 is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_BUSY   a thread has it; nothing has happened
+ *  @return PGAS_ERR_BUSY   a thread has it; nothing has happened
  *          PGAS_ERR_RANGE  another rank owns it */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
@@ -50,7 +48,7 @@ PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
  *          visible. *broken_p (may be NULL) is true if the last holder died with the lock; the data
  *          that it protects may then be half changed.
  *  Cost:   one round trip if the lock is free, otherwise one message after its release.
- *  @return PGAS_OK, and only then the thread has the lock
+ *  @return PGAS_OK            the thread has the lock; with another status it does not
  *          PGAS_ERR_BUSY      timeout_us is 0, and another thread has the lock
  *          PGAS_ERR_TIMEOUT   the time is over; the request is cancelled
  *          PGAS_ERR_DEADLOCK  the thread already has the lock
@@ -62,7 +60,7 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
  *          atomics that the next holder shall see.
  *  Cost:   one message, which is not waited for. If another thread has the lock, the owner ignores
  *          the release and logs that once.
- *  @return PGAS_OK; PGAS_ERR_CONTEXT: also in a plain handler */
+ *  @return PGAS_ERR_CONTEXT  also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 
 PGAS_END_DECLS

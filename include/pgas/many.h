@@ -21,8 +21,6 @@
  *          gets and puts. An allocation for each message that awaits an answer; a rank has at most
  *          256 of them. Buckets by rank take 1 MiB, or 128 bytes for each rank if that is more.
  *  Statuses of all functions:
- *      PGAS_OK
- *      PGAS_ERR_NOT_INIT
  *      PGAS_ERR_INVALID    a null pointer, elements of 0 bytes, a misaligned word, or get_many
  *                          without a counter
  *      PGAS_ERR_RANGE      a null pointer in ptrs, no such rank, or a place outside of segments. If

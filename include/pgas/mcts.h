@@ -24,7 +24,6 @@
  *  pgas_mcts_create, and get the same status. Local functions: any thread.
  *
  *  Statuses of all functions:
- *      PGAS_ERR_NOT_INIT   the library is not initialised
  *      PGAS_ERR_INVALID    a NULL argument, no live search, or no state where one is needed
  *      PGAS_ERR_CONTEXT    called from another thread, a handler, or a function of the description
  *      PGAS_ERR_NO_MEMORY  memory_bytes is less than the root and its moves need; the log says how
@@ -168,8 +167,7 @@ typedef struct pgas_mcts pgas_mcts_t;
 /** Creates a search, which has no state yet.
  *  Shape:  collective. Starts n_threads - 1 threads on each rank, which sleep between searches.
  *  Owns:   *spec and *opts are copied; the memory to which they point must outlive the search.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID   description or options are inconsistent; the log says how
+ *  @return PGAS_ERR_INVALID   description or options are inconsistent; the log says how
  *          PGAS_ERR_LIMIT     there are 64 searches, or a number is above its limit
  *          PGAS_ERR_MISMATCH  the ranks gave different sizes or options */
 PGAS_API pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts,
@@ -194,7 +192,7 @@ typedef enum {
     PGAS_MCTS_BY_END    /* the root is final, so there is nothing to search */
 } pgas_mcts_end_t;
 
-/** What is known at the root. */
+/** The present knowledge at the root. */
 typedef struct {
     size_t size; /* the caller sets it */
     /* the move with the most visits; a proven win comes before all other moves, a proven loss after
@@ -225,30 +223,28 @@ typedef struct {
 
 /** Searches with every thread, and keeps the tree of earlier searches.
  *  Shape:  collective. *result_p (may be NULL) is the same on all ranks.
- *  Done:   with one rank and one thread the tree is a function of seed, options, state and number
- *          of rollouts, except with always_call or a time limit.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  also for a budget that is missing or inconsistent; the log says how */
+ *  Done:   with one rank and one thread, without always_call and a time limit, the tree depends
+ *          only on seed, options, state and number of rollouts.
+ *  @return PGAS_ERR_INVALID  also for a budget that is missing or inconsistent; the log says how */
 PGAS_API pgas_status_t pgas_mcts_search(pgas_mcts_t *mcts, const pgas_mcts_budget_t *budget,
                                         pgas_mcts_result_t *result_p);
 
-/** stop true: ends the running search soon, or the next one at its beginning if none runs. false:
- *  cancels a stop that no search has seen yet. Any rank and any thread, attached or not; also a
- *  signal handler. */
+/** With stop true it ends the running search soon, or, if none runs, the next one at its beginning.
+ *  With false it cancels a stop that no search has seen yet. Any rank and any thread, attached or
+ *  not, and signal handlers may call it. */
 PGAS_API void pgas_mcts_stop(pgas_mcts_t *mcts, bool stop);
 
-/** Gives what is known at the root now, also while a search runs. In mode ROOT it is that of rank
- *  0's own tree.
+/** Gives the present knowledge at the root, also while a search runs. In mode ROOT it is that of
+ *  rank 0's own tree.
  *  Shape:  any attached thread of any rank, not in a handler.
- *  Cost:   a call and its reply. In a running search the calls of one rank are delayed by 1 to 256
- *          ms, because a phase ends only while no call is under way. */
+ *  Cost:   a call and its reply. A running search delays the calls of one rank by 1 to 256 ms,
+ *          because a phase ends only while no call is under way. */
 PGAS_API pgas_status_t pgas_mcts_result(pgas_mcts_t *mcts, pgas_mcts_result_t *result_p);
 
 /** Makes a move at the root: its child becomes the root and keeps the tree below it. All ranks free
  *  the other nodes.
  *  Shape:  collective; rank 0's move is used.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE  the move is not legal; the search is unchanged */
+ *  @return PGAS_ERR_RANGE  the move is not legal; the search is unchanged */
 PGAS_API pgas_status_t pgas_mcts_advance(pgas_mcts_t *mcts, pgas_mcts_move_t move);
 
 /** A child of the root. */

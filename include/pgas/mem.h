@@ -11,10 +11,9 @@
  *  Blocks have undefined contents and are aligned to 64 bytes. A request for 0 bytes gives
  *  PGAS_NULL, and free ignores PGAS_NULL.
  *
- *  Statuses of all functions, beside those that they list. After an error nothing has changed.
+ *  Statuses of all functions, beside those that they list.
  *  Collective functions return the same status on all ranks, also PGAS_ERR_MPI.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT
- *          PGAS_ERR_CONTEXT    the thread is not attached
+ *  @return PGAS_ERR_CONTEXT    the thread is not attached
  *          PGAS_ERR_INVALID    a null pointer
  *          PGAS_ERR_RANGE      no such rank
  *          PGAS_ERR_PEER       a rank that takes part died
@@ -142,8 +141,9 @@ PGAS_API pgas_status_t pgas_pool_destroy(pgas_pool_t *pool);
  *          PGAS_ERR_LIMIT      more than max_bytes could ever hold; logged once
  *          PGAS_ERR_PEER       the rank with the memory died, or one whose operations may now never
  *                              be reported complete
- *          PGAS_ERR_CONTEXT    a circular or linear pool of another thread; in a plain handler: one
- *                              of these, timeout_us is not 0, or the memory of another rank grows
+ *          PGAS_ERR_CONTEXT    a circular or linear pool that belongs to another thread, or is used
+ *                              in a plain handler. In a plain handler also: timeout_us is not 0,
+ *                              or the memory of another rank grows
  *          PGAS_ERR_INVALID    no bytes */
 PGAS_API pgas_status_t pgas_pool_acquire(pgas_pool_t *pool, size_t bytes, int64_t timeout_us,
                                          pgas_block_t *block_p);
@@ -166,7 +166,7 @@ typedef struct {
     int zone;                     /* -1: not placed, as on machines with one zone */
 } pgas_pool_info_t;
 
-/** Describe a pool; give memory without a block in use back to the heap.
+/** Describe a pool, and give its memory without a block in use back to the heap.
  *  @return PGAS_ERR_CONTEXT as for acquire */
 PGAS_API pgas_status_t pgas_pool_info(pgas_pool_t *pool, pgas_pool_info_t *info_p);
 PGAS_API pgas_status_t pgas_pool_trim(pgas_pool_t *pool);
@@ -181,8 +181,8 @@ PGAS_API pgas_status_t pgas_pool_trim(pgas_pool_t *pool);
  *  @return PGAS_ERR_INVALID  no bytes
  *          PGAS_ERR_LIMIT    PGAS_SEGMENTS are attached, or no global pointers are left; logged */
 PGAS_API pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p);
-/** Detaches memory, which no peer uses any more. @return PGAS_ERR_INVALID: not the start of an
- *  attached segment of this rank */
+/** Detaches memory, which no peer uses any more.
+ *  @return PGAS_ERR_INVALID  not the start of an attached segment of this rank */
 PGAS_API pgas_status_t pgas_mem_detach(pgas_gptr_t ptr);
 
 typedef struct {

@@ -59,14 +59,12 @@ static inline pgas_status_t pgas_method_register(const char *name, pgas_method_f
 
 /** Gives an object of the calling rank a name, also in handlers.
  *  Owns:   the object stays the caller's, and lives until pgas_object_destroy or pgas_finalize.
- *  @return PGAS_OK
- *          PGAS_ERR_LIMIT  2^20 objects have names here */
+ *  @return PGAS_ERR_LIMIT  2^20 objects have names here */
 PGAS_API pgas_status_t pgas_object_create(void *object, pgas_object_t *name_p);
 
 /** Removes the name of an object; no other object ever gets it. Waits until a running method of the
  *  object has ended. 0 is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_RANGE      an object of another rank
+ *  @return PGAS_ERR_RANGE      an object of another rank
  *          PGAS_ERR_NOT_FOUND  no such object
  *          PGAS_ERR_DEADLOCK   called by a method of it */
 PGAS_API pgas_status_t pgas_object_destroy(pgas_object_t name);
@@ -76,8 +74,7 @@ PGAS_API pgas_status_t pgas_object_destroy(pgas_object_t name);
  *          method then runs at once.
  *  Units:  bytes and result_bytes up to PGAS_CALL_MAX - 32 each.
  *  Cost:   one round trip, shared by the requests that were queued meanwhile.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_FOUND  no such object or method
+ *  @return PGAS_ERR_NOT_FOUND  no such object or method
  *          PGAS_ERR_MISMATCH   sizes that are not those of a typed method
  *          PGAS_ERR_LIMIT      bytes or result_bytes is too large
  *          PGAS_ERR_PEER       the rank died

@@ -53,8 +53,8 @@ typedef enum {
  *  Shape:  the functions may run on any thread of the rank and must not call the library. For
  *          elements of 1, 2, 4 and 8 bytes of an array they may run concurrently on private copies
  *          (compare-and-swap loop; losers retry).
- *  Units:  elements and contributions are aligned to 16 bytes as far as their sizes allow. An
- *          operand given to pgas_array_apply has the alignment that the program gives it. */
+ *  Units:  elements and contributions are aligned to 16 bytes as far as their sizes allow. The
+ *          program aligns the operands of pgas_array_apply. */
 typedef struct {
     /* bytes of elements and contributions, 1 .. 65536; operand_bytes 0: as elem_bytes. Reductions
      * and scans combine contributions of at most 4096 bytes */

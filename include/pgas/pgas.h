@@ -8,10 +8,11 @@
  *          return 1;                                      the log has the reason
  *      int me = pgas_rank(), n = pgas_n_ranks(), right = (me + 1) % n;
  *
- *  Statuses. Functions return a pgas_status_t, 0 or a negative number. After an error nothing has
- *  happened. Outputs come last; times are in microseconds, negative means for ever.
+ *  Statuses. Functions return a pgas_status_t, 0 or a negative number. Unless a function says
+ *  otherwise, an error changes nothing. Outputs come last. Times are in microseconds; a negative
+ *  one means for ever.
  *
- *  Collectives. All ranks, or those of a team, call them in the same order. NULL is all ranks.
+ *  Collectives. The ranks of a team call them in the same order. NULL is the team of all ranks.
  *
  *      double mine = 1.5, sum;
  *      pgas_allreduce(NULL, &mine, &sum, 1, PGAS_F64, PGAS_ADD);
@@ -37,8 +38,8 @@
  *  faster than loops (pgas/many.h).
  *
  *  Completion. Operations that complete later name a counter of the program. An accepted operation
- *  raises it by one and lowers it when it is complete: locally (the source may be changed),
- *  remotely (the data are there) or executed (the handler has run).
+ *  raises it by one, and lowers it when it is complete. Completion is local (the source may be
+ *  changed), remote (the data are there) or executed (the handler has run).
  *
  *      pgas_sync_t done = PGAS_SYNC_INIT;
  *      pgas_put_nb(pgas_gptr_at(table, right), &word, sizeof word, PGAS_REMOTE, &done);
@@ -52,19 +53,19 @@
  *
  *      int64_t amount = 5;
  *      double rate = 1.1, result;
- *      pgas_call_deposit(right, &amount, NULL);           nothing waits for it
+ *      pgas_call_deposit(right, &amount, NULL);           no thread waits for it
  *      pgas_call_deposit(right, &amount, &done);
  *      pgas_sync_wait(&done, -1);                         it is there, and deposit has run
  *      pgas_call_return_scaled(right, &rate, &result);    waits for the result
  *      pgas_quiesce();                                    all calls of all ranks have run
  *
- *  pgas_call_deposit_to calls a thread, the service of a rank, or all ranks of a team; its options
- *  have large buffers, results, and what happens when the target has no room.
+ *  pgas_call_deposit_to calls a thread, the service of a rank, or all ranks of a team. Its options
+ *  add large buffers and results, and select the behaviour while the target has no room.
  *
- *  Progress. Calls that arrive run on a thread of the rank that is inside a blocking function or
- *  pgas_progress, otherwise on the service thread of the rank. So a rank may compute for long.
+ *  Progress. A thread of the rank that is inside a blocking function or pgas_progress runs the
+ *  calls that arrive, otherwise the rank's service thread does. So a rank may compute for long.
  *
- *  Aggregation. Very many small calls are gathered and sent together.
+ *  Aggregation. An aggregator collects many small calls and sends them together.
  *
  *      pgas_agg_t *agg;
  *      pgas_agg_create(NULL, &agg);
@@ -72,8 +73,9 @@
  *          pgas_agg_deposit(agg, i % n, &amount);
  *      pgas_agg_destroy(agg);                             sends the rest
  *
- *  On top: locks between threads of all ranks (pgas/lock.h), objects with methods (pgas/object.h),
- *  and coherent arrays, whose elements any rank reads and changes by index (pgas/array.h).
+ *  On top there are locks between threads of all ranks (pgas/lock.h), objects with methods
+ *  (pgas/object.h), and coherent arrays. Any rank reads and changes their elements by index
+ *  (pgas/array.h).
  *
  *      pgas_free(table);
  *      return pgas_finalize() == PGAS_OK ? 0 : 1;

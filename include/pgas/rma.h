@@ -2,8 +2,8 @@
  *
  *  The caller names memory of another rank by a global pointer; that rank does not take part. On
  *  the caller's node a transfer is a copy by the calling thread. Between nodes the transport
- *  carries it out. Memory that another rank of the node has attached is reached by the service of
- *  that rank.
+ *  carries it out. The service of a rank carries out transfers of the node to memory that this rank
+ *  has attached.
  *
  *      pgas_put(pgas_gptr_at(mine, 1), values, sizeof values);    values may be reused on return
  *      pgas_flush(1);                                             rank 1 now sees them
@@ -24,8 +24,6 @@
  *  function checks its arguments and transfers nothing.
  *
  *  Statuses of all functions, unless stated otherwise:
- *      PGAS_OK
- *      PGAS_ERR_NOT_INIT   the library is not initialised
  *      PGAS_ERR_RANGE      null pointer, no such rank, or bytes outside of a segment; nothing is
  *                          transferred
  *      PGAS_ERR_INVALID    NULL buffer with a size, or a scalar that is not aligned to its size
@@ -55,8 +53,8 @@ static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes);
 
 /** Start a put or a get. The caller's buffer must not be touched before local completion.
  *  Done:   sync completes at local or remote completion, as `when` says (PGAS_LOCAL, PGAS_REMOTE).
- *          On the node the operation is complete on return and leaves sync alone. sync NULL: the
- *          next pgas_flush of this thread completes the operation and reports its error.
+ *          On the node the operation is complete on return and leaves sync alone. If sync is NULL,
+ *          the next pgas_flush of this thread completes the operation and reports its error.
  *          Progress of the calling thread drives remote completion: one flush of a peer covers all
  *          puts before it. While the thread computes, its rank's service thread does this.
  *  Cost:   as pgas_put and pgas_get. A thread has at most 1024 such operations with a counter under
@@ -96,8 +94,8 @@ PGAS_API pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr
  *  caller. */
 PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
 
-/** Waits for remote completion of all puts and atomics of the calling thread, to one rank or to all
- *  ranks (PGAS_ALL), and for completion of its operations that were started without a counter.
+/** Waits for remote completion of all puts and atomics of the calling thread to one rank, or to all
+ *  ranks (PGAS_ALL). It also completes the thread's operations without a counter.
  *  @return also the first error of operations without a counter */
 PGAS_API pgas_status_t pgas_flush(int rank);
 static inline pgas_status_t pgas_flush_all(void)

@@ -50,8 +50,7 @@ PGAS_API double pgas_time(void);
  *  operations, frees every object of the library, and ends MPI if pgas_init had started it.
  *  Shape:  thread slot 0; other threads are outside of the library, except in pgas_thread_attach
  *          and pgas_thread_detach. pgas_init may be called again while MPI is up.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT  no matching pgas_init
+ *  @return PGAS_ERR_NOT_INIT  no matching pgas_init
  *          PGAS_ERR_CONTEXT   in a handler, or on a thread other than slot 0
  *          PGAS_ERR_PEER      a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended
  *                             nevertheless, after all live ranks had called. MPI is not finalized.
@@ -66,7 +65,7 @@ PGAS_NORETURN PGAS_API void pgas_abort(int code, const char *text);
 
 /** A thread of the job: the rank in the upper 20 bits, the slot in the lower 12. Slot 0 is the
  *  thread that called pgas_init. As targets, PGAS_SLOT_SERVICE is the rank's service thread, and
- *  PGAS_SLOT_ANY any thread of the rank that serves. */
+ *  PGAS_SLOT_ANY any thread of the rank that runs calls. */
 typedef uint32_t pgas_thread_t;
 #define PGAS_SLOT_BITS    12
 #define PGAS_SLOT_SERVICE 4095
@@ -86,12 +85,10 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
     return (int)(thread & ((1u << PGAS_SLOT_BITS) - 1));
 }
 
-/** Attaches the calling thread to the lowest free slot, so that it may use the library. Attaching
- *  twice counts. The first PGAS_LANES slots own a context and take no lock; others share one.
+/** Attaches the calling thread to the lowest free slot, so that it may use the library. Attaches
+ *  nest. The first PGAS_LANES slots own a context and take no lock; others share one.
  *  The thread of a blocking or spawned handler is attached already.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT
- *          PGAS_ERR_LIMIT    PGAS_THREADS_MAX threads are attached
+ *  @return PGAS_ERR_LIMIT    PGAS_THREADS_MAX threads are attached
  *          PGAS_ERR_CONTEXT  in a plain handler, which runs on a thread that is attached already */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
@@ -113,8 +110,7 @@ typedef struct {
     bool bound; /* the thread is allowed on fewer CPUs than the machine has */
 } pgas_thread_info_t;
 /** @return PGAS_OK
- *          PGAS_ERR_INVALID  info_p is NULL, or its size is too small
- *          PGAS_ERR_NOT_INIT */
+ *          PGAS_ERR_INVALID  info_p is NULL, or its size is too small */
 PGAS_API pgas_status_t pgas_thread_info(pgas_thread_info_t *info_p);
 
 /** Makes progress: runs calls and requests of peers that have arrived, and continues operations of

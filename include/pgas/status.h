@@ -7,7 +7,10 @@
  *  Every function that can fail returns a pgas_status_t. Zero is success. A positive value means
  *  that the work was accepted and completes later. Negative values are errors. PGAS_ERR_AGAIN is
  *  ordinary back-pressure: nothing has happened; make progress and try again. It is never logged.
- *  Unless a function says otherwise, an error leaves its objects and outputs unchanged. */
+ *  Unless a function says otherwise, an error leaves its objects and outputs unchanged.
+ *
+ *  The headers do not repeat two statuses: PGAS_OK (0) reports success, and PGAS_ERR_NOT_INIT that
+ *  a function needs the library, which is not initialised. */
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
 
@@ -44,16 +47,10 @@ typedef enum { PGAS_STATUS_LIST(PGAS_STATUS_ENUM_ENTRY) } pgas_status_t;
 
 PGAS_BEGIN_DECLS
 
-/** Returns the name of a status code, such as "PGAS_ERR_RANGE".
- *  Shape:  any thread, at any time, also before pgas_init and after pgas_finalize.
- *  Owns:   the text is constant and always valid.
- *  @return the name; "PGAS_ERR_?" for a number that is not in the list. Never NULL. */
+/** Returns the name of a status, such as "PGAS_ERR_RANGE", or a short English text that can follow
+ *  a colon in a message. A number that is not in the list gives "PGAS_ERR_?", or "PGAS_ERR_?
+ *  (unknown status)". Any thread, at any time. The texts are constant, always valid, never NULL. */
 PGAS_API const char *pgas_status_name(pgas_status_t status);
-
-/** Returns a short English text for a status code, which can follow a colon in a message.
- *  Shape:  as pgas_status_name.
- *  @return the text; "PGAS_ERR_? (unknown status)" for a number that is not in the list. Never
- *  NULL. */
 PGAS_API const char *pgas_status_text(pgas_status_t status);
 
 PGAS_END_DECLS

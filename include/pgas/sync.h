@@ -10,10 +10,10 @@
  *  Any operations, to any ranks and of several threads, may name one counter.
  *
  *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
- *  duty. The program may read count. It changes the fields only by what this file offers.
+ *  duty. The program may read count. It changes the fields only by the functions of this file.
  *
- *  A rank of the same node lowers the counter directly, without a message, under three conditions:
- *  the counter is in the symmetric heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
+ *  A rank of the same node lowers the counter without a message, if the counter is in the symmetric
+ *  heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
  *
  *  Source: Seriema (synchronizers); Go's WaitGroup (add, done, wait). */
 #ifndef PGAS_SYNC_H
@@ -33,10 +33,11 @@ typedef enum {
 } pgas_when_t;
 
 struct pgas_sync;
-/** Runs each time a counter goes from above zero to zero, on any thread of the rank that lowers it
- *  or makes progress. It may do what a plain handler may (pgas/call.h). A thread that waits may
- *  continue before it has returned. pgas_sync_add(sync, 1) .. pgas_sync_done(sync, 1) around a
- *  series of operations keeps it from running between them. */
+/** The library calls it each time a counter goes from above zero to zero: on the thread that lowers
+ *  the counter, or on a thread of the rank that makes progress. It has the rights of a plain
+ *  handler (pgas/call.h). A waiting thread may continue before the function has returned.
+ *  pgas_sync_add(sync, 1) .. pgas_sync_done(sync, 1) around a series of operations keeps it from
+ *  running between them. */
 typedef void (*pgas_sync_fn_t)(struct pgas_sync *sync, void *arg);
 
 typedef struct pgas_sync {
@@ -50,23 +51,26 @@ typedef struct pgas_sync {
 #define PGAS_SYNC_INIT_FN(fn, arg) { 0, 0, fn, arg }
 /* clang-format on */
 
-/** Waits, with progress, until the counter is zero or less. A time-out of 0 waits nowhere.
- *  @return PGAS_OK
- *          PGAS_ERR_TIMEOUT  the time is over
+/** Waits, with progress, until the counter is zero or less. With timeout_us 0 it makes one round of
+ *  progress.
+ *  @return PGAS_ERR_TIMEOUT  the time is over
  *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached
  *          PGAS_ERR_INVALID  sync is NULL
- *          PGAS_ERR_PEER     in a blocking handler also: the job ends after a death
+ *          PGAS_ERR_PEER     also, in a blocking handler: the job ends after a death
  *          otherwise the first error, which stays until pgas_sync_reset */
 PGAS_INLINE pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 
-/** Tests; makes one round of progress if the counter is above zero.
- *  @return as pgas_sync_wait; PGAS_INPROGRESS if the counter is still above zero */
+/** Tests the counter. While it is above zero, the function makes one round of progress if the
+ *  thread may wait.
+ *  @return PGAS_INPROGRESS   the counter is still above zero
+ *          PGAS_ERR_INVALID  sync is NULL
+ *          otherwise the first error */
 PGAS_API pgas_status_t pgas_sync_test(pgas_sync_t *sync);
 
 /** Wait for all of n counters, or for one of them. NULL entries are skipped.
  *  Done:   *index_p is the index of a counter that is zero, also if it has an error.
  *  @return as pgas_sync_wait; of several errors the one with the lowest index.
- *          PGAS_ERR_INVALID  also if index_p is NULL, or no counter is there for wait_any */
+ *          PGAS_ERR_INVALID  also: wait_any has no counter, or index_p is NULL */
 PGAS_API pgas_status_t pgas_sync_wait_all(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us);
 PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, int64_t timeout_us,
                                           size_t *index_p);
@@ -97,9 +101,8 @@ typedef struct {
     pgas_operation_t operation;
     uint16_t handler; /* of a call, see pgas_handler_name; otherwise 0 */
 } pgas_sync_info_t;
-/** It is complete when the counter is zero.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  sync or info_p is NULL, or its size is too small */
+/** Describes the first error. The description is final when the counter is zero.
+ *  @return PGAS_ERR_INVALID  sync or info_p is NULL, or its size is too small */
 PGAS_API pgas_status_t pgas_sync_info(const pgas_sync_t *sync, pgas_sync_info_t *info_p);
 
 PGAS_END_DECLS

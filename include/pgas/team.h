@@ -24,8 +24,6 @@ PGAS_API pgas_team_t *pgas_team_node(void);
  *  Shape:  collective over parent. color is 0 or more. With PGAS_COLOR_NONE the rank joins no team,
  *          and *team_p becomes NULL. The parent may end before the new team.
  *  @return the same on all ranks of the parent; *team_p is unchanged after an error:
- *          PGAS_OK
- *          PGAS_ERR_NOT_INIT
  *          PGAS_ERR_INVALID  another negative color
  *          PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
@@ -36,13 +34,12 @@ PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key,
                                        pgas_team_t **team_p);
 
 /** Ends a team, after its non-blocking collectives. Collective over it. NULL is ignored.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT
- *          PGAS_ERR_INVALID  the node's team, or no team
+ *  @return PGAS_ERR_INVALID  the node's team, or no team
+ *          PGAS_ERR_CONTEXT  as for collectives
  *          PGAS_ERR_PEER     a member has died; the team stays */
 PGAS_API pgas_status_t pgas_team_destroy(pgas_team_t *team);
 
-/** Returns the caller's rank in the team, or the number of its members. */
+/** Returns the caller's rank in the team, or the number of members. */
 PGAS_API int pgas_team_rank(const pgas_team_t *team);
 PGAS_API int pgas_team_size(const pgas_team_t *team);
 

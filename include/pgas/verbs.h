@@ -1,11 +1,11 @@
 /** Queue pairs under the program's own control: the low level below the library, usable without it
  *  and without MPI. Link with -lpgas-verbs, or with -lpgas, which contains it.
  *
- *  The steps: open a device, register memory, create a completion queue and a queue pair, exchange
- *  addresses with the peer by any means (pgas_verbs_qp_info), connect, post requests, poll
- *  completions. See examples/13_queue_pairs.c. Transmitters (pgas/verbs_tx.h) choose which requests
- *  are signaled, count, and never overflow. docs/chains.md describes chains: requests that a card
- *  executes one after the other without a CPU.
+ *  A program opens a device, registers memory, and creates a completion queue and a queue pair. It
+ *  exchanges addresses with the peer by any means (pgas_verbs_qp_info) and connects. Then it posts
+ *  requests and polls completions. See examples/13_queue_pairs.c. Transmitters (pgas/verbs_tx.h)
+ *  decide which requests are signaled, count completed requests, and never overflow. docs/chains.md
+ *  describes chains: requests that a card executes one after the other without a CPU.
  *
  *  | provider | what it uses                                                                    |
  *  |---|---|
@@ -70,8 +70,7 @@ typedef struct {
 } pgas_verbs_info_t;
 
 /** Describes port i of the devices that can be opened here, from 0. The software NIC is the last.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_FOUND  there are not so many ports */
+ *  @return PGAS_ERR_NOT_FOUND  there are not so many ports */
 PGAS_API pgas_status_t pgas_verbs_list(int i, pgas_verbs_info_t *info_p);
 
 /** An address of a port. */
@@ -82,8 +81,7 @@ typedef struct {
 } pgas_verbs_gid_t;
 
 /** Describes one of the info.n_gids GIDs of a port that are set, from 0.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_FOUND  no such device or port, or there are not so many GIDs */
+ *  @return PGAS_ERR_NOT_FOUND  no such device or port, or there are not so many GIDs */
 PGAS_API pgas_status_t pgas_verbs_gid(const char *device, int port, int i, pgas_verbs_gid_t *gid_p);
 
 /** The executor of the software NIC's work. CALLER is fastest on machines without idle cores; a
@@ -113,8 +111,7 @@ typedef struct {
     }
 
 /** Opens a device. opts NULL: defaults.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_FOUND  no such device, or none is active
+ *  @return PGAS_ERR_NOT_FOUND  no such device, or none is active
  *          PGAS_ERR_LIMIT      also: the software NIC's process has its maximum of clients
  *          PGAS_ERR_IO         also: that process belongs to another user, or does not answer */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
@@ -142,8 +139,7 @@ typedef struct {
 /** Registers memory of the caller, which must stay mapped until release. With addr NULL it first
  *  allocates the memory: whole pages of zeros, on which the software NIC is faster.
  *  Cost:   system calls and, with the software NIC, a descriptor: register by the gigabyte.
- *  @return PGAS_OK
- *          PGAS_ERR_INVALID  also: no bytes, or not mapped
+ *  @return PGAS_ERR_INVALID  also: no bytes, or not mapped
  *          PGAS_ERR_LIMIT    also: too many memory regions, or more bytes than may be locked */
 PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                                uint32_t access, pgas_verbs_mem_t *mem_p);
@@ -201,8 +197,7 @@ PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *co
 
 /** Waits until the queue has a completion, which stays to be polled. It spins, then sleeps on the
  *  descriptor; without EVENTS for short times.
- *  @return PGAS_OK
- *          PGAS_ERR_TIMEOUT
+ *  @return PGAS_ERR_TIMEOUT
  *          PGAS_ERR_TRANSPORT  the queue is dead, as with -1 from pgas_verbs_cq_poll */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, int64_t timeout_us);
 
@@ -213,8 +208,7 @@ PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
  *  request, or the next error. First it takes all events that the descriptor holds.
  *  Shape:  only one thread may sleep on the descriptor, because the arm of another thread can take
  *          its event. pgas_verbs_cq_wait and pgas_verbs_tx_wait arm, too.
- *  @return PGAS_OK
- *          PGAS_ERR_BUSY  completions are there already; poll them first */
+ *  @return PGAS_ERR_BUSY  completions are there already; poll them first */
 PGAS_API pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited);
 
 /* ---- queue pairs ---- */
@@ -304,8 +298,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_info(const pgas_verbs_qp_t *qp, pgas_verbs_
 
 /** Connects to the queue pair with this address, which must connect as well; it may be the same
  *  one. The device repeats sends for some seconds (opts.retry) while the peer is not connected.
- *  @return PGAS_OK
- *          PGAS_ERR_FORMAT    not an address
+ *  @return PGAS_ERR_FORMAT    not an address
  *          PGAS_ERR_MISMATCH  an address of another provider or machine
  *          PGAS_ERR_EXISTS    already connected
  *          PGAS_ERR_PEER      the peer has ended */
@@ -316,8 +309,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_ver
  *  flag MORE it does not ring; a later post does. n 0: only rings.
  *  @param n_p  the number of requests taken, also after an error, which is about the next one. May
  *              be NULL if n is at most 1
- *  @return PGAS_OK
- *          PGAS_ERR_AGAIN        the queue is full: poll
+ *  @return PGAS_ERR_AGAIN        the queue is full: poll
  *          PGAS_ERR_LIMIT        too many spans or inline bytes, or more than 2 GiB in one request
  *          PGAS_ERR_UNSUPPORTED  an operation that the queue pair or device does not have
  *          PGAS_ERR_PEER         the connection has ended
@@ -336,8 +328,7 @@ typedef struct {
 } pgas_verbs_recv_t;
 
 /** Posts receive buffers. n_p is as in pgas_verbs_qp_post.
- *  @return PGAS_OK
- *          PGAS_ERR_AGAIN    the receive queue is full
+ *  @return PGAS_ERR_AGAIN    the receive queue is full
  *          PGAS_ERR_LIMIT    too many spans, or one is too large
  *          PGAS_ERR_INVALID  the queue pair has no receive queue of its own */
 PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs,

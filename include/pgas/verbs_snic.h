@@ -26,8 +26,7 @@ PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
 
 /** Runs the node's software NIC in the calling process, for devices with the engine PROCESS, until
  *  it has had no client for idle_us. The program pgas_snic calls it. NULL is the name "default".
- *  @return PGAS_OK
- *          PGAS_ERR_EXISTS  a process of this name runs
+ *  @return PGAS_ERR_EXISTS  a process of this name runs
  *          PGAS_ERR_IO      a system call failed */
 PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, int64_t idle_us);
 
@@ -40,8 +39,7 @@ typedef struct {
 } pgas_verbs_snic_info_t;
 
 /** Queries the software NIC's process of this node and user, but never starts one.
- *  @return PGAS_OK
- *          PGAS_ERR_NOT_FOUND  no such process runs
+ *  @return PGAS_ERR_NOT_FOUND  no such process runs
  *          PGAS_ERR_TIMEOUT    the process does not answer within some 15 seconds
  *          PGAS_ERR_IO         the process belongs to another user, or its answer is invalid */
 PGAS_API pgas_status_t pgas_verbs_snic_info(const char *name, pgas_verbs_snic_info_t *info_p);

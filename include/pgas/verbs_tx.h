@@ -2,8 +2,8 @@
  *  completed requests, and never overflows. Part of pgas/verbs.h.
  *
  *  Requests have the numbers 1, 2, 3 .., with gaps where marks took numbers. All requests up to the
- *  flush number, pgas_verbs_tx_done, are complete. Post, transfer, ring, wait and info are for one
- *  thread at a time, or for any thread if the transmitter is shared; the others for any thread. */
+ *  flush number, pgas_verbs_tx_done, are complete. Any thread may call done, posted and poll. One
+ *  thread at a time may call the others, or any thread if the transmitter is shared. */
 #ifndef PGAS_VERBS_TX_H
 #define PGAS_VERBS_TX_H
 
@@ -37,8 +37,7 @@ typedef struct {
 
 /** Creates a transmitter on a connected queue pair that has no outstanding request. Only the
  *  transmitter may use the send side from then on, and only transmitters the send_cq.
- *  @return PGAS_OK
- *          PGAS_ERR_LIMIT  the send_cq has no room for a completion of each request of the queue
+ *  @return PGAS_ERR_LIMIT  the send_cq has no room for a completion of each request of the queue
  *          PGAS_ERR_BUSY   the queue pair has a transmitter */
 PGAS_API pgas_status_t pgas_verbs_tx_create(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts,
                                             pgas_verbs_tx_t **tx_p);
@@ -50,8 +49,7 @@ PGAS_API pgas_status_t pgas_verbs_tx_destroy(pgas_verbs_tx_t *tx);
  *  bytes are copied, and reusable on return. The doorbell rings after `batch` requests, when the
  *  queue has no room, and in ring and wait, but not in poll.
  *  @param number_p  the request's number; may be NULL
- *  @return PGAS_OK
- *          PGAS_ERR_AGAIN  the queue has no room: poll. The call has polled once and rung
+ *  @return PGAS_ERR_AGAIN  the queue has no room: poll. The call has polled once and rung
  *          PGAS_ERR_PEER   the connection has ended; requests accepted after that count as posted
  *          otherwise as pgas_verbs_qp_post */
 PGAS_API pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
@@ -68,8 +66,7 @@ PGAS_API pgas_status_t pgas_verbs_tx_transfer(pgas_verbs_tx_t *tx,
 /** Rings the doorbell for requests that wait for a full batch. A mark makes sure that the last
  *  request is signaled, so that polling until it is done ends. It takes a number of its own unless
  *  that request is signaled already; there is always room for it.
- *  @return PGAS_OK
- *          PGAS_ERR_PEER  the connection has ended */
+ *  @return PGAS_ERR_PEER  the connection has ended */
 PGAS_API pgas_status_t pgas_verbs_tx_ring(pgas_verbs_tx_t *tx, bool mark);
 
 /** The flush number. It never decreases. */
@@ -89,8 +86,7 @@ static inline uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx)
 PGAS_API int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx);
 
 /** Waits until a number is done; marks and rings as needed.
- *  @return PGAS_OK
- *          PGAS_ERR_TIMEOUT
+ *  @return PGAS_ERR_TIMEOUT
  *          PGAS_ERR_RANGE    no request of that number was posted
  *          otherwise the reason why the connection has ended, see pgas_verbs_completion_t */
 PGAS_API pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, int64_t timeout_us);

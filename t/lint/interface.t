@@ -9,8 +9,8 @@ set -u
 make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
-FUNCTIONS=214
-LINES=3520
+FUNCTIONS=205
+LINES=3440
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
