@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         status = pgas_sync_wait(&done, -1);
 
     /* Many transfers from the right neighbour to the rank after it, without a wait for each.
-     * pgas_quiesce returns when all calls, and all calls that those made, have run everywhere. */
+     * pgas_quiesce returns when these calls, and the calls that they made, have run everywhere. */
     for (int i = 1; i <= N_TRANSFERS && status == PGAS_OK; i++) {
         transfer_t transfer = { i, next };
         status = pgas_call_book(right, &transfer, NULL);

@@ -1,8 +1,8 @@
 /* 05_histogram: very many very small updates, gathered into large messages.
  *
  * A table of counters is spread over all ranks. Every rank draws random numbers and adds one to the
- * counter that each number names, in two ways. First it calls the owner: one call carries 4 bytes,
- * and the aggregator writes calls to the same rank one after the other and sends them together.
+ * counter that each number names, in two ways. First it calls the owner. One call carries 4 bytes;
+ * the aggregator collects calls to the same rank and sends them together.
  * Then it updates many words of the symmetric heap at once.
  *
  *   mpirun -n 4 build/examples/05_histogram [UPDATES of each rank] */

@@ -1,9 +1,9 @@
 /* 06_synchronizers: counters that say when operations are complete.
  *
  * One counter serves calls, puts, gets and atomics, to any ranks. An operation that names it raises
- * it by one and lowers it when it is complete: locally (the caller may use its memory again),
- * remotely (the data or the call have arrived) or executed (the handler has run). The program waits
- * for zero, or lets a function run then.
+ * it by one, and lowers it when it is complete. Completion is local (the caller may use its memory
+ * again), remote (the data or the call have arrived) or executed (the handler has run). The program
+ * waits for zero, or lets a function run then.
  *
  *   mpirun -n 4 build/examples/06_synchronizers */
 #include <pgas/pgas.h>
@@ -82,7 +82,7 @@ static void stage_over(PGAS_UNUSED pgas_sync_t *sync, void *n_stages)
     __atomic_add_fetch((int *)n_stages, 1, __ATOMIC_RELEASE);
 }
 
-/* A function in place of a wait. The first completion is one of the program itself: it keeps the
+/* A function in place of a wait. The first completion is one of the program itself. It keeps the
  * counter above zero until all calls are issued and this rank has done its own share. */
 static int run_stage(void)
 {

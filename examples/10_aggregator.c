@@ -1,8 +1,8 @@
 /* 10_aggregator: many small calls, gathered.
  *
  * Every rank draws random keys and sends each key to the rank that counts it. A single call costs a
- * message or a few cache lines. An aggregator writes calls to one rank one after the other and
- * sends them together: when a batch is large enough, when its time limit has passed, or on request.
+ * message or a few cache lines. An aggregator collects the calls to one rank in a batch. It
+ * sends a batch that is large enough, whose time limit has passed, or on request.
  * The target runs a whole batch in one loop over the handler's body.
  *
  *   mpirun -n 4 build/examples/10_aggregator */

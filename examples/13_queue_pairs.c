@@ -1,6 +1,6 @@
-/* 13_queue_pairs: the low level of the library, which needs no MPI. It shows two things: a
- * transmitter, which asks for few completions and counts for the program, and a chain of requests
- * that the NIC carries out without a CPU.
+/* 13_queue_pairs: the low level of the library, which needs no MPI. It shows a
+ * transmitter, which asks for few completions and counts them for the program. It also shows a
+ * chain of requests that the NIC carries out without a CPU.
  *
  *   build/examples/13_queue_pairs [DEVICE]
  *
@@ -78,8 +78,8 @@ static void send_message(pgas_verbs_qp_t *from, pgas_verbs_qp_t *to)
     must(pgas_verbs_qp_post(from, &send, 1, NULL), "send");
 }
 
-/* When a message arrives, the NIC copies a word by itself: a WAIT for the message's completion is
- * followed by an ENABLE of the queue with the copy. */
+/* When a message arrives, the NIC copies a word by itself. A WAIT for the message's completion
+ * precedes an ENABLE of the queue with the copy. */
 static int chain(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
 {
     pgas_verbs_qp_t *copier = open_qp(others, arrived, DEPTH, PGAS_VERBS_QP_MANAGED_SEND);

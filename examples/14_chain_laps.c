@@ -1,6 +1,6 @@
 /* 14_chain_laps: a chain of requests that is posted once and runs again and again. In each round a
- * client rewrites an entry of the chain and then sends a message that starts the entry: the NIC
- * writes the word that the client has chosen to the client. See docs/chains.md.
+ * client rewrites an entry of the chain and then sends a message that starts the entry. The NIC
+ * then writes the word that the client has chosen to the client. See docs/chains.md.
  *
  *   build/examples/14_chain_laps [DEVICE]
  *

@@ -1,11 +1,11 @@
 /* 15_in_place: data that are written once, where the card or the peer reads them.
  *
- * Every rank produces frames of samples for its right neighbour. A frame is made in a block of
- * registered memory from a circular pool, and goes along with a call: the neighbour reads it out of
- * the block, without a copy in between. When the neighbour has read it, the block goes back to the
- * pool. A neighbour that is busy has no room for calls at times. The program then retries itself
- * (PGAS_FULL_AGAIN) or lets the library keep the calls in order (PGAS_FULL_QUEUE). Small arguments
- * are written directly into the neighbour's channel (pgas_call_begin).
+ * Every rank produces frames of samples for its right neighbour. The rank makes a frame in a
+ * block of registered memory from a circular pool, and passes it with a call. The neighbour reads
+ * it out of the block, without a copy in between. When the neighbour has read it, the block goes
+ * back to the pool. A neighbour that is busy has no room for calls at times. The program then
+ * retries itself (PGAS_FULL_AGAIN) or lets the library keep the calls in order (PGAS_FULL_QUEUE).
+ * Small arguments are written directly into the neighbour's channel (pgas_call_begin).
  *
  * Source: Listing 1 of the Seriema paper, with its options Retry and RetryAsync.
  *

@@ -1,7 +1,7 @@
 /* 17_elsewhere: memory that one rank allocates on another one.
  *
- * Every rank has a letter box, a list of letters. A rank that sends a letter allocates memory for
- * it on the receiver's rank, puts the text there, and links the letter to the receiver's list. The
+ * Every rank has a letter box, a list of letters. The sender of a letter allocates memory for it
+ * on the receiver's rank, puts the text there, and links the letter to the receiver's list. The
  * receiver reads its letters by plain loads, without a message. A pool with the rank of the
  * receiver requests memory there once in a while, not for each letter.
  *

@@ -1,9 +1,9 @@
 /* array_histogram: counting into an array that is distributed over all ranks.
  *
  * Counters are elements of a coherent array. Every rank draws random numbers and adds one to the
- * counter that each number names, on any rank. Addition is an operator of the array: ranks add at
- * the same time, each into contributions of its own, and the array combines the contributions when
- * a rank reads. In 05_histogram each addition is a call instead.
+ * counter that each number names, on any rank. Addition is an operator of the array. Ranks add at
+ * the same time, each into contributions of its own. The array combines the contributions when a
+ * rank reads. In 05_histogram each addition is a call instead.
  *
  *   mpirun -n 4 build/examples/array_histogram [UPDATES of each rank] */
 #include <pgas/array.h>

@@ -1,8 +1,8 @@
 /* Many elements by index: get_many, set_many, update_many.
  *
- * The indices are taken in blocks. Elements that mapping entries allow are accessed inside one
- * announcement to the thread's slot for the whole block: first their addresses are computed and
- * prefetched, then they are loaded, stored or combined. So misses of the processor's caches
+ * The indices are taken in blocks. One announcement in the thread's slot covers all
+ * elements of a block that mapping entries allow. First the function computes and prefetches their
+ * addresses, then it loads, stores or combines the elements. So misses of the processor's caches
  * overlap, and the slot costs little. All other accesses are collected. They are passed to the
  * protocol before the thread waits for the first, so requests to all homes overlap and travel
  * together. */
@@ -19,7 +19,7 @@
 #define BLOCK  64           /* elements of one announcement */
 #define MISSES 512 /* accesses passed to the protocol at once: a round trip serves so many */
 
-/* What is done to each element. */
+/* The operation on each element. */
 typedef struct {
     pgasi_array_kind_t kind;
     pgas_op_t op;
@@ -199,7 +199,7 @@ static void apply_block(const work_t *work, size_t elem, const block_t *b, size_
 
 /* Reads a block if all threads of this rank may read all of it, without looking at rights. Elements
  * of small arrays are in the processor's caches, so they are not prefetched.
- * @return false: some may not be read so, or elements are no words. */
+ * @return false: some may not be read so, or elements are not words. */
 PGAS_INLINE bool get_readable(const pgas_array_t *array, const uint64_t *index, size_t n, void *to,
                               size_t elem)
 {

@@ -3,8 +3,8 @@
  * function starts the next round.
  *
  * Barrier and broadcast are one round of MPI's own. Reductions and exchanges send messages between
- * ranks. A rank starts their later rounds when it gets there, and MPI wants its own collectives of
- * a communicator in one order on all ranks. Tags come from the number of the operation, which all
+ * ranks. Ranks start the later rounds at different times, but MPI requires its own collectives of a
+ * communicator in one order on all ranks. Tags come from the number of the operation, which all
  * ranks of the team count alike.
  *
  * Small reductions go up a binomial tree to rank 0 and down again. In large ones each rank combines

@@ -1,4 +1,4 @@
-/* What handlers see of the buffers of their call: see buffers.h. */
+/* The buffers of a call, as its handler gets them: see buffers.h. */
 #include "call/buffers.h"
 
 #include <stdlib.h>

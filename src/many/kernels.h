@@ -1,5 +1,5 @@
-/** What happens at addresses of this process to a block of elements of pgas_get_many,
- *  pgas_put_many and pgas_update_many. */
+/** Loops over a block of elements of pgas_get_many, pgas_put_many or pgas_update_many, at addresses
+ *  of this process. */
 #ifndef PGASI_MANY_KERNELS_H
 #define PGASI_MANY_KERNELS_H
 

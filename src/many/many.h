@@ -5,7 +5,7 @@
  *
  *      many.c      the public functions; gets and puts, divided into near and far elements
  *      update.c    updates, divided into near and far ones
- *      kernels.c   what happens at addresses, block by block
+ *      kernels.c   loops over the addresses of a block
  *      far.c       buckets by rank, messages, answers */
 #ifndef PGASI_MANY_H
 #define PGASI_MANY_H
@@ -40,8 +40,8 @@ typedef struct {
 } pgasi_many_head_t;
 
 /** Elements gathered by rank, for the thread that runs one operation. A bucket is a message that is
- *  being filled. In a bucket of gets the places of the elements in the caller's array are where a
- *  message has values. */
+ *  being filled. Where a message has values, a bucket of gets has the places of the elements in the
+ *  caller's array. */
 typedef struct {
     const pgasi_many_t *m;
     char *buckets;      /* [n_ranks] */
@@ -65,7 +65,7 @@ void pgasi_many_far_begin(pgasi_many_far_t *far, const pgasi_many_t *m, size_t n
 pgas_status_t pgasi_many_far_open(pgasi_many_far_t *far);
 
 /** Adds an element that the inline function does not add: the first one, and one that does not fit
- *  into messages (large, not at a multiple of the unit, outside of the heap). The latter is
+ *  into messages. The latter is large, outside of the heap, or not at a multiple of the unit. It is
  *  transferred by itself. Statuses: as pgasi_many_far_open, pgas_put and so on. */
 pgas_status_t pgasi_many_far_add_slow(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place);
 

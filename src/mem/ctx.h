@@ -163,8 +163,8 @@ static inline void pgasi_ctx_unlock(pgasi_ctx_t *ctx)
 void pgasi_ctx_wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w);
 
 /** Whether a wait for operations ends without them, two seconds after it first sees that a rank has
- *  died: a transport may never report the end of operations to a dead rank. *limit_ns_p is 0 at
- *  first. */
+ *  died. The reason: a transport may never report the end of operations to a dead rank. *limit_ns_p
+ *  is 0 at first. */
 bool pgasi_ctx_give_up(uint64_t *limit_ns_p);
 /** Waits until no operation of the context is in flight. @return PGAS_ERR_PEER: it gave up */
 pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx);

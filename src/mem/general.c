@@ -2,7 +2,7 @@
  *
  * An extent allocator (base/extents.h) over one imaginary line of offsets has the records. Each
  * super-chunk has a place on that line. The gap behind it is never free, so that free extents of
- * two super-chunks never join; parts of the line without a super-chunk count as allocated. A
+ * two super-chunks never join. Parts of the line without a super-chunk count as allocated. A
  * super-chunk that is returned leaves a hole: the line is long enough for 2^20 of the largest. */
 #include <pthread.h>
 #include <stdlib.h>

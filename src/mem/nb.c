@@ -1,7 +1,7 @@
 /* Non-blocking operations: records of those with a counter, and a count of those without.
  *
  * A record completes when its operation is locally complete, remotely complete, or both. Remote
- * completion comes from flushes: a put has a number among the context's operations to its rank, a
+ * completion comes from flushes. A put has a number among the context's operations to its rank. A
  * flush completes all numbers up to its own. At most one flush to a rank is in flight, and it
  * starts in progress, so puts that are issued in a row share one. Everything here runs under the
  * context's lock, except for waiting. Records come from a table of fixed size. */

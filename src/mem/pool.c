@@ -4,7 +4,7 @@
  * that the thread's context had issued, over all peers or to the pool's peer. All operations up to
  * a number are complete when a flush that covers the number is complete. They are also complete
  * when at some moment no operation of the context is in flight. So a single block costs nothing. A
- * flush is started, and not waited for, once for each quarter of the limit and before a pool grows.
+ * pool starts a flush for each quarter of its limit and before it grows, and never waits for one.
  *
  * A general pool serves all threads. A block whose thread has operations in flight waits in a list
  * until these are complete; otherwise it is free at once. Memory of another rank has its records
@@ -363,8 +363,8 @@ static pgas_status_t release_own(pgas_pool_t *pool, const pgas_block_t *block)
 
 /* ---- general pools ---- */
 
-/* Whether the operations of a context up to a number are complete. in_flight counts those of before
- * the release, which the pool's lock orders before. */
+/* Whether the operations of a context up to a number are complete. in_flight includes those that
+ * were issued before the release, because the pool's lock orders them before this load. */
 static bool is_complete(const retired_t *r, const pgasi_ctx_t *own, uint64_t flushed)
 {
     return !__atomic_load_n(&r->ctx->in_flight, __ATOMIC_ACQUIRE) ||

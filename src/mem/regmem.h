@@ -95,8 +95,8 @@ pgas_status_t pgasi_general_info(pgasi_general_t *general, pgas_pool_info_t *inf
 pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destroy)(void *object),
                                      void *object, pgasi_super_t **super_p);
 /** Takes a whole super-chunk of at least this size: a free one, otherwise a new one. @return as
- *  pgasi_super_acquire; if the caller has blocks out, PGAS_ERR_AGAIN without a log line in place of
- *  PGAS_ERR_NO_MEMORY */
+ *  pgasi_super_acquire. If some_out (the caller's blocks will return), PGAS_ERR_AGAIN without a log
+ *  line replaces PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_super_take(pgasi_super_t *super, size_t bytes, bool some_out,
                                pgas_block_t *block_p);
 size_t pgasi_super_unit_bytes(const pgasi_super_t *super);

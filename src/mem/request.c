@@ -1,7 +1,7 @@
 /* Waiting, flush and fence: when one-sided operations are complete, here and at the peer.
  *
  * A blocking operation counts its parts that are not locally complete. Remote completion is a
- * number for each context and peer: a put records how many operations were issued before it, a
+ * number for each context and peer. A put records how many operations were issued before it. A
  * flush records how many it covered. So any number of puts share one flush. */
 #include "mem/rma.h"
 

@@ -3,7 +3,7 @@
  *
  * On the node typed scalars and pgas_gptr_local never reach this file. Off the node a put is one
  * transport call on the thread's own context, without a lock. The transport may allow loads and
- * stores of a peer's heap (fake nodes over shared memory): such operations are complete at once,
+ * stores of a peer's heap (fake nodes over shared memory). Such operations are complete at once,
  * and are not counted. */
 #include "mem/rma.h"
 
@@ -100,8 +100,8 @@ static inline pgas_status_t start_far(const pgasi_rma_t *rma, const how_t *how)
     return status < PGAS_OK ? status : PGAS_OK;
 }
 
-/* Off the node, too, the transport may allow loads and stores of a heap. @return the address; NULL:
- * it does not, or the arguments are wrong, which the slow path reports */
+/* Off the node, too, the transport may allow loads and stores of a heap. @return the address. NULL:
+ * it does not, or the arguments are wrong; the slow path reports that */
 static inline void *reach(pgas_gptr_t ptr, size_t bytes)
 {
     const pgasi_ctx_t *ctx = pgasi_self.ctx;

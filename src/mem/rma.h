@@ -55,8 +55,8 @@ static inline int32_t pgasi_req_pending(const pgasi_req_t *req)
     return __atomic_load_n(&req->pending, __ATOMIC_ACQUIRE);
 }
 
-/** Chooses how an operation reaches its target, and carries it out: by loads and stores, by the
- *  owner's service thread, or through the transport, as one part of req. */
+/** Carries out an operation as one part of req: by loads and stores, by the owner's service thread,
+ *  or through the transport. */
 pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_req_wait(pgasi_req_t *req);
 

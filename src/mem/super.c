@@ -2,8 +2,8 @@
  *
  * Shaped for few, large super-chunks (a handful with exponential growth) that are taken once and
  * kept. One lock per allocator protects everything, units are bits, and runs of units are found
- * first fit. A super-chunk is whole pages of the heap, so that it can be placed in a NUMA zone;
- * before its pages return to the heap they lose their place. Records are outside of the memory. */
+ * first fit. A super-chunk is whole pages of the heap, so that it can be placed in a NUMA zone.
+ * Its pages lose their place before they return to the heap. Records are outside of the memory. */
 #include "mem/regmem.h"
 
 #include <errno.h>

@@ -2,12 +2,12 @@
  *
  * The ranks' heaps may differ, because each rank is in teams of its own. So each rank reserves the
  * lowest place that is free in its heap, and one small allreduce compares the places. If all are
- * the same, as they are while only the team of all ranks allocates, that was all. Otherwise each
+ * the same, the search ends. They are while only the team of all ranks allocates. Otherwise each
  * rank looks again from the highest of these places on. The places only grow, and no free place of
  * all ranks is skipped, so the search finds one if there is one. Each round ends at least one hole
  * of some rank's heap. To bound the rounds in fragmented heaps, a search that has not ended after
- * SEARCH_ROUNDS tries once the place behind all blocks of all ranks; only if that is beyond some
- * heap's end, the search goes on.
+ * SEARCH_ROUNDS tries once the place behind all blocks of all ranks. It goes on only if that place
+ * is beyond some heap's end.
  *
  * A block belongs to the set of its ranks: a team of the same ranks may free it. */
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static struct {
 
 uint32_t pgasi_symmetric_votes;
 
-/* ---- which team has a block ---- */
+/* ---- blocks and their teams ---- */
 
 /* A number for the set of the team's ranks; 0: all ranks. */
 static uint64_t ranks_of(const pgas_team_t *team)
@@ -127,7 +127,7 @@ void pgasi_symmetric_stop(void)
 
 /* ---- agreement ---- */
 
-/* What the ranks compare. */
+/* The values that the ranks compare. */
 typedef struct {
     uint64_t value, value_min; /* of bytes or a pointer: the greatest, and the least */
     uint64_t place, place_min; /* likewise of reserved places */

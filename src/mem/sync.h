@@ -1,6 +1,5 @@
 /** Completion counters inside the library. Every operation that names a counter uses them, so they
- *  are here, below all layers that complete operations. They are also called in src/boot through
- *  pgasi_hooks.
+ *  are here, below all layers that complete operations. src/boot calls them through pgasi_hooks.
  *
  *  An operation raises the counter before its completion can come. If it is refused, it undoes
  *  this:
@@ -11,7 +10,7 @@
  *          pgasi_sync_refuse(sync, before);
  *
  *  A counter may cease to exist as soon as it is zero, because a thread waits for that. So the
- *  thread that lowers it first reads everything that it needs of it. */
+ *  thread that lowers it first reads the fields that it needs. */
 #ifndef PGASI_MEM_SYNC_H
 #define PGASI_MEM_SYNC_H
 
@@ -51,8 +50,8 @@ static inline int64_t pgasi_sync_raise(pgas_sync_t *sync)
     return __atomic_fetch_add(&sync->count, 1, __ATOMIC_RELAXED);
 }
 
-/** What remains to be done when a counter has reached zero: runs its function, if it has one, and
- *  wakes the threads that wait. The counter may no longer exist, except for its function. */
+/** Ends the work on a counter that has reached zero: runs its function, if it has one, and wakes
+ *  the threads that wait. The counter may no longer exist, except for its function. */
 void pgasi_sync_reached(pgas_sync_t *sync, pgas_sync_fn_t fn, void *arg);
 
 /** An operation has completed. Any thread, without a context's lock, because the counter's function

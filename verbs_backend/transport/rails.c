@@ -4,10 +4,10 @@
  * The rule. The connecting rank takes a rail that both ranks have and whose port is active. Rails
  * whose device is as near to the rank as the nearest one (by hwloc) take its connections in turn.
  * The first connection of context c of rank r takes number (r + c) modulo the number of these
- * rails, the next connection of the context the next one. A farther rail takes connections only if
- * no near one can. So ranks, contexts and peers spread over the near devices.
+ * rails. The next connection of the context takes the next rail. A farther rail takes connections
+ * only if no near one can. So ranks, contexts and peers spread over the near devices.
  *
- * Memory is registered with each rail, because the peer chooses the rail by which it comes. */
+ * Memory is registered with each rail, because the peer chooses the rail of a connection. */
 #include "verbs_backend/transport/inside.h"
 
 #include <ctype.h>
