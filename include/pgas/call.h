@@ -62,7 +62,6 @@
  *      PGAS_ERR_NOT_FOUND    the target does not know the handler
  *      PGAS_ERR_MISMATCH     the handler gave no result, or one of another size
  *      PGAS_ERR_NO_MEMORY    the target had no memory for a buffer; the handler did not run
- *
  *  Calls without a counter to a dead rank, or to a thread that has left, are dropped. Such calls to
  *  threads are counted, and the first one is logged. Deaths: PGAS_ON_PEER_DEATH.
  *

@@ -73,9 +73,8 @@
  *          pgas_agg_deposit(agg, i % n, &amount);
  *      pgas_agg_destroy(agg);                             sends the rest
  *
- *  On top there are locks between threads of all ranks (pgas/lock.h), objects with methods
- *  (pgas/object.h), and coherent arrays. Any rank reads and changes their elements by index
- *  (pgas/array.h).
+ *  On top there are locks of threads (pgas/lock.h), objects with methods (pgas/object.h), and
+ *  coherent arrays, whose elements any rank reads and changes by index (pgas/array.h).
  *
  *      pgas_free(table);
  *      return pgas_finalize() == PGAS_OK ? 0 : 1;

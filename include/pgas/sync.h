@@ -51,8 +51,7 @@ typedef struct pgas_sync {
 #define PGAS_SYNC_INIT_FN(fn, arg) { 0, 0, fn, arg }
 /* clang-format on */
 
-/** Waits, with progress, until the counter is zero or less. With timeout_us 0 it makes one round of
- *  progress.
+/** Waits, with progress, until the counter is zero or less; with timeout_us 0 for one round.
  *  @return PGAS_ERR_TIMEOUT  the time is over
  *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached
  *          PGAS_ERR_INVALID  sync is NULL
