@@ -214,8 +214,9 @@ void pgasi_coll_settle(const pgas_team_t *team)
     (void)team;
 }
 
-pgas_status_t pgasi_boot_enter(void)
+pgas_status_t pgasi_boot_enter(pgas_team_t *team)
 {
+    (void)team;
     return PGAS_OK;
 }
 
