@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/progress.h"
 #include "call/sync.h"
 #include "mem/segment.h"
 #include "mem/sync.h"
@@ -232,6 +233,10 @@ pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
                 : ask(m, rank, head, bytes, (const uint32_t *)(void *)(bucket + far->values_at));
     }
     head->n = 0;
+    /* Ranks that update each other's words fill each other's channels. Each drains its own between
+     * two messages, while the messages are still in a cache. */
+    if (m->kind == PGASI_MANY_UPDATE)
+        pgasi_progress();
     return status;
 }
 
