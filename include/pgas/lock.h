@@ -37,7 +37,7 @@ typedef uint64_t pgas_lock_t;
 PGAS_API pgas_status_t pgas_lock_create(pgas_lock_t *lock_p);
 
 /** Destroys a lock of the calling rank. Its name is never given to another lock. 0 is ignored.
- *  @return PGAS_ERR_BUSY   a thread has it; nothing has happened
+ *  @return PGAS_ERR_BUSY   a thread has it, or its release has not arrived; nothing has happened
  *          PGAS_ERR_RANGE  another rank owns it */
 PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
 
@@ -58,8 +58,8 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
 /** Releases the lock to the next thread.
  *  Shape:  the thread that has it. Before the release it must flush (pgas_flush_all) the puts and
  *          atomics that the next holder shall see.
- *  Cost:   one message, which is not waited for. If another thread has the lock, the owner ignores
- *          the release and logs that once.
+ *  Cost:   one message, which is not waited for; none at the owner. If another thread has the lock,
+ *          the owner ignores the release and logs that once.
  *  @return PGAS_ERR_CONTEXT  also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 

@@ -53,7 +53,7 @@ static struct {
     pgasi_named_t locks; /* of this rank */
     uint32_t n_waiting;  /* requests in their queues; atomic */
     wait_t *waits;       /* [PGAS_THREADS_MAX] by slot */
-} state = { .locks = PGASI_NAMED_INIT };
+} state = { .locks = PGASI_NAMED_INIT(PGASI_NAMED_LOCK) };
 
 /* ---- the owner ---- */
 
@@ -102,9 +102,9 @@ static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t thread)
         return PGAS_ERR_NOT_FOUND;
     if (!l->held)
         return PGAS_OK;
-    if (m->op == TRY)
-        return PGAS_ERR_BUSY;
-    return l->holder == thread ? PGAS_ERR_DEADLOCK : PGAS_INPROGRESS;
+    if (l->holder == thread)
+        return PGAS_ERR_DEADLOCK;
+    return m->op == TRY ? PGAS_ERR_BUSY : PGAS_INPROGRESS;
 }
 
 static void on_request(const message_t *m, pgas_thread_t thread)
@@ -294,10 +294,26 @@ pgas_status_t pgas_lock_destroy(pgas_lock_t lock)
     return status;
 }
 
+/* The owner itself releases without a message, so that it may destroy the lock at once. */
+static void release_here(pgas_lock_t lock)
+{
+    message_t m = { lock, 0, (uint16_t)pgasi_self.slot, RELEASE, 0, 0, 0 };
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pthread_mutex_lock(&state.locks.lock);
+    on_release(&m, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot));
+    pthread_mutex_unlock(&state.locks.lock);
+    pgasi_serve_end(before);
+}
+
 pgas_status_t pgas_lock_release(pgas_lock_t lock)
 {
     pgas_status_t status = check(lock);
-    return status == PGAS_OK ? send(lock, 0, RELEASE) : status;
+    if (status != PGAS_OK)
+        return status;
+    if (pgasi_named_rank(lock) != pgasi_boot.rank)
+        return send(lock, 0, RELEASE);
+    release_here(lock);
+    return PGAS_OK;
 }
 
 /* ---- deaths, start and stop ---- */

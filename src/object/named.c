@@ -1,6 +1,7 @@
 /* Names of locks and objects: see named.h. */
 #include "object/named.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define INDEX_BITS  20
@@ -32,7 +33,8 @@ pgas_status_t pgasi_named_add(pgasi_named_t *t, int rank, void *thing, uint64_t 
         t->first_free = e->next_free;
     else
         e->generation = 0;
-    e->generation = e->generation + 1 < GENERATIONS ? e->generation + 1 : 1;
+    bool next = e->generation && e->generation + 2 < GENERATIONS;
+    e->generation = next ? e->generation + 2 : t->kind;
     e->thing = thing;
     *name_p = pgasi_named_name(t, rank, index);
     return PGAS_OK;

@@ -1,6 +1,7 @@
 /** Names of locks and objects of this rank, by which other ranks address them in calls. A name has
  *  the rank, an index in the rank's table, and the generation of the entry there. So a name that is
- *  no longer valid, or never was, is not found. */
+ *  no longer valid, or never was, is not found. Generations of locks are odd, those of objects even:
+ *  a name of one kind is never found as one of the other. */
 #ifndef PGASI_NAMED_H
 #define PGASI_NAMED_H
 
@@ -9,6 +10,8 @@
 #include "pgas/status.h"
 
 #define PGASI_NAMED_MAX (1u << 20) /* at one time */
+
+typedef enum { PGASI_NAMED_LOCK = 1, PGASI_NAMED_OBJECT = 2 } pgasi_named_kind_t;
 
 typedef struct {
     uint32_t generation;
@@ -20,10 +23,11 @@ typedef struct {
     pthread_mutex_t lock; /* held during every access */
     pgasi_named_entry_t *entry;
     uint32_t n, room, first_free; /* index + 1; 0: none */
+    pgasi_named_kind_t kind;
 } pgasi_named_t;
-#define PGASI_NAMED_INIT                         \
-    {                                            \
-        PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0 \
+#define PGASI_NAMED_INIT(kind)                         \
+    {                                                  \
+        PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, kind \
     }
 
 static inline int pgasi_named_rank(uint64_t name)

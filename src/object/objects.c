@@ -36,7 +36,7 @@ typedef struct method {
 static struct {
     pgasi_named_t objects;
     method_t *methods; /* never shrinks */
-} owner = { .objects = PGASI_NAMED_INIT };
+} owner = { .objects = PGASI_NAMED_INIT(PGASI_NAMED_OBJECT) };
 
 /* The objects whose methods the thread runs, the innermost first. */
 typedef struct inside {
