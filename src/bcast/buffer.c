@@ -271,21 +271,22 @@ static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void
 /* ---- the root ---- */
 
 /* Copies the caller's pieces, which are in the order of team ranks, to a block, in the order of
- * positions. */
+ * positions. NULL: no memory; pieces larger than the heap never fit. */
 static pgasi_bcast_block_t *pack(const pgas_buffer_t *buffer, const pgasi_bcast_head_t *h,
                                  uint64_t *bytes_p)
 {
     size_t n = pgasi_bcast_range(h);
     int *member_of = malloc(n * sizeof *member_of);
-    uint64_t sum = 0, *at = malloc(n * sizeof *at), from = 0;
-    for (size_t r = 0; at && r < n; r++) {
+    uint64_t sum = 0, *at = malloc(n * sizeof *at), from = 0, heap = pgasi_segments[0].bytes;
+    bool fits = at && member_of;
+    for (size_t r = 0; fits && r < n; r++) {
         uint64_t bytes = buffer->bytes_of ? buffer->bytes_of[r] : buffer->bytes;
         at[r] = from;
+        fits = bytes <= heap - from;
         from += bytes;
         sum += pgasi_bcast_padded(bytes);
     }
-    pgasi_bcast_block_t *b =
-        at && member_of ? pgasi_bcast_block_new(n * sizeof(uint64_t) + sum, true) : NULL;
+    pgasi_bcast_block_t *b = fits ? pgasi_bcast_block_new(n * sizeof(uint64_t) + sum, true) : NULL;
     if (b) {
         uint64_t *sizes = (uint64_t *)(void *)b->memory;
         char *to = b->memory + n * sizeof *sizes;

@@ -226,6 +226,17 @@ static void scattered(void)
     spmd_ok(n_bad + n_wrong == 0 && local_bytes() == before,
             "each rank gets its piece, of any size, in the message or read; the caller may touch "
             "them on return");
+    size_t huge[JOB_RANKS_MAX] = { 0 };
+    pgas_buffer_t b = { PGAS_BUFFER_SCATTER, huge, (size_t)1 << 63, PGAS_NULL, false, NULL };
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    what_t w = { 0, 0, 0, { 0 } };
+    for (int i = 0; i < 3; i++) {
+        huge[n_ranks - 1] = SIZE_MAX - (size_t)i;
+        b.bytes_of = i ? huge : NULL;
+        n_bad += call_buffers(pgas_on_team(NULL), filled, &w, sizeof w, &b, 1, &o, NULL) !=
+                 PGAS_ERR_NO_MEMORY;
+    }
+    spmd_is_int(n_bad, 0, "pieces larger than any heap are refused");
 }
 
 static void many_at_once(uint64_t seed)
@@ -409,7 +420,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.filled", on_filled, NULL, NULL, &filled);
     pgas_handler_register("t.slow", on_slow, NULL, &may_block, &slow);
     pgas_handler_register("t.bare", on_bare, NULL, NULL, &bare);
-    job_begin(&argc, &argv, 14);
+    job_begin(&argc, &argv, 15);
     bool good = pgas_alloc(LARGE, &place) == PGAS_OK;
     pushed();
     pulled();
