@@ -24,6 +24,8 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call
         return PGAS_ERR_INVALID;
     if (opts->result ? !opts->sync || opts->when != PGAS_EXECUTED : opts->result_bytes > 0)
         return PGAS_ERR_INVALID;
+    if (opts->local && !opts->n_buffers)
+        return PGAS_ERR_INVALID;
     *o_p = opts;
     return PGAS_OK;
 }
@@ -74,7 +76,7 @@ pgas_status_t pgasi_call_send(const pgasi_call_to_t *c, uint32_t number, const v
     int flags = (queued ? PGASI_ISSUE_QUEUED : 0) | pgasi_issue_wait(o->full);
     pgas_status_t status = o->result
                                ? pgasi_sync_ask(&s, &call, flags)
-                               : pgasi_sync_issue(&s, o->sync, c->rank, number, o->when, flags);
+                               : pgasi_sync_issue(&s, o->sync, c->rank, c->handler, o->when, flags);
     if (status != PGAS_OK)
         return status;
     status = deliver(c, number, args, bytes, s.wire ? &s.wire : NULL);

@@ -11,6 +11,7 @@
 #include "boot/hooks.h"
 #include "boot/wait.h"
 #include "mem/thread.h"
+#include "pgas/handler.h"
 
 PGASI_STATIC_ASSERT(sizeof(pgas_sync_t) == 32 || sizeof(void *) != 8,
                     "programs hold counters of 32 bytes");
@@ -120,12 +121,13 @@ pgas_status_t pgas_sync_info(const pgas_sync_t *sync, pgas_sync_info_t *info_p)
     if (!sync)
         return PGAS_ERR_INVALID;
     uint64_t error = __atomic_load_n(&sync->error, __ATOMIC_RELAXED);
+    uint16_t handler = (uint16_t)(error >> 16);
     pgas_sync_info_t info = {
         .size = sizeof info,
         .status = pgasi_error_status(error),
         .rank = pgasi_error_rank(error),
         .operation = (pgas_operation_t)(error >> 32 & 0xFF),
-        .handler = (uint16_t)(error >> 16),
+        .handler = handler <= PGAS_HANDLERS_MAX ? handler : 0, /* otherwise the library's own */
     };
     return pgasi_info_fill(info_p, &info, sizeof info);
 }

@@ -254,6 +254,7 @@ static void names_and_functions(int rank)
     pgas_sync_info_t e = { .size = sizeof e };
     int n_bad = pgas_alloc(sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), replied = PGAS_SYNC_INIT;
+    pgas_sync_t spawned = PGAS_SYNC_INIT;
     pgas_sync_t with_fn = PGAS_SYNC_INIT_FN(on_zero, &nop);
     uint64_t reply;
     *sync = (pgas_sync_t)PGAS_SYNC_INIT;
@@ -264,9 +265,13 @@ static void names_and_functions(int rank)
     n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK ||
              pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK;
     n_bad += pgas_call_return_nb(rank, die, NULL, 0, &reply, sizeof reply, &replied) != PGAS_OK;
+    n_bad += pgas_call_to(pgas_on_rank(rank), nop, NULL, 0,
+                          PGAS_CALL_OPTS(.sync = &spawned, .spawn = true)) != PGAS_OK;
     pgasi_peer_died(rank);
     n_bad +=
         pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
+    n_bad += pgas_sync_wait(&spawned, -1) != PGAS_ERR_PEER ||
+             pgas_sync_info(&spawned, &e) != PGAS_OK || e.handler != nop;
     n_bad += pgas_sync_info(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank ||
              e.handler != pour || e.operation != PGAS_OPERATION_CALL;
     n_bad += pgas_sync_info(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER ||

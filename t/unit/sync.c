@@ -157,6 +157,13 @@ static int some_use(entry_t *e, pgasi_rng_t *rng)
     return n_bad;
 }
 
+/* The handler of an error; 0 for the library's own. */
+static uint16_t number_of(uint64_t error)
+{
+    uint16_t handler = (uint16_t)(error >> 16);
+    return handler <= PGAS_HANDLERS_MAX ? handler : 0;
+}
+
 static int wrong(const entry_t *e)
 {
     pgas_sync_info_t info = { .size = sizeof info };
@@ -166,7 +173,7 @@ static int wrong(const entry_t *e)
     n_bad += pgas_sync_info(e->sync, &info) != PGAS_OK ||
              info.status != pgasi_error_status(e->error) ||
              (info.status != PGAS_OK && (info.rank != 1 || info.operation != PGAS_OPERATION_CALL ||
-                                         info.handler != (uint16_t)(e->error >> 16)));
+                                         info.handler != number_of(e->error)));
     return n_bad;
 }
 
