@@ -11,6 +11,7 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -35,9 +36,10 @@
 #define BUSY_EVERY 8
 /* rounds with gathered calls that have a time limit, for each time that the clock is read */
 #define TIME_EVERY 8
-/* Without service threads: rounds under the receive lock, for each time that contexts of threads
- * outside of the library are helped. */
+/* Without service threads: rounds under the receive lock, for each time that the shared context and
+ * those of threads outside of the library are helped; or the time, because naps make rounds rare. */
 #define HELP_EVERY 256
+#define HELP_NS    PGASI_NS_PER_MS
 /* calls of pgas_progress without an event, for each poll that costs a system call */
 #define LOOK_EVERY 1024
 /* calls of pgas_progress without an event, in a row, for each time that the thread yields */
@@ -203,12 +205,22 @@ static bool held_back(const pgasi_sendq_t *sq)
     return sq && pgasi_sendq_held(sq);
 }
 
+static __attribute__((noinline)) int help(void)
+{
+    static uint64_t helped_ns;
+    uint64_t now = pgasi_now_ns();
+    if (++board.n_rounds % HELP_EVERY != 0 && now - helped_ns < HELP_NS)
+        return 0;
+    helped_ns = now;
+    return pgasi_ctxs_help();
+}
+
 /* The caller holds the receive lock. n is the number of events so far. */
 static int serve(uint64_t n, bool look)
 {
     pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++board.n_rounds % HELP_EVERY == 0))
-        n += (uint64_t)pgasi_ctxs_help();
+    if (PGAS_UNLIKELY(!pgasi_param.service_threads && look))
+        n += (uint64_t)help();
     if (look && ctx->tp)
         n += (uint64_t)look_at_transport(ctx->tp);
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED)))
