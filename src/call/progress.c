@@ -37,7 +37,7 @@
 /* rounds with gathered calls that have a time limit, for each time that the clock is read */
 #define TIME_EVERY 8
 /* Without service threads: rounds under the receive lock, for each time that the shared context and
- * those of threads outside of the library are helped; or the time, because naps make rounds rare. */
+ * those of threads outside of the library are helped; or the time, as naps make rounds rare. */
 #define HELP_EVERY 256
 #define HELP_NS    PGASI_NS_PER_MS
 /* calls of pgas_progress without an event, for each poll that costs a system call */

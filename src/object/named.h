@@ -1,7 +1,7 @@
 /** Names of locks and objects of this rank, by which other ranks address them in calls. A name has
  *  the rank, an index in the rank's table, and the generation of the entry there. So a name that is
- *  no longer valid, or never was, is not found. Generations of locks are odd, those of objects even:
- *  a name of one kind is never found as one of the other. */
+ *  no longer valid, or never was, is not found. Generations of locks are odd, those of objects
+ *  even: a name of one kind is never found as one of the other. */
 #ifndef PGASI_NAMED_H
 #define PGASI_NAMED_H
 
