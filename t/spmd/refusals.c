@@ -145,7 +145,7 @@ static int collectives_refuse(void)
     REFUSES(pgas_alltoall(NULL, &x, &y, 8));
     REFUSES(pgas_team_split(NULL, 0, 0, &team));
     REFUSES(pgas_team_from_comm(&comm, &team));
-    n_bad += bad(pgas_team_destroy(NULL) < 0 && !team, "pgas_team_destroy");
+    n_bad += bad(pgas_team_destroy(NULL) == PGAS_OK && !team, "pgas_team_destroy");
     n_bad += bad(!pgas_team_node() && pgas_team_rank(NULL) == -1 && pgas_team_size(NULL) <= 0 &&
                      pgas_team_to_global(NULL, 0) == -1 && pgas_team_from_global(NULL, 0) == -1,
                  "teams");
