@@ -30,7 +30,7 @@
  *                          another node
  *      PGAS_ERR_PEER       a rank died
  *      PGAS_ERR_NO_MEMORY
- *  After an error some elements may have been transferred.
+ *  After an error some elements may have been transferred, and *sync counts messages under way.
  *
  *  Source: index gather and histogram of bale, here as calls of the library. */
 #ifndef PGAS_MANY_H
