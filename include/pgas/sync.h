@@ -54,7 +54,7 @@ typedef struct pgas_sync {
 /** Waits, with progress, until the counter is zero or less; with timeout_us 0 for one round.
  *  @return PGAS_ERR_TIMEOUT  the time is over
  *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached
- *          PGAS_ERR_INVALID  sync is NULL
+ *          PGAS_ERR_INVALID  sync is NULL; PGAS_ERR_NOT_INIT: it is above zero before pgas_init
  *          PGAS_ERR_PEER     also, in a blocking handler: the job ends after a death
  *          otherwise the first error, which stays until pgas_sync_reset */
 PGAS_INLINE pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
