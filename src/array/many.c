@@ -96,7 +96,9 @@ PGAS_INLINE void sort_out(const pgas_array_t *array, const uint64_t *index, size
     for (size_t k = 0; k < n; k++) {
         const pgas_array_mapping_t *mapping = &table[index[k] >> shift];
         uint64_t rights = pgas_array_rights(mapping);
-        char *at = __atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + index[k] * elem;
+        /* an integer sum: a mapping without rights may have no base */
+        uintptr_t base = (uintptr_t)__atomic_load_n(&mapping->base, __ATOMIC_RELAXED);
+        void *at = (void *)(base + index[k] * elem);
         if (PGAS_LIKELY(rights == r->own[0] || rights == r->own[1] || (rights & r->readers))) {
             __builtin_prefetch(at);
             b->which[b->n] = (uint8_t)k;
