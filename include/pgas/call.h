@@ -56,7 +56,7 @@
  *      PGAS_ERR_UNSUPPORTED  the target cannot have this option
  *      PGAS_ERR_LIMIT        bytes exceeds PGAS_CALL_MAX, or another limit below is exceeded
  *      PGAS_ERR_AGAIN        there is no room, and the options or the handler do not allow to wait
- *      PGAS_ERR_PEER (the rank died), PGAS_ERR_NO_MEMORY
+ *      PGAS_ERR_PEER (the rank died), PGAS_ERR_TRANSPORT (no connection to it), PGAS_ERR_NO_MEMORY
  *  Errors of accepted calls, which the counter reports:
  *      PGAS_ERR_PEER         the target died before it answered, or the thread has left
  *      PGAS_ERR_NOT_FOUND    the target does not know the handler

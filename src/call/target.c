@@ -24,8 +24,6 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call
         return PGAS_ERR_INVALID;
     if (opts->result ? !opts->sync || opts->when != PGAS_EXECUTED : opts->result_bytes > 0)
         return PGAS_ERR_INVALID;
-    if (opts->local && !opts->n_buffers)
-        return PGAS_ERR_INVALID;
     *o_p = opts;
     return PGAS_OK;
 }

@@ -261,8 +261,6 @@ static void refusals(void)
 #define BY(agg, target, ...) \
     pgas_agg_call_to(agg, target, answer, &a, sizeof a, PGAS_CALL_OPTS(__VA_ARGS__))
     n_bad += TO(pgas_on_rank(0), .result = result, .result_bytes = SMALL) != PGAS_ERR_INVALID;
-    n_bad += TO(pgas_on_rank(0), .local = &done) != PGAS_ERR_INVALID || done.count != 0 ||
-             TO(pgas_on_team(NULL), .local = &done) != PGAS_ERR_INVALID;
     n_bad += TO(pgas_on_rank(0), .sync = &done, .result_bytes = SMALL) != PGAS_ERR_INVALID;
     n_bad += TO(pgas_on_rank(0), .sync = &done, .result = result, .when = PGAS_REMOTE) !=
              PGAS_ERR_INVALID;
