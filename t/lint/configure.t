@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # what: An explicit request that fails stops configure. So does the lack of MPI or of any data plane.
 # needs: no-sanitizers
+# timeout: 300
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -91,8 +91,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "counter|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|playouts|" \
-                "puts|rma|shared-tree|signaled|ucx|write"
+            names = "calls|counter|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|" \
+                "playouts|puts|rma|shared-tree|signaled|ucx|write"
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
