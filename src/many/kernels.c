@@ -147,24 +147,16 @@ FLOAT(f64, double, uint64_t)
 #define INTEGER_ENTRIES(T) \
     FLOAT_ENTRIES(T), [ROW(PGAS_AND)] = and_##T, [ROW(PGAS_OR)] = or_##T, [ROW(PGAS_XOR)] = xor_##T
 
-static const struct {
-    size_t bytes;
-    pgasi_many_apply_fn_t apply[ROW(PGAS_SWAP) + 1];
-} types[PGAS_F64 + 1] = {
-    [PGAS_U8] = { 1, { INTEGER_ENTRIES(u8) } },   [PGAS_U16] = { 2, { INTEGER_ENTRIES(u16) } },
-    [PGAS_U32] = { 4, { INTEGER_ENTRIES(u32) } }, [PGAS_U64] = { 8, { INTEGER_ENTRIES(u64) } },
-    [PGAS_I8] = { 1, { INTEGER_ENTRIES(i8) } },   [PGAS_I16] = { 2, { INTEGER_ENTRIES(i16) } },
-    [PGAS_I32] = { 4, { INTEGER_ENTRIES(i32) } }, [PGAS_I64] = { 8, { INTEGER_ENTRIES(i64) } },
-    [PGAS_F32] = { 4, { FLOAT_ENTRIES(f32) } },   [PGAS_F64] = { 8, { FLOAT_ENTRIES(f64) } },
+static const pgasi_many_apply_fn_t apply[PGAS_F64 + 1][ROW(PGAS_SWAP) + 1] = {
+    [PGAS_U8] = { INTEGER_ENTRIES(u8) },   [PGAS_U16] = { INTEGER_ENTRIES(u16) },
+    [PGAS_U32] = { INTEGER_ENTRIES(u32) }, [PGAS_U64] = { INTEGER_ENTRIES(u64) },
+    [PGAS_I8] = { INTEGER_ENTRIES(i8) },   [PGAS_I16] = { INTEGER_ENTRIES(i16) },
+    [PGAS_I32] = { INTEGER_ENTRIES(i32) }, [PGAS_I64] = { INTEGER_ENTRIES(i64) },
+    [PGAS_F32] = { FLOAT_ENTRIES(f32) },   [PGAS_F64] = { FLOAT_ENTRIES(f64) },
 };
 
 pgasi_many_apply_fn_t pgasi_many_apply_of(pgas_op_t op, pgas_type_t type)
 {
     bool known = op <= PGAS_SWAP && op % (1 << 4) == 0 && (unsigned)type <= PGAS_F64;
-    return known ? types[type].apply[ROW(op)] : NULL;
-}
-
-size_t pgasi_many_type_bytes(pgas_type_t type)
-{
-    return (unsigned)type <= PGAS_F64 ? types[type].bytes : 0;
+    return known ? apply[type][ROW(op)] : NULL;
 }

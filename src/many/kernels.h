@@ -24,7 +24,4 @@ typedef void (*pgasi_many_apply_fn_t)(char *base, const uint32_t *index, unsigne
 /** Returns the function for an operator and a type, or NULL if there is none. */
 pgasi_many_apply_fn_t pgasi_many_apply_of(pgas_op_t op, pgas_type_t type);
 
-/** Bytes of a value of the type; 0 if there is no such type. */
-size_t pgasi_many_type_bytes(pgas_type_t type);
-
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checks.h"
+#include "base/op.h"
 #include "boot/boot.h"
 #include "mem/thread.h"
 
@@ -127,7 +128,7 @@ pgas_status_t pgas_update_many(const pgas_gptr_t *ptrs, pgas_op_t op, pgas_type_
     pgasi_many_t m = { .kind = PGASI_MANY_UPDATE,
                        .op = op,
                        .type = type,
-                       .elem_bytes = pgasi_many_type_bytes(type),
+                       .elem_bytes = pgasi_type_bytes(type),
                        .from = values };
     return pgasi_many_apply_of(op, type) ? run(&m, ptrs, n) : PGAS_ERR_UNSUPPORTED;
 }
