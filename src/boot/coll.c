@@ -406,6 +406,14 @@ static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t ty
     return PGAS_OK;
 }
 
+/* The same for a collective with a destination of its own. */
+static pgas_status_t check_both(const void *src, const void *dst, size_t n_elems, pgas_type_t type,
+                                pgas_op_t op, const pgas_op_def_t **def_p)
+{
+    pgas_status_t status = check_elems(src, n_elems, type, op, def_p);
+    return status == PGAS_OK && n_elems > 0 && !dst ? PGAS_ERR_INVALID : status;
+}
+
 pgas_status_t pgas_barrier(pgas_team_t *team)
 {
     pgas_status_t status = enter_whole(&team);
@@ -440,11 +448,9 @@ pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size
     const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &def);
+        status = check_both(src, dst, n_elems, type, op, &def);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (PGAS_UNLIKELY(n_elems > 0 && !dst))
-        return PGAS_ERR_INVALID;
     return coll_allreduce(team, src, dst, n_elems, def);
 }
 
@@ -454,11 +460,11 @@ pgas_status_t pgas_scan(pgas_team_t *team, const void *src, void *dst, size_t n_
     const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &def);
+        status = check_both(src, dst, n_elems, type, op, &def);
     if (status != PGAS_OK)
         return status;
     scan_t s = { team, def, true };
-    return n_elems > 0 && !dst ? PGAS_ERR_INVALID : coll_scan(&s, src, dst, n_elems);
+    return coll_scan(&s, src, dst, n_elems);
 }
 
 pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
@@ -467,11 +473,9 @@ pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t 
     const pgas_op_def_t *def;
     pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
-        status = check_elems(src, n_elems, type, op, &def);
+        status = check_both(src, dst, n_elems, type, op, &def);
     if (status != PGAS_OK)
         return status;
-    if (n_elems > 0 && !dst)
-        return PGAS_ERR_INVALID;
     scan_t s = { team, def, false };
     status = coll_scan(&s, src, dst, n_elems);
     if (status == PGAS_OK && team->rank == 0 && n_elems > 0) {
