@@ -1,7 +1,8 @@
 /* The crew of a test of arrays: threads of all ranks that work at the same time, and the faults
  * that they find.
  *
- *   static void body(int who, void *arg) { ...; crew_meet(who); ... } crew_run(3, body, NULL);
+ *   static void body(int number, void *arg) { ...; crew_meet(number); ... }
+ *   crew_run(3, body, NULL);
  *   3 threads a rank; thread 0 is the caller
  *
  * BAD(call): the call did not give PGAS_OK, which is counted; GAVE(call, status): it gave what it
@@ -21,7 +22,7 @@
 
 static struct {
     int n_threads, n_arrived, lap, n_bad, n_wrong, n_remarks;
-    void (*body)(int who, void *arg);
+    void (*body)(int number, void *arg);
     void *arg;
 } crew;
 
@@ -85,10 +86,10 @@ static inline void crew_serve(void)
 }
 
 /* All threads of all ranks meet. They serve while they wait. */
-static inline void crew_meet(int who)
+static inline void crew_meet(int number)
 {
     int lap = __atomic_load_n(&crew.lap, __ATOMIC_ACQUIRE);
-    if (who > 0) {
+    if (number > 0) {
         __atomic_add_fetch(&crew.n_arrived, 1, __ATOMIC_ACQ_REL);
         while (__atomic_load_n(&crew.lap, __ATOMIC_ACQUIRE) == lap)
             crew_serve();
@@ -103,17 +104,17 @@ static inline void crew_meet(int who)
 
 static inline void *crew_thread(void *arg)
 {
-    int who = (int)(intptr_t)arg;
+    int number = (int)(intptr_t)arg;
     BAD(pgas_thread_attach());
-    crew_meet(who);
-    crew.body(who, crew.arg);
+    crew_meet(number);
+    crew.body(number, crew.arg);
     BAD(pgas_thread_detach());
     __atomic_add_fetch(&crew.n_arrived, 1, __ATOMIC_ACQ_REL);
     return NULL;
 }
 
 /* Runs body on n_threads threads of each rank. */
-static inline void crew_run(int n_threads, void (*body)(int who, void *arg), void *arg)
+static inline void crew_run(int n_threads, void (*body)(int number, void *arg), void *arg)
 {
     pthread_t thread[CREW_THREADS_MAX];
     crew.n_threads = n_threads;

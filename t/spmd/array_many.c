@@ -138,26 +138,26 @@ static void set_own(int id, int lap)
     }
 }
 
-static void body(int who, void *arg)
+static void body(int number, void *arg)
 {
     uint64_t index[MOST] = { 0 };
     _Alignas(16) unsigned char operands[MOST * BYTES_MAX];
-    int id = me * n_threads + who;
+    int id = me * n_threads + number;
     (void)arg;
     for (int lap = 0; lap < LAPS; lap++) {
         set_own(id, lap);
-        for (uint64_t i = 0; i < N && who == 0; i++)
+        for (uint64_t i = 0; i < N && number == 0; i++)
             set_value(i, lap, model + i * elem_bytes);
-        crew_meet(who);
+        crew_meet(number);
         read_all(id, 2 * lap);
-        crew_meet(who);
+        crew_meet(number);
         size_t n = draw_update(id, lap, index, operands);
         BAD(pgas_array_update_many(array, index, n, op, operands));
-        if (who == 0)
+        if (number == 0)
             update_model(lap);
-        crew_meet(who);
+        crew_meet(number);
         read_all(id, 2 * lap + 1);
-        crew_meet(who);
+        crew_meet(number);
     }
 }
 

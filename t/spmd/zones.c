@@ -256,17 +256,23 @@ static void *ring_main(void *arg)
     return NULL;
 }
 
-static void rings(void)
+/* Runs a thread in each zone, one after the other. @return their faults */
+static int run_in_zones(void *(*main)(void *arg))
 {
     int n_bad = 0;
     for (int z = 0; z < n_zones; z++) {
         pthread_t thread;
         ring_arg_t arg = { z, 0 };
-        pthread_create(&thread, NULL, ring_main, &arg);
+        pthread_create(&thread, NULL, main, &arg);
         pthread_join(thread, NULL);
         n_bad += arg.n_bad;
     }
-    spmd_is_int(n_bad, 0, "a pool of the own zone is where its creator runs");
+    return n_bad;
+}
+
+static void rings(void)
+{
+    spmd_is_int(run_in_zones(ring_main), 0, "a pool of the own zone is where its creator runs");
 }
 
 static void *near_main(void *arg)
@@ -347,15 +353,7 @@ static void channels(void)
                                         (uint64_t)(pgasi_chanmem.n_chunks - 1) * pgasi_chunk_bytes,
                                     zone);
     spmd_is_int(n_bad, 0, "chunks of channels are in the zone of the thread that called pgas_init");
-    n_bad = 0;
-    for (int z = 0; z < n_zones; z++) {
-        pthread_t thread;
-        ring_arg_t arg = { z, 0 };
-        pthread_create(&thread, NULL, receiver_main, &arg);
-        pthread_join(thread, NULL);
-        n_bad += arg.n_bad;
-    }
-    spmd_is_int(n_bad, 0, "those for a thread are in its zone");
+    spmd_is_int(run_in_zones(receiver_main), 0, "those for a thread are in its zone");
 }
 
 /* @return the zone to which a thread is bound; -1: to none */
