@@ -12,6 +12,7 @@ GRAPH="examples/pagerank --generate 2000 --tolerance 1e-10 --check"
 
 refusal=$(cluster_refusal)
 [ -z "$refusal" ] || skip_all "$refusal"
+cluster_enter
 make_scratch
 trap 'cluster_end; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP ABRT

@@ -16,6 +16,7 @@ RANKS=4  # on two hosts, h1 has ranks 1 and 3
 
 refusal=$(cluster_refusal)
 [ -z "$refusal" ] || skip_all "$refusal"
+cluster_enter
 make_scratch
 launcher=
 trap 'stop_job; cluster_end; rm -rf "$scratch"' EXIT

@@ -5,6 +5,8 @@
 CLUSTER_ID=$$
 CLUSTER_BRIDGE=pgb$CLUSTER_ID
 CLUSTER_AGENT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/agent
+CLUSTER_NET=10.77.0
+CLUSTER_SUBNET=$CLUSTER_NET.0/24
 export CLUSTER_ID CLUSTER_BRIDGE CLUSTER_AGENT CLUSTER_HOSTS CLUSTER_SUBNET
 
 # The reason why hosts cannot be made here, or nothing.
@@ -12,39 +14,31 @@ cluster_refusal() {
     if [ "$(id -u)" != 0 ]; then echo "not root"; return; fi
     if ! command -v ip >/dev/null; then echo "no iproute2 here"; return; fi
     if ! unshare --net --uts --ipc --mount true 2>/dev/null; then echo "namespaces are not allowed here"; return; fi
-    if ! ip link add "${CLUSTER_BRIDGE}t" type bridge 2>/dev/null; then echo "bridges are not allowed here"; return; fi
-    ip link del "${CLUSTER_BRIDGE}t"
+    if ! unshare --net ip link add bridge type bridge 2>/dev/null; then echo "bridges are not allowed here"; fi
 }
 
-# A /24 of 10.0.0.0/8 that no route of this machine touches.
-cluster_free_subnet() {
-    local i net
-    for ((i = 0; i < 250; i++)); do
-        net=10.$((77 + i / 50)).$(((CLUSTER_ID + i) % 250))
-        if [ -z "$(ip -4 route show root "$net.0/24")" ]; then
-            echo "$net"
-            return
-        fi
-    done
-    return 1
+# cluster_enter ARGUMENT..: starts the calling script again, with its arguments, in a network of its own; there it returns
+# at once. In the machine's network the bridge and the host's ends of the pairs would come and go beside other jobs: UCX
+# opens every network card that it has found before, and MPI_Init fails when one of them is gone.
+cluster_enter() {
+    if [ -n "${CLUSTER_INSIDE:-}" ]; then ip link set lo up; return; fi
+    CLUSTER_INSIDE=yes exec unshare --net "$BASH" "$0" "$@"
 }
 
-# cluster_begin N: hosts h0 .. h(N-1) at .1 .. .N, this machine at .254 of the subnet.
+# cluster_begin N: hosts h0 .. h(N-1) at .1 .. .N, the calling script at .254 of the subnet.
 cluster_begin() {
-    local i net ns
+    local i ns
     cluster_sweep
-    net=$(cluster_free_subnet) || return 1
-    CLUSTER_SUBNET=$net.0/24
     CLUSTER_HOSTS=
     ip link add "$CLUSTER_BRIDGE" type bridge &&
-        ip addr add "$net.254/24" dev "$CLUSTER_BRIDGE" &&
+        ip addr add "$CLUSTER_NET.254/24" dev "$CLUSTER_BRIDGE" &&
         ip link set "$CLUSTER_BRIDGE" up || return 1
     for ((i = 0; i < $1; i++)); do
         ns=pgas-$CLUSTER_ID-h$i
         ip netns add "$ns" &&
             ip link add "pgv${CLUSTER_ID}i$i" type veth peer name eth0 netns "$ns" &&
             ip link set "pgv${CLUSTER_ID}i$i" master "$CLUSTER_BRIDGE" up &&
-            ip -n "$ns" addr add "$net.$((i + 1))/24" dev eth0 &&
+            ip -n "$ns" addr add "$CLUSTER_NET.$((i + 1))/24" dev eth0 &&
             ip -n "$ns" link set eth0 up &&
             ip -n "$ns" link set lo up || return 1
         CLUSTER_HOSTS+=${CLUSTER_HOSTS:+,}h$i
