@@ -54,9 +54,12 @@ typedef struct pgas_sync {
 /** Waits, with progress, until the counter is zero or less; with timeout_us 0 for one round.
  *  @return PGAS_ERR_TIMEOUT  the time is over
  *          PGAS_ERR_CONTEXT  it would wait in a plain handler, or on a thread that is not attached
- *          PGAS_ERR_INVALID  sync is NULL; PGAS_ERR_NOT_INIT: it is above zero before pgas_init
+ *          PGAS_ERR_NOT_INIT it is above zero before pgas_init
+ *          PGAS_ERR_INVALID  sync is NULL
  *          PGAS_ERR_PEER     also, in a blocking handler: the job ends after a death
- *          otherwise the first error, which stays until pgas_sync_reset */
+ *          otherwise the first error, which stays until pgas_sync_reset
+ *  While a group is open (pgas/group.h), threads that are not attached may wait, too, and programs
+ *  without pgas_init. */
 PGAS_INLINE pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 
 /** Tests the counter. While it is above zero, the function makes one round of progress if the
@@ -89,7 +92,8 @@ typedef enum {
     PGAS_OPERATION_ATOMIC,
     PGAS_OPERATION_CALL,
     PGAS_OPERATION_COLLECTIVE,
-    PGAS_OPERATION_ARRAY
+    PGAS_OPERATION_ARRAY,
+    PGAS_OPERATION_GROUP /* of a group; rank: the replica's index */
 } pgas_operation_t;
 
 /** The first error of a counter's operations since the last reset. */

@@ -20,7 +20,7 @@
 #include "array/slots.h"
 #include "array/wire.h"
 #include "base/checks.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 
 #define NO_CHUNK UINT64_MAX
 
@@ -173,6 +173,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         if (pgasi_array_all_left(false)) {
             a->n_closing--;
             line->closed = PGASI_ARRAY_CLOSED;
+            pgasi_array_grant_settled(&line->grant);
             step(a, li, PGASI_E_QUIET);
         } else {
             line->next_closing = a->closing_line;

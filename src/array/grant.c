@@ -225,6 +225,15 @@ static bool allows(const pgasi_array_grant_t *grant, const pgasi_array_access_t 
            grant->now.op == x->op;
 }
 
+/* A close that leaves reads permitted withdraws the owner's entries, and its barrier comes later.
+ * Until then the owner may be in the middle of a store to a wide element. Threads inside an access
+ * never wait for the lock. */
+static void wait_for_last_owner(const pgasi_array_site_t *site)
+{
+    pgasi_array_mapping_wait_left(site);
+    site->grant->now.settling = 0;
+}
+
 pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
                                     bool by_thread)
 {
@@ -238,6 +247,8 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
         /* a pin of this node was added since the home read the pins */
     } else if (allows(grant, x) && !(x->kind == PGASI_ARRAY_PIN && grant->now.recall && !own_pin)) {
         status = PGAS_OK;
+        if (PGAS_UNLIKELY(grant->now.settling))
+            wait_for_last_owner(site);
         if (x->kind != PGASI_ARRAY_PIN) {
             settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
             status = carry_out(site, x);
@@ -327,10 +338,18 @@ pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
                                pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
             if (!pgasi_array_is_alone(site->at_home))
                 result = PGASI_ARRAY_CLOSING;
+            grant->now.settling = result == PGASI_ARRAY_CLOSING && had_owner && site->array->wide;
         }
     }
     unlock(grant);
     return result;
+}
+
+void pgasi_array_grant_settled(pgasi_array_grant_t *grant)
+{
+    lock(grant);
+    grant->now.settling = 0;
+    unlock(grant);
 }
 
 void pgasi_array_grant_withdraw(const pgasi_array_site_t *site)

@@ -34,6 +34,7 @@ typedef struct {
     uint8_t permits, mode;
     uint8_t recall;    /* the level that pins keep the protocol from reaching */
     uint8_t published; /* mapping entries may have existed since the last barrier */
+    uint8_t settling;  /* wide elements: the last owner may still be inside a store */
     uint32_t op;       /* OPERATES: of which operator */
     uint32_t owner;    /* node rank * 4096 + slot + 1; 0: no thread */
     uint16_t heat;     /* recalls that cost a barrier */
@@ -49,7 +50,7 @@ typedef struct pgasi_array_grant {
     uint32_t touched;
     uint32_t pins_read, pins_write; /* write: operate, too */
     pgasi_array_grant_state_t now;
-    uint64_t unused[2]; /* fills 64 bytes */
+    uint64_t unused; /* fills 64 bytes */
 } pgasi_array_grant_t;
 
 static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)
@@ -92,6 +93,9 @@ typedef enum {
 /** Permits no new accesses of a level. recall: another site wants the chunk. */
 pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
                                              pgasi_array_level_t level, bool recall);
+
+/** All threads have been outside of accesses since the close. */
+void pgasi_array_grant_settled(pgasi_array_grant_t *grant);
 
 /** Withdraws this rank's mapping entries without a barrier, so that its next access goes through
  *  the grant. */

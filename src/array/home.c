@@ -83,6 +83,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
         if (pgasi_array_all_left(true)) {
             a->n_closing--;
             dir->closed = PGASI_ARRAY_CLOSED;
+            pgasi_array_grant_settled(&a->peer[a->rank].grants[index]);
             step(a, index, PGASI_E_QUIET, -1);
         } else {
             dir->next_closing = a->closing_dir;

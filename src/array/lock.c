@@ -17,6 +17,7 @@
 #include "array/lock_queue.h"
 #include "array/registry.h"
 #include "base/checks.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
@@ -292,7 +293,7 @@ static pgas_status_t wait_for_answer(const pgasi_array_t *a, wait_t *mine, uint6
 static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, int home,
                          int64_t timeout_us)
 {
-    uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_wait_limit(timeout_us);
+    uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_limit_ns(timeout_us);
     wait_t *mine = &locks.wait[pgasi_self.slot];
     if (home == pgasi_boot.rank && timeout_us != 0 && look_is_due())
         pgasi_progress();

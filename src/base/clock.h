@@ -3,6 +3,7 @@
 #ifndef PGASI_CLOCK_H
 #define PGASI_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -15,6 +16,14 @@ static inline uint64_t pgasi_now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * PGASI_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/** The end of a wait that lasts timeout_us from now, in pgasi_now_ns's time; less than 0: never. */
+static inline uint64_t pgasi_limit_ns(int64_t timeout_us)
+{
+    uint64_t now = pgasi_now_ns();
+    bool never = timeout_us < 0 || (uint64_t)timeout_us > (UINT64_MAX - now) / 1000;
+    return never ? UINT64_MAX : now + (uint64_t)timeout_us * 1000;
 }
 
 /** Reads a counter that only grows on one core. Its rate differs between machines: use it to

@@ -13,7 +13,7 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"

@@ -116,7 +116,7 @@ void pgasi_bcast_plan_stop(void);
 typedef struct {
     uint32_t number;
     int32_t missing; /* acknowledgements of children, and runs at this rank */
-    uint64_t error;  /* the first, as pgasi_error_pack (mem/sync.h); 0: none */
+    uint64_t error;  /* the first, as pgasi_error_pack (base/sync.h); 0: none */
     int32_t above;   /* the rank that waits for the acknowledgement, -1 at the root */
     uint16_t handler;
     uint8_t slot, unused;

@@ -18,7 +18,7 @@
 #include "boot/boot.h"
 #include "call/task.h"
 #include "mem/segment.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"

@@ -6,7 +6,7 @@
 #include "bcast/bcast.h"
 #include "bcast/buffer.h"
 #include "boot/boot.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
 #include "msg/recv_queue.h"

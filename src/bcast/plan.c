@@ -8,7 +8,7 @@
 #include "bcast/bcast.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"

@@ -30,7 +30,7 @@
  *  |                  | or an atomic that no transport has       |              |                 |
  *  | alloc_on,        | mem/pool.c: a pool takes or returns      | any          | object/         |
  *  | free_on          | memory of another rank                   |              | alloc_on.c      |
- *  | sync_forget      | mem/sync.c: a wait ends too early        | that thread  | call/sync.c     |
+ *  | sync_forget      | mem/sync_host.c: a wait ends too early   | that thread  | call/sync.c     |
  *  | thread_attached  | mem/thread.c: a thread has attached      | that thread  | init/, array/   |
  *  | thread_detaching | mem/thread.c: a thread detaches          | that thread  | init/, array/,  |
  *  |                  |                                          |              | mem/mem.c       |

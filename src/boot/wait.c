@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "base/sync.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 
@@ -274,13 +275,6 @@ void pgasi_wait_service_revoke(void)
     }
 }
 
-uint64_t pgasi_wait_limit(int64_t timeout_us)
-{
-    uint64_t now = pgasi_now_ns();
-    bool never = timeout_us < 0 || (uint64_t)timeout_us > (UINT64_MAX - now) / 1000;
-    return never ? UINT64_MAX : now + (uint64_t)timeout_us * 1000;
-}
-
 static void announce(pgasi_wait_t *w)
 {
     pgasi_wakeup_t *wakeup = own_wakeup();
@@ -303,6 +297,11 @@ static void nap(pgasi_wait_t *w)
 {
     uint64_t waited_us = (pgasi_now_ns() - w->since_ns) / 1000;
     uint64_t nap_us = PGASI_MIN(waited_us / NAP_SHARE, (uint64_t)pgasi_param.nap_max_us);
+    if (PGAS_UNLIKELY(pgasi_pollers_exist())) { /* their completions wake no thread */
+        if (pgasi_pollers_sleep(waited_us))
+            return;
+        nap_us = PGASI_MIN(nap_us, PGASI_POLLERS_NAP_US);
+    }
     nap_us = PGASI_MAX(nap_us, NAP_MIN_US);
     struct timespec limit = { (time_t)(nap_us / 1000000), (long)(nap_us % 1000000) * 1000 };
     pgasi_wakeup_t *wakeup = own_wakeup();
@@ -335,7 +334,7 @@ static bool stay_awake(pgasi_wait_t *w)
             w->spin_until_ns = 0;
             w->steps = FREE_LOOKS;
         }
-    } else if (w->steps < YIELDS_BEFORE_SLEEP) {
+    } else if (w->steps < YIELDS_BEFORE_SLEEP && !pgasi_pollers_can_sleep()) {
         sched_yield();
     } else {
         return false;

@@ -65,8 +65,6 @@ static inline void pgasi_wait_end(pgasi_wait_t *w)
         pgasi_wait_end_slow(w);
 }
 
-/** The end of a wait that lasts timeout_us from now, in pgasi_now_ns's time; less than 0: never. */
-uint64_t pgasi_wait_limit(int64_t timeout_us);
 static inline bool pgasi_wait_is_over(uint64_t limit)
 {
     return limit != UINT64_MAX && pgasi_now_ns() > limit;

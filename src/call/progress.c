@@ -21,7 +21,7 @@
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "mem/ctx.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 
 /* rounds with a due poll, for each poll of a context without operations in flight */
@@ -240,8 +240,8 @@ int pgasi_progress_serve(void)
         return 0;
     int n = serve(pgasi_ep_drain(PGASI_EP_ANY), true);
     pgasi_recv_unlock();
-    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
-        n += pgasi_sync_run_functions();
+    if (PGAS_UNLIKELY(pgasi_sync_has_work()))
+        n += pgasi_sync_work_round();
     return n;
 }
 
@@ -306,7 +306,7 @@ int pgasi_progress_service(void)
 static inline int progress_round(void)
 {
     if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached()))
-        return 0;
+        return pgasi_self.in_handler ? 0 : pgasi_pollers_poll();
     if (PGAS_UNLIKELY(__atomic_load_n(&board.deaths_unsettled, __ATOMIC_RELAXED)))
         pgasi_progress_settle_deaths();
     if (!__atomic_load_n(&board.polled, __ATOMIC_RELAXED))
@@ -341,8 +341,8 @@ static inline int progress_round(void)
         n += look_at_shared();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)))
         n += pgasi_coll_progress();
-    if (PGAS_UNLIKELY(pgasi_sync_is_left()))
-        n += pgasi_sync_run_functions();
+    if (PGAS_UNLIKELY(pgasi_sync_has_work()))
+        n += pgasi_sync_work_round();
     return n + serve_round(arrived, due);
 }
 

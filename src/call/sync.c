@@ -282,10 +282,13 @@ pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status
     return status == PGAS_OK || pgasi_sync_take_back(c) ? status : PGAS_OK;
 }
 
-int pgasi_sync_run_functions(void)
+int pgasi_sync_work_round(void)
 {
+    int n = pgasi_pollers_poll();
+    if (!pgasi_sync_some_left())
+        return n;
     pgasi_path_state_t before = pgasi_serve_begin();
-    int n = pgasi_sync_run_left();
+    n += pgasi_sync_run_left();
     pgasi_serve_end(before);
     return n;
 }

@@ -1,4 +1,4 @@
-/** Completion of calls: the answers that lower counters. Counters: see mem/sync.h. Tokens: see
+/** Completion of calls: the answers that lower counters. Counters: see base/sync.h. Tokens: see
  *  token.h. */
 #ifndef PGASI_CALL_SYNC_H
 #define PGASI_CALL_SYNC_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "call/token.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "pgas/call.h"
 
 pgas_status_t pgasi_sync_start(void);
@@ -58,9 +58,9 @@ bool pgasi_sync_take_back(const pgasi_sync_call_t *c);
 /** The call was not sent, but counts as accepted: its counter gets the error. */
 void pgasi_sync_fail(const pgasi_sync_call_t *c, pgas_status_t status, int rank, uint32_t handler);
 
-/** Runs the functions of counters that pgasi_sync_lower_locked left, as a handler. @return their
- *  number */
-int pgasi_sync_run_functions(void);
+/** What pgasi_sync_has_work announces: polls the pollers, and runs, as a handler, the functions of
+ *  counters that pgasi_sync_lower_locked left. @return the number of events */
+int pgasi_sync_work_round(void);
 
 /** The call that a thread is running. */
 typedef struct {

@@ -18,7 +18,7 @@
 #include "call/progress.h"
 #include "call/sync.h"
 #include "mem/segment.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"

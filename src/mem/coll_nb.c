@@ -1,6 +1,6 @@
 /* Collectives with a counter. src/boot carries them out; it is below the counters. */
 #include "boot/boot.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "pgas/coll.h"
 
 static void lower(void *sync, pgas_status_t status)

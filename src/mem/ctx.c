@@ -236,7 +236,7 @@ static bool needs_help(pgasi_ctx_t *ctx, uint64_t now)
 bool pgasi_ctxs_need_help(void)
 {
     uint64_t now = pgasi_now_ns();
-    bool some = pgasi_sync_is_left();
+    bool some = pgasi_sync_some_left();
     for (int i = PGASI_CTX_SHARED; pgasi_tp && i < pgasi_n_ctxs && !some; i++) {
         pgasi_ctx_t *ctx = open_ctx(i);
         some = ctx && needs_help(ctx, now);

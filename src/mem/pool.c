@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/info_fill.h"
 #include "base/log.h"
 #include "boot/boot.h"
@@ -307,7 +308,7 @@ static pgas_status_t wait_and_take(pgas_pool_t *pool, size_t bytes, int64_t time
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status, failed = PGAS_OK;
-    uint64_t limit = pgasi_wait_limit(timeout_us);
+    uint64_t limit = pgasi_limit_ns(timeout_us);
     while ((status = take(pool, bytes, block_p, &failed)) == PGAS_ERR_AGAIN) {
         if (!some_wait(pool)) {
             status = held_by_caller(pool, bytes);
@@ -523,7 +524,7 @@ static pgas_status_t acquire_general(pgas_pool_t *pool, size_t bytes, int64_t ti
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN || !timeout_us))
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    uint64_t limit = pgasi_wait_limit(timeout_us);
+    uint64_t limit = pgasi_limit_ns(timeout_us);
     do {
         if (pgasi_wait_is_over(limit)) {
             status = PGAS_ERR_TIMEOUT;

@@ -5,7 +5,7 @@
 #include "mem/atomic.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "pgas/atomic.h"
 #include "pgas/rma.h"

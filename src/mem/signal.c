@@ -1,4 +1,5 @@
 /* Put with signal, and waiting for a word to change. */
+#include "base/clock.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "mem/rma.h"
@@ -75,7 +76,7 @@ pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, u
     status = look(signal, compare, value, value_p);
     if (status == PGAS_OK || !timeout_us)
         return status == PGAS_OK ? PGAS_OK : PGAS_ERR_TIMEOUT;
-    uint64_t limit = pgasi_wait_limit(timeout_us);
+    uint64_t limit = pgasi_limit_ns(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     do {
         pgasi_wait_step(&w);

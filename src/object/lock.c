@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/checks.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/waiters.h"
 #include "boot/boot.h"
@@ -230,7 +231,7 @@ pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *brok
         return status;
     /* A try waits for the owner's answer, whenever it comes. */
     bool try_once = timeout_us == 0;
-    uint64_t limit = try_once ? UINT64_MAX : pgasi_wait_limit(timeout_us);
+    uint64_t limit = try_once ? UINT64_MAX : pgasi_limit_ns(timeout_us);
     wait_t *mine = &state.waits[pgasi_self.slot];
     mine->number++;
     mine->owner = pgasi_named_rank(lock);

@@ -241,6 +241,7 @@ static void only_the_target_answers(pgas_route_t route, int hops, const char *na
     if (target == next)
         target = 0; /* each rank is one step away */
     MPI_Bcast(&target, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank is in the library any more, where it would run `hold` */
     if (me == 0 && target)
         n_bad += no_early_answer(agg, target, next);
     if (me && me == target) {

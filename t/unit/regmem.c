@@ -253,7 +253,7 @@ static void step_complete(run_t *run, uint64_t number)
 static void check_numbers(run_t *run)
 {
     pgas_pool_info_t i = info(&run->s);
-    pgas_heap_info_t heap;
+    pgas_heap_info_t heap = { .size = sizeof heap };
     size_t sum = 0;
     pgas_heap_info(&heap);
     for (int k = 0; k < run->n_live; k++)

@@ -1,7 +1,7 @@
 /* what: Answers lower counters and fill replies as in a model, for counters that are named by a
  *       record, by their place in the heap and by their address. Late, double and malformed answers
  *       are ignored. A token is never in two hands. Waits end in time. The first error stays.
- * source: public headers, src/call/sync.h, src/mem/sync.h; a seeded model test */
+ * source: public headers, src/call/sync.h, src/base/sync.h; a seeded model test */
 #include <pthread.h>
 #include <sched.h>
 #include "base/rng.h"
@@ -10,7 +10,7 @@
 #include "call/progress.h"
 #include "call/sync.h"
 #include "call/token.h"
-#include "mem/sync.h"
+#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/recv_queue.h"
 #include "t/tap.h"
@@ -323,7 +323,7 @@ static void refusing(void)
     pgasi_sync_lower_locked(&sync, PGAS_OK, 1, PGAS_OPERATION_PUT, 0);
     bool later = sync.count == 0 && n_runs == 1;
     pgas_progress();
-    ok(later && n_runs == 2 && pgasi_sync_n_left == 0,
+    ok(later && n_runs == 2 && !pgasi_sync_some_left(),
        "under a lock the function waits for progress");
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include "base/clock.h"
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
@@ -480,12 +481,12 @@ static void a_barrier_that_fails(void)
 
 static void limits(void)
 {
-    uint64_t before = pgasi_now_ns(), limit = pgasi_wait_limit(1000), after = pgasi_now_ns();
+    uint64_t before = pgasi_now_ns(), limit = pgasi_limit_ns(1000), after = pgasi_now_ns();
     ok(limit >= before + 1000000 && limit <= after + 1000000 && !pgasi_wait_is_over(limit) &&
            pgasi_wait_is_over(before - 1),
        "a wait ends after its microseconds");
-    ok(pgasi_wait_limit(-1) == UINT64_MAX && pgasi_wait_limit(INT64_MAX) == UINT64_MAX &&
-           pgasi_wait_limit(INT64_MAX / 400) == UINT64_MAX && !pgasi_wait_is_over(UINT64_MAX),
+    ok(pgasi_limit_ns(-1) == UINT64_MAX && pgasi_limit_ns(INT64_MAX) == UINT64_MAX &&
+           pgasi_limit_ns(INT64_MAX / 400) == UINT64_MAX && !pgasi_wait_is_over(UINT64_MAX),
        "or never, if they are more than can be counted");
 }
 
