@@ -47,6 +47,8 @@ const shim_card_t shim_cards[SHIM_CARDS] = {
       .gids = { LINK_LOCAL(2), LINK_LOCAL(2), IPV4, IPV4 },
       .gid_v2 = { false, true, false, true } },
     { .lid = 18, .n_gids = 1, .gids = { LINK_LOCAL(3) } },
+    { .chains = true, .lid = 19, .n_gids = 1, .gids = { LINK_LOCAL(4) } },
+    { .chains = true, .lid = 20, .n_gids = 1, .gids = { LINK_LOCAL(5) } },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -20,7 +20,7 @@
 #include <sys/types.h>
 #include "verbs_backend/snic/snic.h"
 
-#define SHIM_CARDS    3
+#define SHIM_CARDS    5
 #define SHIM_CONTEXTS 64
 #define SHIM_PAGE     4096
 

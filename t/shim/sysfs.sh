@@ -4,6 +4,8 @@
 #   mlx5_0  InfiniBand, LID 17, cross-channel queues
 #   mlx5_1  Ethernet with RoCE: GIDs 0 and 1 of the link's own address, 2 and 3 of 192.0.2.1, each as v1 and v2
 #   mlx5_2  InfiniBand, LID 18, without cross-channel queues
+#   mlx5_3  InfiniBand, LID 19, cross-channel queues
+#   mlx5_4  InfiniBand, LID 20, cross-channel queues
 #
 # card.c has the same in its table. The character device is that of /dev/null, so that fstat says what libibverbs expects.
 set -eu
@@ -44,3 +46,7 @@ gid 1 2 0000:0000:0000:0000:0000:ffff:c000:0201 "IB/RoCE v1"
 gid 1 3 0000:0000:0000:0000:0000:ffff:c000:0201 "RoCE v2"
 card 2 3
 gid 2 0 fe80:0000:0000:0000:5e50:4100:0000:0003 "IB/RoCE v1"
+card 3 4
+gid 3 0 fe80:0000:0000:0000:5e50:4100:0000:0004 "IB/RoCE v1"
+card 4 5
+gid 4 0 fe80:0000:0000:0000:5e50:4100:0000:0005 "IB/RoCE v1"

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include "t/shim/shim.h"
 
+#define NO_REQUEST UINT32_MAX /* in the second word of a completion queue's record */
+
 typedef struct {
     shim_context_t *context;
     const unsigned char *in; /* after the headers */
@@ -294,6 +296,7 @@ static int create_cq(command_t *command)
         return ENOMEM;
     }
     shim_use(cq, channel);
+    cq->seen[1] = cq->record[1] = NO_REQUEST; /* the first request may be a word of zeros */
     struct ib_uverbs_ex_create_cq_resp resp = { .base = { .cq_handle = cq->handle, .cqe = in.cqe },
                                                 .response_length = sizeof resp };
     struct mlx5_ib_create_cq_resp own_resp = { .cqn = cq->number };

@@ -341,7 +341,7 @@ static void sleep_until(uint32_t cq_flags, const char *how)
     pgas_verbs_span_t span = { (uintptr_t) "late", 5, 0 };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND, .spans = &span, .n_spans = 1 };
     uint64_t number = post(&pair, &request);
-    pgas_status_t first = pgas_verbs_tx_wait(pair.tx, number, 20000000);
+    pgas_status_t first = pgas_verbs_tx_wait(pair.tx, number, 20000);
     pthread_create(&later, NULL, ring_later, &pair);
     pgas_status_t second = pgas_verbs_tx_wait(pair.tx, number, PATIENCE_US);
     pthread_join(later, &result);

@@ -25,6 +25,10 @@ snic_outcome_t pgasi_snic_enable_entry(snic_job_t *job)
         int16_t ahead = (int16_t)(job->wqe.index - target->sq_limit);
         if (ahead > 0)
             pgasi_snic_advance(job->view, target, (uint32_t)ahead);
+        if (job->runs_enabled) {
+            job->enabled = ahead > 0 ? target : NULL;
+            return SNIC_DONE;
+        }
     } else {
         int16_t ahead = (int16_t)(job->wqe.index - target->rq_limit);
         if (ahead > 0)

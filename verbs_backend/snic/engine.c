@@ -101,6 +101,16 @@ static void next_turn(snic_job_t *job)
     __atomic_store_n(&job->peer_qp->psn_in, job->qp->psn, __ATOMIC_RELEASE);
 }
 
+/* Memory could not be accessed. If it is the own device's, whose process has just ended, the entry
+ * has no completion: a chain behind it must not continue, as if the entry had been executed. The
+ * software NIC's process drops the device soon. */
+static snic_outcome_t unreached(snic_job_t *job)
+{
+    if (__atomic_load_n(&job->view->gone, __ATOMIC_ACQUIRE))
+        return SNIC_BLOCKED;
+    return snic_fail(job, pgasi_snic_unreached(job));
+}
+
 static snic_outcome_t transfer(snic_job_t *job, snic_piece_t *pieces, unsigned n)
 {
     bool read = job->wqe.op == PGASI_WQE_READ;
@@ -121,7 +131,36 @@ static snic_outcome_t transfer(snic_job_t *job, snic_piece_t *pieces, unsigned n
         copied = read ? pgasi_snic_copy_lists(pieces, n, &remote, 1)
                       : pgasi_snic_copy_lists(&remote, 1, pieces, n);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    return copied ? SNIC_DONE : snic_fail(job, pgasi_snic_unreached(job));
+    return copied ? SNIC_DONE : unreached(job);
+}
+
+/* An atomic in memory that is mapped here. @return the word before */
+static uint64_t fetch_here(const pgasi_wqe_t *wqe, uint64_t *word)
+{
+    uint64_t old = wqe->compare;
+    if (wqe->op == PGASI_WQE_FADD)
+        return __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+    return old;
+}
+
+/* An atomic in memory that only the kernel can access: read, then written. No instruction here is
+ * atomic with those of its process. In the software NIC's process, one thread executes the requests
+ * of all devices; so there it is atomic with these, as with many cards.
+ * @return false: another engine, or the memory cannot be reached */
+static bool fetch_far(const snic_job_t *job, const snic_piece_t *remote, uint64_t *old_p)
+{
+    uint64_t new = job->wqe.operand;
+    snic_piece_t old = { .here = (char *)old_p, .bytes = 8 };
+    snic_piece_t changed = { .here = (char *)&new, .bytes = 8 };
+    if (job->view->id.engine != PGAS_VERBS_ENGINE_PROCESS || !pgasi_snic_copy_piece(&old, remote))
+        return false;
+    if (job->wqe.op == PGASI_WQE_FADD)
+        new += *old_p;
+    else if (*old_p != job->wqe.compare)
+        return true;
+    return pgasi_snic_copy_piece(remote, &changed);
 }
 
 static snic_outcome_t fetch(snic_job_t *job, const snic_piece_t *result)
@@ -132,14 +171,11 @@ static snic_outcome_t fetch(snic_job_t *job, const snic_piece_t *result)
         return snic_fail(job, PGASI_CQE_REMOTE_INVALID);
     if (!pgasi_snic_reach_remote(job, 8, PGAS_VERBS_REMOTE_ATOMIC, &remote))
         return pgasi_snic_refuse(job);
-    if (!remote.here) /* no instruction here is atomic with those of its process */
-        return snic_fail(job, pgasi_snic_unreached(job));
-    uint64_t *word = (uint64_t *)(void *)remote.here, old = wqe->compare;
-    if (wqe->op == PGASI_WQE_FADD)
-        old = __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
-    else
-        __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
+    uint64_t old;
+    if (remote.here)
+        old = fetch_here(wqe, (uint64_t *)(void *)remote.here);
+    else if (!fetch_far(job, &remote, &old))
+        return unreached(job);
     if (snic_is_hostile(job->view, PGAS_VERBS_SNIC_DELAY) &&
         pgasi_snic_delay_result(job, &old, sizeof old))
         return SNIC_DONE;
@@ -238,6 +274,8 @@ static void begin_job(snic_job_t *job, snic_view_t *view, snic_qp_t *qp)
     job->peer = NULL;
     job->peer_qp = NULL;
     job->sent_bytes = 0;
+    job->runs_enabled = false;
+    job->enabled = NULL;
 }
 
 /* Completes all posted entries of both queues as flushed.
@@ -252,7 +290,9 @@ static bool flush(snic_view_t *view, snic_qp_t *qp)
         return true;
     snic_job_t job;
     begin_job(&job, view, qp);
-    uint32_t left = (uint16_t)(be32toh(__atomic_load_n(&record[1], __ATOMIC_ACQUIRE)) - qp->sq_ci);
+    /* not positive: the ring runs again, beyond what was posted */
+    int16_t posted = (int16_t)(be32toh(__atomic_load_n(&record[1], __ATOMIC_ACQUIRE)) - qp->sq_ci);
+    uint32_t left = (uint32_t)PGASI_MAX(posted, 0);
     for (left = PGASI_MIN(left, (uint32_t)(ring_bytes / PGASI_WQE_BB)); left > 0;) {
         pgasi_wqe_decode(ring, ring_bytes, qp->sq_ci, &job.wqe);
         uint32_t blocks = PGASI_MIN(PGASI_MAX(pgasi_wqe_blocks(job.wqe.segments), 1u), left);
@@ -278,13 +318,21 @@ static bool flush(snic_view_t *view, snic_qp_t *qp)
     return true;
 }
 
-/* @return entries executed; *blocked_p: the next entry waits for something */
-static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool *blocked_p)
+static void run_enabled(snic_view_t *view, snic_qp_t *qp);
+
+/* @param runs_enabled  whether queues that it enables run at once
+ * @return entries executed; *blocked_p: the next entry waits for something */
+static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool runs_enabled,
+                       bool *blocked_p)
 {
     snic_qp_t *qp = &view->devmem->qps[place];
     *blocked_p = false;
     if (qp->number == 0)
         return 0;
+    if (__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE)) { /* see unreached */
+        *blocked_p = true;
+        return 0;
+    }
     uint32_t state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
     if (state != PGASI_SNIC_ERROR && !read_doorbell(view, qp)) {
         snic_fail_qp(view, qp);
@@ -297,6 +345,7 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
     }
     snic_job_t job;
     begin_job(&job, view, qp);
+    job.runs_enabled = runs_enabled;
     job.ring = send_ring(view, qp, &job.ring_bytes);
     if (state != PGASI_SNIC_RTS || !job.ring)
         return 0;
@@ -337,8 +386,24 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
             *blocked_p = !flush(view, qp);
             break;
         }
+        if (job.enabled) {
+            run_enabled(view, job.enabled);
+            job.enabled = NULL;
+        }
     }
     return n;
+}
+
+/* A master's next entry often waits for the queue that it has just enabled: run now, it spares both
+ * of them further visits. What it leaves is visited as usual. */
+static void run_enabled(snic_view_t *view, snic_qp_t *qp)
+{
+    uint32_t place = (uint32_t)(qp - view->devmem->qps);
+    bool waits;
+    __atomic_exchange_n(&view->devmem->active[place], 0, __ATOMIC_SEQ_CST);
+    unsigned n = run_qp(view, place, BUDGET, false, &waits);
+    if (waits || n == BUDGET)
+        __atomic_store_n(&view->devmem->active[place], 1, __ATOMIC_RELEASE);
 }
 
 /* ---- all of them ---- */
@@ -357,6 +422,7 @@ unsigned pgasi_snic_execute(snic_view_t *view)
         more = false;
         uint32_t blocked = 0, high = snic_high(devmem);
         bool shuffle = snic_is_hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;
+        bool hostile = snic_is_hostile(view, PGAS_VERBS_SNIC_ALL);
         uint32_t first = shuffle ? (uint32_t)pgasi_snic_random(view, high) : 0;
         unsigned budget = shuffle ? 1 : BUDGET;
         if (snic_is_hostile(view, PGAS_VERBS_SNIC_DELAY))
@@ -367,7 +433,7 @@ unsigned pgasi_snic_execute(snic_view_t *view)
                 continue;
             bool waits;
             __atomic_exchange_n(&devmem->active[i], 0, __ATOMIC_SEQ_CST);
-            unsigned n = run_qp(view, i, budget, &waits);
+            unsigned n = run_qp(view, i, budget, !hostile, &waits);
             if (waits || n == budget)
                 __atomic_store_n(&devmem->active[i], 1, __ATOMIC_RELEASE);
             blocked += waits;
@@ -395,7 +461,7 @@ bool pgasi_snic_execute_step(snic_view_t *view)
         bool waits;
         if (devmem->active[i] == 0)
             continue;
-        unsigned n = run_qp(view, i, 1, &waits);
+        unsigned n = run_qp(view, i, 1, false, &waits);
         bool left = (int32_t)(devmem->qps[i].sq_limit - devmem->qps[i].sq_ci) > 0;
         devmem->active[i] = waits || left;
         if (n > 0)

@@ -32,6 +32,8 @@ typedef struct {
     snic_view_t *peer;
     snic_qp_t *peer_qp;
     uint32_t sent_bytes;
+    bool runs_enabled;  /* a send queue that is enabled runs at once */
+    snic_qp_t *enabled; /* that queue; NULL: none */
 } snic_job_t;
 
 /** A receive entry that was taken. */

@@ -1,6 +1,7 @@
 /* Access to memory by keys: checks of every access, and copies between processes. */
 #include "verbs_backend/snic/engine.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -39,6 +40,8 @@ static bool copy_by_kernel(const snic_piece_t *far, char *here, uint64_t bytes, 
         remote.iov_base = (char *)remote.iov_base + (far->bytes - bytes);
         ssize_t n = write ? process_vm_writev((pid_t)far->view->id.pid, &local, 1, &remote, 1, 0)
                           : process_vm_readv((pid_t)far->view->id.pid, &local, 1, &remote, 1, 0);
+        if (n < 0 && errno == ESRCH) /* its owner has no memory any more: it has ended */
+            __atomic_store_n(&far->view->gone, true, __ATOMIC_RELEASE);
         if (n <= 0)
             return false;
         here += n;

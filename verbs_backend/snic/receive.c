@@ -83,7 +83,9 @@ static bool take_receive(snic_view_t *view, snic_qp_t *qp, snic_receive_t *recei
         return false;
     uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)), ci = snic_load(qp->rq_ci),
              enabled = snic_load(qp->rq_limit);
-    if ((qp->flags & PGASI_SNIC_MANAGED_RECV) != 0 && (int16_t)(enabled - limit) < 0)
+    bool managed = qp->flags & PGASI_SNIC_MANAGED_RECV,
+         again = (qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0; /* an ENABLE may run the ring again */
+    if (managed && (again || (int16_t)(enabled - limit) < 0))
         limit = enabled;
     if ((int16_t)(limit - ci) <= 0)
         return false;
