@@ -4,6 +4,7 @@ pkginclude_HEADERS += %D%/status.h %D%/init.h %D%/runtime.h %D%/info.h %D%/team.
 pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/rma.h %D%/atomic.h %D%/many.h
 pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h
 pkginclude_HEADERS += %D%/lock.h %D%/object.h %D%/array.h
+pkginclude_HEADERS += %D%/group.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h
 

@@ -80,8 +80,8 @@
  *      return pgas_finalize() == PGAS_OK ? 0 : 1;
  *
  *  pgas.h includes mpi.h, through pgas/init.h. These headers are included separately: pgas/verbs.h
- *  (queue pairs), and those of the engines, pgas/graph.h, pgas/mcts.h and pgas/hex.h. Headers in
- *  pgas/detail/ are not for users. */
+ *  (queue pairs), pgas/group.h (memory that several replicas hold), and those of the engines,
+ *  pgas/graph.h, pgas/mcts.h and pgas/hex.h. Headers in pgas/detail/ are not for users. */
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 

@@ -128,5 +128,10 @@ PGASI_PARAM(VERBS_MESSAGE, verbs_message, SIZE, "4K", "1K..64K", "bytes",
             "largest message that one receive buffer takes; larger ones travel in pieces")
 PGASI_PARAM(VERBS_RECV_BUFFERS, verbs_recv_buffers, INT, "1024", "32..65536", "buffers",
             "receive buffers of a rank")
+PGASI_PARAM(GROUP_WAY, group_way, CHOICE, "auto", "auto|chain|verbs|calls", "",
+            "groups of replicas: entries that the cards execute, service threads over queue pairs, "
+            "or remote calls; auto: the first one that all members have")
+PGASI_PARAM(GROUP_KEY, group_key, STRING, "", "", "",
+            "secret of replicas and their clients, at most 64 bytes")
 /* clang-format on */
 #undef PGASI_PARAM

@@ -10,10 +10,13 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/param.h"
+#include "pgas/coll.h"
 
 static bool is_usable(const struct ifaddrs *at, const char *wanted)
 {
@@ -134,4 +137,51 @@ bool pgasi_address_choose(const pgasi_card_t *cards, int n, int me, pgasi_addres
         }
     }
     return best >= 0;
+}
+
+/* ---- for other folders ---- */
+
+static void write_address(const pgasi_address_t *address, char text[PGASI_BOOT_ADDRESS_BYTES])
+{
+    static const uint8_t inside[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+    char host[INET6_ADDRSTRLEN] = "";
+    if (memcmp(address->host, inside, sizeof inside) == 0) {
+        inet_ntop(AF_INET, address->host + 12, host, sizeof host);
+        snprintf(text, PGASI_BOOT_ADDRESS_BYTES, "%s", host);
+    } else {
+        inet_ntop(AF_INET6, address->host, host, sizeof host);
+        snprintf(text, PGASI_BOOT_ADDRESS_BYTES, "[%s]", host);
+    }
+}
+
+static pgas_status_t agree(pgas_team_t *team, pgas_status_t mine)
+{
+    int64_t worst = mine;
+    pgas_status_t status = pgas_allreduce(team, &worst, &worst, 1, PGAS_I64, PGAS_MIN);
+    return status == PGAS_OK ? (pgas_status_t)worst : status;
+}
+
+pgas_status_t pgasi_boot_address(pgas_team_t *team, char text[PGASI_BOOT_ADDRESS_BYTES],
+                                 bool *one_host_p)
+{
+    int n = pgas_team_size(team), me = pgas_team_rank(team);
+    pgasi_card_t mine, *all = malloc((size_t)n * sizeof *all);
+    pgasi_address_t address;
+    pgas_status_t status = agree(team, all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK) {
+        pgasi_address_collect(pgasi_param.watch_interface, &mine);
+        status = pgas_allgather(team, &mine, all, sizeof mine);
+    }
+    if (status == PGAS_OK) {
+        bool found = pgasi_address_choose(all, n, me, &address);
+        status = agree(team, found ? PGAS_OK : PGAS_ERR_NOT_FOUND);
+    }
+    if (status == PGAS_OK) {
+        write_address(&address, text);
+        *one_host_p = true;
+        for (int r = 0; r < n; r++)
+            *one_host_p = *one_host_p && is_at_home(&all[r], &all[me]);
+    }
+    free(all);
+    return status;
 }

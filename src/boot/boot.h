@@ -174,6 +174,14 @@ int pgasi_place_distance(const char *device);
 int pgasi_place_n_zones(void);
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone);
 
+/** The address at which other ranks of the team reach this one by TCP: IPv4, or IPv6 in brackets.
+ *  On one host it is the loopback. Collective; on error the same status on all.
+ *  @param one_host_p  whether all members are on one host
+ *  @return PGAS_ERR_NOT_FOUND  a rank has no address on a network that it shares with others */
+#define PGASI_BOOT_ADDRESS_BYTES 48
+pgas_status_t pgasi_boot_address(pgas_team_t *team, char text[PGASI_BOOT_ADDRESS_BYTES],
+                                 bool *one_host_p);
+
 /** The number that the launcher gave to this process; 0 without a launcher. For use before start,
  *  when MPI does not know it yet. */
 int pgasi_boot_launcher_rank(void);

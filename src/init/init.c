@@ -22,6 +22,7 @@
 #include "init/account.h"
 #include "many/many.h"
 #include "mem/segment.h"
+#include "mem/sync_host.h"
 #include "mem/thread.h"
 #include "msg/channel_memory.h"
 #include "msg/recv_queue.h"
@@ -122,6 +123,7 @@ static pgas_status_t serve_start(void)
     pgasi_hooks.before_sleep = pgasi_progress_before_sleep;
     pgasi_hooks.woken = pgasi_progress_when_woken;
     pgasi_hooks.may_enter = guard;
+    pgasi_sync_host_start();
     status = pgasi_tasks_start();
     status = pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
     if (status != PGAS_OK)
@@ -144,6 +146,7 @@ static void serve_stop(void)
 {
     pgasi_service_stop();
     pgasi_watch_set_hook(NULL);
+    pgasi_sync_host_stop();
     pgasi_hooks.progress = NULL;
     pgasi_hooks.before_sleep = NULL;
     pgasi_hooks.woken = NULL;

@@ -66,6 +66,7 @@ enum {
     PGASI_DESC_ARRAY,        /* of the coherent array: array/wire.h */
     PGASI_DESC_ARRAY_LOCK,   /* as PGASI_DESC_LOCK, for a lock of an element */
     PGASI_DESC_MANY,         /* elements of this rank: get, put or update them */
+    PGASI_DESC_GROUP,        /* pieces of groups, and their acknowledgements: group/calls.h */
     PGASI_DESC_END_INTERNAL,
     PGASI_DESC_BATCH = 0xFFFE,
     PGASI_DESC_WRAP = 0xFFFF
