@@ -14,3 +14,8 @@ bin_PROGRAMS += %D%/pgas_snic
 %C%_pgas_snic_LDADD = libpgas-verbs.la
 %C%_pgas_snic_LDFLAGS = $(installed_ldflags)
 %C%_pgas_snic_CPPFLAGS = $(AM_CPPFLAGS) -DPGAS_SNIC_VERSION='"$(PACKAGE_VERSION)"'
+bin_PROGRAMS += %D%/pgas_replica
+%C%_pgas_replica_SOURCES = %D%/pgas_replica.c
+%C%_pgas_replica_LDADD = libpgas-verbs.la
+%C%_pgas_replica_LDFLAGS = $(installed_ldflags)
+%C%_pgas_replica_CPPFLAGS = $(AM_CPPFLAGS) -DPGAS_REPLICA_VERSION='"$(PACKAGE_VERSION)"'

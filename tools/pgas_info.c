@@ -11,6 +11,8 @@
 #include "examples/usage.h"
 #include "tools/listeners.h"
 
+#define WAY_PORTS_MAX 3
+
 static const char usage[] =
     "pgas_info [--job | --devices | --var NAME | --help | --version]\n"
     "  --job       start the library on the ranks of the job (mpirun -n N pgas_info --job)\n"
@@ -98,6 +100,34 @@ static int devices(void)
     return flushed(status != PGAS_ERR_NOT_FOUND);
 }
 
+/* Prints the ports over which groups have a way (pgas/group.h), as many as fit into a line. */
+static void print_way(const char *way, bool needs_chains)
+{
+    pgas_verbs_info_t port = { .size = sizeof port };
+    int n = 0;
+    printf("  %s", way);
+    for (int i = 0; pgas_verbs_list(i, &port) == PGAS_OK; i++) {
+        if (!port.active || (needs_chains && !port.chains))
+            continue;
+        if (n < WAY_PORTS_MAX)
+            printf("%s%s:%d", n == 0 ? " on " : ", ", port.name, port.port);
+        n++;
+    }
+    if (n > WAY_PORTS_MAX)
+        printf(", and %d more", n - WAY_PORTS_MAX);
+    puts(n == 0 ? ": no port has it" : "");
+}
+
+static int all(void)
+{
+    pgas_status_t status = pgas_info_print(stdout, NULL);
+    puts("ways of groups, the first ones are chosen first:");
+    print_way("chain", true);
+    print_way("verbs", false);
+    puts("  calls between the ranks of a job");
+    return flushed(status != PGAS_OK);
+}
+
 /* The only option; its value is optarg. */
 static int take(int option)
 {
@@ -129,5 +159,5 @@ int main(int argc, char **argv)
         usage_refuse(pgas_launcher_rank(), argv, usage, option);
     if (optind < argc)
         usage_exit(pgas_launcher_rank(), usage, "an argument too many", argv[optind]);
-    return option == -1 ? flushed(pgas_info_print(stdout, NULL) != PGAS_OK) : take(option);
+    return option == -1 ? all() : take(option);
 }
