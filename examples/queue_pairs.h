@@ -1,4 +1,4 @@
-/* queue_pairs.h: the set-up of 13_queue_pairs and 14_chain_laps: memory, completion queues and
+/* queue_pairs.h: the set-up of 13_queue_pairs and 19_chain_laps: memory, completion queues and
  * queue pairs of one device. The program ends when a step fails. */
 #ifndef EXAMPLES_QUEUE_PAIRS_H
 #define EXAMPLES_QUEUE_PAIRS_H

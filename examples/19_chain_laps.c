@@ -1,8 +1,8 @@
-/* 14_chain_laps: a chain of requests that is posted once and runs again and again. In each round a
+/* 19_chain_laps: a chain of requests that is posted once and runs again and again. In each round a
  * client rewrites an entry of the chain and then sends a message that starts the entry. The NIC
  * then writes the word that the client has chosen to the client. See docs/chains.md.
  *
- *   build/examples/14_chain_laps [DEVICE]
+ *   build/examples/19_chain_laps [DEVICE]
  *
  * DEVICE is "snic", the software NIC, unless it is given. Client and server are one process
  * here. */
@@ -130,7 +130,7 @@ static int run_round(uint32_t round)
 int main(int argc, char **argv)
 {
     uint32_t n_right = 0;
-    open_device(argc, argv, "14_chain_laps [DEVICE, as in pgas_info --devices; snic]\n");
+    open_device(argc, argv, "19_chain_laps [DEVICE, as in pgas_info --devices; snic]\n");
     open_queues();
     fill_ring();
     for (uint32_t i = 0; i < ROUNDS; i++)
