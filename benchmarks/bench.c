@@ -464,7 +464,7 @@ int bench_main(const bench_program_t *program, int argc, char **argv)
         bench_take_core(run.rank, run.n_ranks);
         if (bench_prog->setup)
             bench_prog->setup();
-        status = run_cases(&run);
+        status = bench_prog->run ? bench_prog->run(&run) : run_cases(&run);
         bench_team_end();
         if (bench_prog->teardown)
             bench_prog->teardown();

@@ -149,6 +149,9 @@ typedef struct {
     const bench_option_t *options; /* ends with one that has no name; may be NULL */
     const char *(*path)(void);     /* BENCH_ALONE: the first word of the cases' names */
     const char *(*about)(void);    /* BENCH_ALONE: the line below the title */
+    /* Runs and prints the cases instead of the harness, which only reads the options. Collective;
+     * @return the exit status */
+    int (*run)(bench_run_t *run);
 } bench_program_t;
 
 /** The table of cases, for the initializer of a program. */

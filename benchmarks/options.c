@@ -154,7 +154,8 @@ static bool any_word(bool (*fn)(const char *word, const void *arg), const void *
 
 static bool word_names_case(const char *word, const void *arg)
 {
-    return strcmp(variant_of(word), ((const bench_case_t *)arg)->variant) == 0;
+    const bench_case_t *c = arg; /* its variant may begin with a word that is also a path */
+    return strcmp(word, c->variant) == 0 || strcmp(variant_of(word), c->variant) == 0;
 }
 
 static bool word_is_unknown(const char *word, const void *arg)

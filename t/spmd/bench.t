@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target numa"
-OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
+OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather gups mcts startup"
 ALONE="verbs_latency verbs_rate" # one process, without a launcher
 TINY="-i 20 -r 5 -t 5"
 
@@ -23,6 +23,7 @@ of() {
     collectives) echo "-m 4:8" ;;
     numa) echo "-m 4096:4096" ;;
     barrier) echo "--case plain,late" ;;
+    group) echo "--case chain-gwrite-idle,verbs-gwrite-busy,calls-gwrite-idle,mpi-gwrite-busy,engine-gwrite-idle" ;;
     mcts) echo "--size 5 --case trad-random-16,ovfl-near-1,threads-trad-hash-n,playouts,memcpy" ;;
     esac
 }
@@ -91,7 +92,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "calls|counter|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|" \
+            names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|" \
                 "playouts|puts|rma|shared-tree|signaled|ucx|write"
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
@@ -123,6 +124,34 @@ searches() {
 
 # Two nodes: elements and locks of the other one, and raw UCX.
 far() { PGAS_NODE_MAXSIZE=1 json "$1" --compare; }
+
+# Every kind of group operation, by every way, without and with load, in one run; ratios are to what is promised.
+group_cases() {
+    mpirun_n 4 benchmarks/pgas_group --quick -i 30 --json >"$scratch/out" 2>"$scratch/err" && json_shape group ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" -F '"' '
+        { line[$8] = $0 }
+        function wants(name, keys,   i, n, key) {
+            n = split(keys, key, " ")
+            if (!(name in line)) { print "no " name; failed = 1 }
+            for (i = 1; i <= n; i++)
+                if (index(line[name], "\"" key[i] "\":") == 0) { print name " has no " key[i]; failed = 1 }
+        }
+        END {
+            split("chain verbs calls mpi", ways, " ")
+            split("gwrite gmemcpy gcas gflush", kinds, " ")
+            split("-p50 -p99 -p999", figures, " ")
+            for (w in ways) for (k in kinds) {
+                name = ways[w] "-" kinds[k]
+                wants(name "-idle", ""); wants(name "-busy", "idle")
+                for (f in figures) { wants(name "-idle" figures[f], ""); wants(name "-busy" figures[f], "idle") }
+            }
+            wants("chain-gwrite-idle", "calls mpi limit"); wants("chain-gwrite-busy-p99", "idle calls mpi")
+            wants("chain-gwrite-idle-refill", ""); wants("chain-gwrite-idle-bandwidth", "limit")
+            wants("engine-gcas-idle", "")
+            exit failed
+        }' "$scratch/out" || { cat "$scratch/err" "$scratch/out"; return 1; }
+}
 
 # few_completions CASE: no more than one is polled for 32 sends, nor for 32 writes, at any size.
 few_completions() {
@@ -170,7 +199,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 62))
+plan $((4 * n + 73))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -204,6 +233,13 @@ for options in "local --chunk 7" "random --elements 0" "seq --prefetch 65" "zipf
     # shellcheck disable=SC2086
     succeeds "refuses array_$options" refuses array_$options
 done
+for options in "--size 7" "--size 1024," "--size 2097152" "--window 2001" "--window 0" "--number 0" "--client-node x" \
+    "--case chain-gwrite" "-m 64"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses group $options" refuses group $options
+done
+succeeds "all ways and kinds of group operations" group_cases
+succeeds "the matrix of sizes and windows" table group --matrix --size 64,4096 --window 20,50
 for name in array_local array_random array_seq array_zipf; do
     succeeds "pgas_$name between nodes" far "$name"
 done
