@@ -22,7 +22,7 @@ CLEANFILES += %D%/.turn %D%/.turn.1 %D%/.turn.2 %D%/.turn.3
 check-all:
 	PGAS_TEST_MATRIX=all $(MAKE) check
 
-# The protocol of coherent arrays, exhaustively: needs spin, 4 GB and some minutes.
+# The protocols of coherent arrays, of sleeps and of group chains, exhaustively: needs spin, 4 GB and some minutes.
 model:
 	BUILD=$(abs_top_builddir) $(abs_top_srcdir)/t/model full
 

@@ -16,3 +16,5 @@ fuzz_targets += %D%/fuzz_param %D%/fuzz_message %D%/fuzz_sgf
 fuzz_targets += %D%/fuzz_graph_names %D%/fuzz_graph_el %D%/fuzz_graph_mtx
 check_data += %D%/graph_reader.h %D%/require.h
 fuzz_targets += %D%/fuzz_wqe %D%/fuzz_cqe
+fuzz_targets += %D%/fuzz_group
+fuzz_targets += %D%/fuzz_replica

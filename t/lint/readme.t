@@ -7,7 +7,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-LINES=200
+LINES=210
 WIDTH=100
 
 too_long() { "$AWK" -v lines=$LINES -v w=$WIDTH 'length > w { print FNR ": " length } FNR == lines + 1 { print "long" }' "$1"; }

@@ -763,23 +763,6 @@ static void has_limits(pgas_verbs_qp_t *qp)
     promise(good, "impossible operations are refused, and objects in use are not closed");
 }
 
-/* The device to test, or a reason why there is none. */
-static const char *find_device(void)
-{
-    static char name[80];
-    const char *given = getenv("TAP_DEVICE");
-    pgas_verbs_info_t port = { .size = sizeof port };
-    if (given && given[0] != '\0')
-        return given;
-    for (int i = 0; pgas_verbs_list(i, &port) == PGAS_OK; i++) {
-        if (port.active && strcmp(port.provider, "snic") != 0) {
-            snprintf(name, sizeof name, "verbs:%s:%d", port.name, port.port);
-            return name;
-        }
-    }
-    return NULL;
-}
-
 int main(void)
 {
     const char *device = find_device();

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include "pgas/verbs.h"
 #include "t/tap.h"
 
 #define SIDES_PORT       7077
@@ -137,6 +138,23 @@ static int sides_end(void)
     if (sides_child_ > 0 && (waitpid(sides_child_, &status, 0) < 0 || status != 0))
         diag("side 1 ended with %d", status);
     return done() != 0 || status != 0;
+}
+
+/* The device to test: that of TAP_DEVICE, or the first active one of hardware. NULL: none */
+static const char *find_device(void)
+{
+    static char name[80];
+    const char *given = getenv("TAP_DEVICE");
+    pgas_verbs_info_t port = { .size = sizeof port };
+    if (given && given[0] != '\0')
+        return given;
+    for (int i = 0; pgas_verbs_list(i, &port) == PGAS_OK; i++) {
+        if (port.active && strcmp(port.provider, "snic") != 0) {
+            snprintf(name, sizeof name, "verbs:%s:%d", port.name, port.port);
+            return name;
+        }
+    }
+    return NULL;
 }
 
 #endif

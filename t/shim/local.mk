@@ -26,3 +26,6 @@ EXTRA_%C%_chains_t_DEPENDENCIES = $(under_shim)
 check_PROGRAMS += %D%/stock.t
 %C%_stock_t_SOURCES = %D%/stock.c %D%/under.h
 EXTRA_%C%_stock_t_DEPENDENCIES = $(under_shim)
+check_PROGRAMS += %D%/group.t
+%C%_group_t_SOURCES = %D%/group.c %D%/under.h t/unit/group_model.h
+EXTRA_%C%_group_t_DEPENDENCIES = $(under_shim)

@@ -15,10 +15,11 @@ lines() { grep -cE -- "$1" "$scratch/out"; }
 # wide: the lines of the last output that have more than 80 columns.
 wide() { "$AWK" 'length > 80' "$scratch/out"; }
 
-plan 16
+plan 17
 PGAS_UCX_TLS=tcp,self "$info" >"$scratch/out" 2>"$scratch/err"
 is "$? $(lines '^libpgas ') $(lines '^PGAS_UCX_TLS +tcp,self .* environment')" "0 1 1" "alone; with the settings for UCX"
 empty "$(cat "$scratch/err")" "and without a warning"
+is "$(lines '^  ((chain|verbs) on|calls between) ')" 3 "it names the ways of groups"
 is "$(lines '^bytes per rank: .*--job')" 1 "it says how to ask for bytes per rank"
 wide=$("$AWK" '/^progress rule/ { inside = 1; next } /^  any/ { inside = 0 } inside && substr($0, 49, 1) != " "' "$scratch/out")
 empty "$wide" "the columns of the progress rule are wide enough"

@@ -123,7 +123,7 @@ check_PROGRAMS += %D%/messenger.t %D%/soak.t
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
-soak: %D%/soak.t soak-mcts soak-array
+soak: %D%/soak.t soak-mcts soak-array soak-group
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
 # 300 random histories over TCP beside busy loops, in half an hour.
@@ -143,7 +143,12 @@ soak-array: %D%/array_soak.t %D%/array_model.t %D%/array_litmus.t
 	ARRAY_ROUNDS=20 ARRAY_STEPS=200 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_model.t
 	LITMUS_ROUNDS=4000 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_litmus.t
 
-.PHONY: soak soak-tcp soak-mcts soak-array
+# Chains of replicas: 100,000 operations for each adversary, and 200 kills.
+soak-group: t/unit/group_chain.t t/unit/group_kill.t
+	GROUP_OPERATIONS=100000 PGAS_TEST_TIMEOUT=1800 $(T_LOG_COMPILER) t/unit/group_chain.t
+	GROUP_KILLS=200 PGAS_TEST_TIMEOUT=1800 $(T_LOG_COMPILER) t/unit/group_kill.t
+
+.PHONY: soak soak-tcp soak-mcts soak-array soak-group
 check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/message.h %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
@@ -219,3 +224,11 @@ check_PROGRAMS += %D%/array_soak.t
 %C%_array_soak_t_SOURCES = %D%/array_soak.c %D%/array_crew.h %D%/job.h
 check_PROGRAMS += %D%/verbs_three.t
 %C%_verbs_three_t_SOURCES = %D%/verbs_three.c %D%/job.h
+check_PROGRAMS += %D%/group.t
+%C%_group_t_SOURCES = %D%/group.c %D%/job.h
+check_scripts += %D%/group_kill.t
+EXTRA_PROGRAMS += %D%/group_victim
+check_DATA += %D%/group_victim
+CLEANFILES += %D%/group_victim
+%C%_group_victim_SOURCES = %D%/group_victim.c
+%C%_group_victim_LDADD = $(public_ldadd)

@@ -17,10 +17,10 @@ numa-vm: t/spmd/zones.t t/spmd/boot.t benchmarks/pgas_numa
 check_scripts += %D%/rxe.t
 check_data += %D%/rxe-list %D%/agent
 RXE_TESTS = t/spmd/rma.t t/spmd/call.t t/spmd/atomic.t t/spmd/array.t
-RXE_PAIR_TESTS = t/spmd/rma.t t/spmd/call.t
+RXE_PAIR_TESTS = t/spmd/rma.t t/spmd/call.t t/spmd/group.t
 
-check-rxe: t/rxe/queues.t tools/pgas_info $(RXE_TESTS) $(RXE_PAIR_TESTS)
-	BUILD=$(abs_top_builddir) RXE_TESTS='$(RXE_TESTS)' RXE_PAIR_TESTS='$(RXE_PAIR_TESTS)' \
+check-rxe: t/rxe/queues.t t/rxe/group.t tools/pgas_info $(RXE_TESTS) $(RXE_PAIR_TESTS)
+	BUILD=$(abs_top_builddir) VM_TIMEOUT=$${VM_TIMEOUT:-900} RXE_TESTS='$(RXE_TESTS)' RXE_PAIR_TESTS='$(RXE_PAIR_TESTS)' \
 	  $(abs_top_srcdir)/t/launch $(abs_top_srcdir)/%D%/rxe.t
 
 .PHONY: check-rxe

@@ -25,9 +25,12 @@ echo @pages
 "$TOP/t/mpirun" 1 t/spmd/boot.t 2>&1
 echo "@end \$?"
 END
-status=0
-VM_TIMEOUT=${VM_TIMEOUT:-400} VM_GIB_PAGES=1 "$TOP/t/vm/run" bash "$scratch/jobs" >"$scratch/out" 2>"$scratch/why" || status=$?
-[ $status -ne 77 ] || skip_all "$(sed -n 's,^t/vm/run: ,,p' "$scratch/why")"
+run_machine() {
+    status=0
+    VM_TIMEOUT=${VM_TIMEOUT:-400} VM_GIB_PAGES=1 "$TOP/t/vm/run" bash "$scratch/jobs" >"$scratch/out" 2>"$scratch/why" || status=$?
+    [ $status -ne 77 ] || skip_all "$(sed -n 's,^t/vm/run: ,,p' "$scratch/why")"
+}
+run_machine
 
 # part MARK: the output behind this mark
 part() { "$AWK" -v mark="@$1" 'index($0, "@") == 1 { on = index($0, mark) == 1 || (on && index($0, "@end") == 1) } on' "$scratch/out"; }
@@ -40,6 +43,12 @@ all_cases() {
     for name in put-own put-other get-own get-other call-own call-other; do has_case "node-$name" || return 1; done
 }
 one_gib() { part pages | grep -q '^ok .*a mapping of 1 GiB has a page of 1 GiB$'; }
+
+# Beside load an emulated machine is sometimes too slow for a test in it; then it gets a second chance.
+if ! all_points "zones PGAS_NODE_MAXSIZE=0" || ! all_points "zones PGAS_NODE_MAXSIZE=1" || ! all_cases; then
+    grep -iE '^not ok|# skip|^@end|killed' "$scratch/out" | sed 's/^/# first run: /'
+    run_machine
+fi
 
 plan 4
 succeeds "one node: everything is in its zone" all_points "zones PGAS_NODE_MAXSIZE=0"

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # what: The provider verbs works on a kernel device, soft RoCE in a virtual machine: between two processes of a machine,
-#       and between two machines. Tests of several ranks run over it, on one machine and on two.
+#       and between two machines. Groups with the way verbs, and tests of several ranks, run over it on one machine and
+#       on two.
 # needs: no-sanitizers command:qemu-system-x86_64
-# timeout: 900
+# timeout: 1800
 # source: include/pgas/verbs.h
 #
 # RXE_TESTS and RXE_PAIR_TESTS name the tests of several ranks (t/vm/rxe-list runs them in the machines).
 set -u
 . "$(dirname "$0")/../tap.sh"
-QUEUES=t/rxe/queues.t
+QUEUES="t/rxe/queues.t t/rxe/group.t"
 RXE_TESTS=${RXE_TESTS-t/spmd/rma.t t/spmd/atomic.t}
 RXE_PAIR_TESTS=${RXE_PAIR_TESTS-t/spmd/call.t}
 
 [ "${PGAS_TEST_MATRIX:-}" != short ] || skip_all "not in the short form: it downloads a kernel"
 make_scratch
 cd "$BUILD" || exit 1
-[ -x $QUEUES ] || skip_all "$QUEUES is not built"
+for test in $QUEUES; do [ -x "$test" ] || skip_all "$test is not built"; done
 points=0
 failed=0
 
