@@ -1,0 +1,86 @@
+/** Descriptions of C structures: from one list of fields come functions that save, load, measure,
+ *  free, compare and print values.
+ *
+ *      #define BODY_FIELDS(F)                  \
+ *          F(SCALAR, int64_t, id)              \
+ *          F(ARRAY, double, position, 3)       \
+ *          F(STRING, name)                     \
+ *          F(VECTOR, double, history, n_history)
+ *      PGAS_STRUCT(body, BODY_FIELDS)          defines body_t and the functions
+ *
+ *      pgas_save_body(&archive, &sun);
+ *      pgas_load_body(&archive, NULL, &copy);  memory of malloc
+ *      pgas_free_body(&copy);
+ *
+ *  The fields, and the members that they declare:
+ *  | field                                   | members                       | value             |
+ *  | F(SCALAR, type, member)                 | type member                   | its bytes         |
+ *  | F(ARRAY, type, member, n)               | type member[n]                | their bytes       |
+ *  | F(STRING, member)                       | char *member                  | text, or NULL     |
+ *  | F(VECTOR, type, member, count)          | type *member; size_t count    | count elements    |
+ *  | F(OPTIONAL, type, member)               | type *member                  | one, or NULL      |
+ *  | F(STRUCT, name, member)                 | name_t member                 | described         |
+ *  | F(STRUCT_ARRAY, name, member, n)        | name_t member[n]              | n described       |
+ *  | F(STRUCT_VECTOR, name, member, count)   | name_t *member; size_t count  | count described   |
+ *  | F(STRUCT_OPTIONAL, name, member)        | name_t *member                | one, or NULL      |
+ *  | F(UNION, name, member, tag)             | name_t member                 | the tag's case    |
+ *  | F(OBJECT, member)                       | pgas_rma_object_t *member     | shared, or NULL   |
+ *  | F(RMA_VECTOR, name, member)             | name_t member                 | shared            |
+ *  In SCALAR, ARRAY, VECTOR and OPTIONAL, type is one word for a type that is copied as bytes: a
+ *  number, an enumeration, or a structure without pointers. `VECTOR, char` or `VECTOR, uint8_t` is a
+ *  counted text or opaque bytes. A tag is a SCALAR of integer type in front of its union.
+ *
+ *  A structure whose fields are all copied as bytes, and which has no padding, is copied as one
+ *  block, and so is a vector of them. pgas_is_flat_NAME, a constant, says so.
+ *
+ *  PGAS_STRUCT(name, FIELDS) defines these, as static functions:
+ *      pgas_status_t pgas_save_NAME(pgas_archive_t *archive, const NAME_t *value);
+ *      pgas_status_t pgas_load_NAME(pgas_archive_t *archive, pgas_arena_t *arena, NAME_t *value_p);
+ *          Memory comes from the arena or, with NULL, from malloc; then pgas_free_NAME frees it.
+ *          After an error *value_p is empty.
+ *      pgas_status_t pgas_view_NAME(pgas_archive_t *archive, NAME_t *value_p);
+ *          Vectors and texts of the value point into the archive, and end with it. Only objects and
+ *          RMA vectors are the value's own; pgas_drop_NAME gives them back.
+ *      size_t pgas_size_NAME(const NAME_t *value);       bytes of the stream and chunks
+ *      void pgas_free_NAME(NAME_t *value);               frees what malloc allocated; empty after it
+ *      void pgas_drop_NAME(NAME_t *value);
+ *      bool pgas_equal_NAME(const NAME_t *a, const NAME_t *b);   floating-point numbers by their bytes
+ *      void pgas_print_NAME(FILE *out, const NAME_t *value);     one line for each field
+ *      uint64_t pgas_checksum_NAME(void);                of the description
+ *  pgas_save_NAME writes the name and checksum in front. Loading a value of another description
+ *  returns PGAS_ERR_MISMATCH, and the log names both.
+ *
+ *  Statuses are those of pgas/archive.h. A structure may contain itself by STRUCT_VECTOR or
+ *  STRUCT_OPTIONAL, up to PGAS_ARCHIVE_DEPTH deep. Two pointers to one value are saved as two values.
+ *
+ *  Source: boost.serialization and HPX serialize(ar, version), as X-macros instead of templates. */
+#ifndef PGAS_DESCRIBE_H
+#define PGAS_DESCRIBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "pgas/archive.h"
+
+#include "pgas/detail/describe.h"
+
+/** Defines NAME_t and its functions. */
+#define PGAS_STRUCT(name, FIELDS)       \
+    PGAS_DESCRIBE_DECLARE(name, FIELDS) \
+    PGAS_DESCRIBE(name, FIELDS)
+/** Defines only the functions, for a NAME_t that the program has defined. Its members have the types
+ *  of the table; counts may have any unsigned type. Members that are not listed are left alone. */
+#define PGAS_DESCRIBE(name, FIELDS) PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
+
+/** Defines a union NAME_t and its functions. CASES(C) lists C(tag value, field..), for example
+ *  C(1, SCALAR, double, radius) C(2, STRUCT, box, box). A tag value without a case has no data. */
+#define PGAS_UNION(name, CASES) PGAS_DESCRIBE_UNION(name, CASES)
+
+/** Functions of the program's own for NAME_t, which may then stand where a described name may: it
+ *  defines save, load, free and equal as NAME_save(pgas_archive_t *, const NAME_t *),
+ *  NAME_load(pgas_archive_t *, NAME_t *), NAME_free(NAME_t *) and NAME_equal(const NAME_t *, const
+ *  NAME_t *). NAME_load allocates by pgas_archive_alloc; NAME_free frees what came from malloc. */
+#define PGAS_OWN(name, version) PGAS_DESCRIBE_OWN(name, version)
+
+#endif

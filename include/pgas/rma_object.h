@@ -1,0 +1,97 @@
+/** Counted memory for transfers, and growing vectors in it.
+ *
+ *      PGAS_RMA_VECTOR(cells, double)                     defines cells_t and its functions
+ *      cells_t a = { 0 }, b = { 0 };
+ *      cells_resize(&a, 1 << 20);                         registered memory of this rank
+ *      cells_data(&a)[7] = 1;
+ *      cells_share(&a, &b);                               the same memory; no copy
+ *      cells_take(&a, &b);                                b has what a had, and a is empty
+ *      cells_free(&b);
+ *
+ *  A registered object is memory of the rank's heap, which the transport registered at init and the
+ *  ranks of the node map. Nothing is registered during a transfer. An archive that contains an
+ *  object shares it, so that the program may destroy its own reference at once. The target of a call
+ *  gets the data in registered objects of its own, and its handler may keep them without a copy.
+ *
+ *  Objects come from the caller's memory, too: a copy, a reference with a function that is called
+ *  when the last holder has gone, or memory of malloc that the object takes over.
+ *
+ *  Objects are shared and destroyed on any thread, also on threads that are not attached. Freed
+ *  blocks are kept by thread and size, up to a limit, so that the common path takes no lock.
+ *
+ *  Source: HPX's rma_object, rma_vector and serialize_buffer. */
+#ifndef PGAS_RMA_OBJECT_H
+#define PGAS_RMA_OBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "pgas/gptr.h"
+#include "pgas/status.h"
+
+PGAS_BEGIN_DECLS
+
+/** An object. The program reads these fields and changes none. */
+typedef struct {
+    void *data; /* aligned to 64 if the library allocated it */
+    size_t bytes;
+    pgas_gptr_t ptr; /* PGAS_NULL: not registered */
+    int n_holders;
+    uint32_t kind;
+} pgas_rma_object_t;
+
+/** Called once, on the thread that destroys the last reference. It must not wait. */
+typedef void (*pgas_release_fn_t)(void *data, size_t bytes, void *arg);
+
+/** Creates an object with registered memory, contents undefined. If the heap has no room the memory
+ *  is the process's own and not registered (ptr is PGAS_NULL); pgas_rma_info counts that.
+ *  Shape:  any thread, also in handlers; 0 bytes are allowed.
+ *  @return PGAS_ERR_NO_MEMORY, PGAS_ERR_INVALID  a null pointer */
+PGAS_API pgas_status_t pgas_rma_object_create(size_t bytes, pgas_rma_object_t **object_p);
+/** The same, with a copy of data. */
+PGAS_API pgas_status_t pgas_rma_object_copy(const void *data, size_t bytes,
+                                            pgas_rma_object_t **object_p);
+/** Makes an object of the program's memory, which must not change or end before release is called.
+ *  release NULL: nothing is called. Before pgas_init, too. */
+PGAS_API pgas_status_t pgas_rma_object_reference(void *data, size_t bytes,
+                                                 pgas_release_fn_t release, void *arg,
+                                                 pgas_rma_object_t **object_p);
+/** Makes an object of memory of malloc, which free() of the C library frees at the end. */
+PGAS_API pgas_status_t pgas_rma_object_take(void *data, size_t bytes,
+                                            pgas_rma_object_t **object_p);
+
+/** Adds a holder. @return object */
+static inline pgas_rma_object_t *pgas_rma_object_share(pgas_rma_object_t *object);
+/** Removes a holder; with the last one the memory goes back to where it came from. NULL is ignored.
+ */
+PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
+
+/** Defines NAME_t, a vector of elements of a type that may be copied as bytes, and its functions:
+ *      pgas_status_t NAME_resize(NAME_t *v, size_t n);         new elements are undefined
+ *      pgas_status_t NAME_push(NAME_t *v, type element);
+ *      type *NAME_data(const NAME_t *v);                       NULL while nothing is allocated
+ *      size_t NAME_size(const NAME_t *v);
+ *      void NAME_share(const NAME_t *from, NAME_t *to);        to is freed before
+ *      void NAME_take(NAME_t *from, NAME_t *to);               to is freed before
+ *      void NAME_free(NAME_t *v);                              empty again
+ *  { 0 } is an empty vector. A vector that shares its memory with another one gets memory of its own
+ *  when it grows beyond the size at which it was shared; until then both see each other's writes. */
+#define PGAS_RMA_VECTOR(name, type) PGAS_RMA_VECTOR_FUNCTIONS(name, type)
+
+/** What this rank has sent, received and holds. */
+typedef struct {
+    size_t size;                   /* in: sizeof of this struct */
+    uint64_t n_calls_sent, n_calls_received; /* with archives; replies count as calls */
+    uint64_t bytes_sent, bytes_received;     /* streams and chunks */
+    uint64_t serialize_us;         /* in typed calls: saving and loading arguments */
+    uint64_t n_registered_sent, n_pointers_sent, n_chunks_received;
+    uint64_t n_registrations;      /* made for a transfer: 0 for registered chunks */
+    uint64_t n_unregistered;       /* objects for which the heap had no room */
+    uint64_t n_objects;            /* that exist now */
+    uint64_t pool_bytes, pool_high_bytes; /* registered memory in objects, and kept for further ones */
+} pgas_rma_info_t;
+PGAS_API pgas_status_t pgas_rma_info(pgas_rma_info_t *info_p);
+
+PGAS_END_DECLS
+
+#include "pgas/detail/rma_object.h"
+#endif
