@@ -56,8 +56,7 @@ PGAS_API pgas_status_t pgas_rma_object_reference(void *data, size_t bytes,
                                                  pgas_release_fn_t release, void *arg,
                                                  pgas_rma_object_t **object_p);
 /** Makes an object of memory of malloc, which free() of the C library frees at the end. */
-PGAS_API pgas_status_t pgas_rma_object_take(void *data, size_t bytes,
-                                            pgas_rma_object_t **object_p);
+PGAS_API pgas_status_t pgas_rma_object_take(void *data, size_t bytes, pgas_rma_object_t **object_p);
 
 /** Adds a holder. @return object */
 static inline pgas_rma_object_t *pgas_rma_object_share(pgas_rma_object_t *object);
@@ -79,15 +78,16 @@ PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
 
 /** What this rank has sent, received and holds. */
 typedef struct {
-    size_t size;                   /* in: sizeof of this struct */
+    size_t size;                             /* in: sizeof of this struct */
     uint64_t n_calls_sent, n_calls_received; /* with archives; replies count as calls */
     uint64_t bytes_sent, bytes_received;     /* streams and chunks */
-    uint64_t serialize_us;         /* in typed calls: saving and loading arguments */
+    uint64_t serialize_us;                   /* in typed calls: saving and loading arguments */
     uint64_t n_registered_sent, n_pointers_sent, n_chunks_received;
-    uint64_t n_registrations;      /* made for a transfer: 0 for registered chunks */
-    uint64_t n_unregistered;       /* objects for which the heap had no room */
-    uint64_t n_objects;            /* that exist now */
-    uint64_t pool_bytes, pool_high_bytes; /* registered memory in objects, and kept for further ones */
+    uint64_t n_registrations;             /* made for a transfer: 0 for registered chunks */
+    uint64_t n_unregistered;              /* objects for which the heap had no room */
+    uint64_t n_objects;                   /* that exist now */
+    uint64_t object_bytes;                /* registered memory in them */
+    uint64_t pool_bytes, pool_high_bytes; /* taken from the heap for them, now and at most */
 } pgas_rma_info_t;
 PGAS_API pgas_status_t pgas_rma_info(pgas_rma_info_t *info_p);
 

@@ -5,10 +5,12 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "mem/regmem.h"
+#include "mem/rma_object.h"
 
 static pgas_status_t thread_leaves(void)
 {
     pgasi_pools_leave();
+    pgasi_rma_blocks_leave();
     return PGAS_OK;
 }
 

@@ -21,6 +21,7 @@
 #include "mem/block.h"
 #include "mem/regmem.h"
 #include "mem/rma.h"
+#include "mem/rma_object.h"
 
 #define NO_SLOT (-1)
 
@@ -668,5 +669,6 @@ void pgasi_regmem_stop(void)
         free_pool(pool);
     }
     pgasi_blocks_stop();
+    pgasi_rma_blocks_stop();
     pgasi_supers_stop();
 }

@@ -99,6 +99,9 @@ pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destro
  *  line replaces PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_super_take(pgasi_super_t *super, size_t bytes, bool some_out,
                                pgas_block_t *block_p);
+/** From now on, PGAS_ERR_AGAIN without a log line replaces PGAS_ERR_NO_MEMORY: the user of the
+ *  allocator takes other memory. Called before the allocator is used. */
+void pgasi_super_be_quiet(pgasi_super_t *super);
 size_t pgasi_super_unit_bytes(const pgasi_super_t *super);
 /** Checks a size.
  *  @return PGAS_OK

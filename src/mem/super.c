@@ -39,6 +39,7 @@ struct pgasi_super {
     size_t unit_bytes, max_units, grow_units;
     size_t n_units, high_units, used_units, n_blocks, n_chunks;
     bool exponential, has_logged_limit;
+    bool quiet;       /* its user has other memory */
     int zone;         /* -1: not placed */
     int rank;         /* has the memory */
     chunk_t *orphans; /* of another rank: given up, not yet freed there */
@@ -166,7 +167,7 @@ pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destro
                                      void *object, pgasi_super_t **super_p)
 {
     pgas_pool_opts_t o;
-    pgas_status_t status = pgasi_thread_check();
+    pgas_status_t status = pgasi_running || pgasi_thread_attached() ? PGAS_OK : PGAS_ERR_NOT_INIT;
     if (status == PGAS_OK)
         status = read_opts(opts, &o);
     if (status != PGAS_OK)
@@ -454,7 +455,7 @@ static chunk_t *grow_or_trade(pgasi_super_t *super, size_t n)
 
 static pgas_status_t no_room(const pgasi_super_t *super, size_t bytes, bool some_out)
 {
-    if (some_out || is_far(super)) /* the caller then grows */
+    if (some_out || is_far(super) || super->quiet) /* the caller then grows, or falls back */
         return PGAS_ERR_AGAIN;
     PGASI_ERROR("mem",
                 "%s: a super-chunk of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64
@@ -572,6 +573,11 @@ pgas_status_t pgasi_super_info_of(pgasi_super_t *super, size_t used_bytes, size_
         info_p->n_blocks = n_blocks;
     }
     return status;
+}
+
+void pgasi_super_be_quiet(pgasi_super_t *super)
+{
+    super->quiet = true;
 }
 
 size_t pgasi_super_unit_bytes(const pgasi_super_t *super)
