@@ -25,6 +25,7 @@
 #include "msg/send_queue.h"
 #include "pgas/call.h"
 #include "pgas/mem.h"
+#include "pgas/rma_object.h"
 #include "pgas/version.h"
 
 /* ---- pgas_info ---- */
@@ -216,6 +217,26 @@ int pgas_launcher_rank(void)
     return pgasi_boot_launcher_rank();
 }
 
+/* Nothing in a job without objects and archives. */
+static void print_archives(FILE *out)
+{
+    pgas_rma_info_t info = { .size = sizeof info };
+    (void)pgas_rma_info(&info);
+    if (!info.n_calls_sent && !info.n_calls_received && !info.pool_high_bytes && !info.n_objects)
+        return;
+    fprintf(out,
+            "pgas stats, rank %d: calls with archives sent %" PRIu64 ", %" PRIu64
+            " bytes, received %" PRIu64 ", %" PRIu64 " bytes; serialization took %" PRIu64
+            " us; chunks sent registered %" PRIu64 ", by pointer %" PRIu64 ", received %" PRIu64
+            "; registrations for transfers %" PRIu64 "; objects now %" PRIu64 ", %" PRIu64
+            " registered bytes, memory for them %" PRIu64 " bytes, at most %" PRIu64
+            ", objects without room in the heap %" PRIu64 "\n",
+            pgasi_boot.rank, info.n_calls_sent, info.bytes_sent, info.n_calls_received,
+            info.bytes_received, info.serialize_us, info.n_registered_sent, info.n_pointers_sent,
+            info.n_chunks_received, info.n_registrations, info.n_objects, info.object_bytes,
+            info.pool_bytes, info.pool_high_bytes, info.n_unregistered);
+}
+
 pgas_status_t pgas_stats_print(FILE *out)
 {
     if (!out)
@@ -266,5 +287,6 @@ pgas_status_t pgas_stats_print(FILE *out)
             pgasi_far_consumed, n_channels, n_grown, n_granted, granted_high, n_refused,
             pgasi_tasks_threads(), pgasi_n_dropped, pgasi_sync_stats.n_answers,
             pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
+    print_archives(out);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "mem/rma_object.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 
@@ -139,6 +140,15 @@ static pgas_status_t alloc_local(uint64_t bytes, uint64_t alignment, uint64_t *o
     return status;
 }
 
+static pgas_status_t try_block(uint64_t bytes, uint64_t *offset_p)
+{
+    pthread_mutex_lock(&heap_lock);
+    pgas_status_t status = alloc_local(bytes, BLOCK_ALIGN, offset_p);
+    note_use();
+    pthread_mutex_unlock(&heap_lock);
+    return status;
+}
+
 pgas_status_t pgasi_heap_alloc(size_t bytes, pgas_gptr_t *ptr_p)
 {
     uint64_t offset = 0;
@@ -146,12 +156,13 @@ pgas_status_t pgasi_heap_alloc(size_t bytes, pgas_gptr_t *ptr_p)
         *ptr_p = PGAS_NULL;
         return PGAS_OK;
     }
-    pthread_mutex_lock(&heap_lock);
-    pgas_status_t status = alloc_local(bytes, BLOCK_ALIGN, &offset);
+    pgas_status_t status = try_block(bytes, &offset);
+    if (status == PGAS_ERR_NO_MEMORY) {
+        pgasi_rma_blocks_trim();
+        status = try_block(bytes, &offset);
+    }
     if (status == PGAS_ERR_NO_MEMORY)
-        report_exhausted("pgas_alloc_on", bytes);
-    note_use();
-    pthread_mutex_unlock(&heap_lock);
+        pgasi_heap_report("pgas_alloc_on", bytes);
     if (status == PGAS_OK)
         *ptr_p = pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset);
     return status;

@@ -6,19 +6,19 @@
  * Sizes have classes, four for each power of two. A thread keeps blocks of up to 1 MiB in lists of
  * its own, without a lock. A list that is full gives the older half to the common list of its
  * class, and an empty list takes some from there. Below these is one general pool of the heap. A
- * common list that would keep too much gives to that pool. The pool's memory is used for other
- * sizes when the heap is full.
+ * common list that would keep too much gives to that pool. When the heap is full, all blocks of the
+ * common lists go back to it.
  *
  * A block's record is allocated by malloc, because it may live longer than the heap. Each heap has
- * a number, the epoch. Records of an older epoch have no memory, and are freed when they are seen.
+ * a number, the epoch. Records of an older epoch have no memory any more. A thread frees those that
+ * it finds. Class 0 is for records that never had a block.
  *
- * Source: thread caches and transfer batches as in tcmalloc. */
+ * Source: thread caches and transfer batches of tcmalloc. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checks.h"
-#include "base/log.h"
 #include "base/param.h"
 #include "base/spin.h"
 #include "mem/regmem.h"
@@ -28,9 +28,8 @@
 
 #define GRANULE       ((size_t)64)
 #define LARGEST       ((size_t)1 << PGAS_OFFSET_BITS)
-#define N_CLASSES     156               /* up to LARGEST */
-#define OWN_CLASSES   52                /* up to 1 MiB: kept by threads */
-#define RECORDS       OWN_CLASSES       /* a thread's list of records without memory */
+#define N_CLASSES     149               /* up to LARGEST */
+#define OWN_CLASSES   53                /* up to 1 MiB: kept by threads */
 #define OWN_MAX       32                /* blocks of a class in a thread */
 #define OWN_CLASS_MAX ((size_t)1 << 20) /* their bytes, if that is less */
 #define OWN_BYTES_MAX ((size_t)4 << 20) /* bytes of all classes in a thread, and */
@@ -48,7 +47,8 @@ typedef struct cache {
     size_t bytes;                /* of blocks in the lists */
     uint32_t epoch;              /* of these blocks */
     pgasi_rma_counts_t counts;
-    list_t list[OWN_CLASSES + 1];
+    list_t list[OWN_CLASSES];
+    uint8_t most[OWN_CLASSES]; /* the longest that each list may be */
 } cache_t;
 
 typedef struct {
@@ -60,7 +60,7 @@ static struct {
     pthread_mutex_t lock;
     pgasi_general_t *pool; /* NULL: not needed yet, or no heap */
     size_t max_bytes;      /* that the pool can hold */
-    uint64_t high_bytes;
+    uint64_t high_bytes;   /* of pools before */
     cache_t *caches;
     pgasi_rma_counts_t ended; /* of threads that ended */
     pgasi_rma_counts_t lost;  /* of threads without memory for a cache */
@@ -69,29 +69,29 @@ static struct {
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint32_t epoch = 1;
-static size_t own_max = OWN_BYTES_MAX, shelves_max;
-static size_t shelves_bytes;           /* in common lists */
-static shelf_t shelves[N_CLASSES + 1]; /* the last one: records without memory */
+static size_t own_max, shelves_max;
+static size_t shelves_bytes; /* in common lists */
+static shelf_t shelves[N_CLASSES];
 
 static __thread cache_t *own __attribute__((tls_model("initial-exec")));
 
 /* ---- classes ---- */
 
-/* Granules 1 to 4 have a class each; then 5, 6, 7, 8, and 10, 12, 14, 16, and 20.. */
+/* Classes 1 to 8 are as many granules; then come 10, 12, 14, 16, and 20.. granules. */
 static inline uint32_t class_of(size_t bytes)
 {
     uint64_t x = bytes ? (bytes - 1) / GRANULE : 0;
     if (x < 4)
-        return (uint32_t)x;
+        return (uint32_t)x + 1;
     uint32_t shift = 61 - (uint32_t)__builtin_clzll(x);
-    return 4 * shift + (uint32_t)(x >> shift);
+    return 4 * shift + (uint32_t)(x >> shift) + 1;
 }
 
-static inline size_t class_bytes(uint32_t number)
+static inline size_t class_bytes(uint32_t class)
 {
-    if (number < 4)
-        return (number + 1) * GRANULE;
-    return ((size_t)(number & 3) + 5) * GRANULE << (number / 4 - 1);
+    if (class <= 4)
+        return class * GRANULE;
+    return ((size_t)((class - 1) & 3) + 5) * GRANULE << ((class - 1) / 4 - 1);
 }
 
 size_t pgasi_rma_room(size_t bytes)
@@ -104,15 +104,14 @@ size_t pgasi_rma_room_of(const pgasi_rma_object_t *object)
     return class_bytes(object->size_class);
 }
 
-static inline uint32_t most_of(uint32_t number)
-{
-    return number == RECORDS ? OWN_MAX
-                             : (uint32_t)PGASI_MIN(OWN_CLASS_MAX / class_bytes(number), OWN_MAX);
-}
-
 static inline uint32_t epoch_now(void)
 {
     return __atomic_load_n(&epoch, __ATOMIC_RELAXED);
+}
+
+static inline size_t own_limit(void)
+{
+    return __atomic_load_n(&own_max, __ATOMIC_RELAXED);
 }
 
 /* ---- lists ---- */
@@ -132,7 +131,7 @@ static inline pgasi_rma_object_t *pop(list_t *list)
     return object;
 }
 
-/* Cuts what is behind the first n. */
+/* Removes all but the first n. */
 static list_t cut(list_t *list, uint32_t n)
 {
     pgasi_rma_object_t **at = &list->first;
@@ -169,19 +168,29 @@ static pgas_status_t open_pool(void)
     pgasi_super_be_quiet(pgasi_general_super(all.pool));
     (void)pgasi_general_info(all.pool, &info);
     all.max_bytes = info.max_bytes;
-    own_max = PGASI_MIN(OWN_BYTES_MAX, info.max_bytes / OWN_HEAP_PART);
-    shelves_max = info.max_bytes / ALL_HEAP_PART;
+    __atomic_store_n(&own_max, PGASI_MIN(OWN_BYTES_MAX, info.max_bytes / OWN_HEAP_PART),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&shelves_max, info.max_bytes / ALL_HEAP_PART, __ATOMIC_RELAXED);
     return PGAS_OK;
 }
 
-static pgas_status_t pool_take(size_t bytes, pgas_block_t *block_p)
+static pgas_status_t pool_take(uint32_t class, pgasi_rma_object_t *object)
 {
+    size_t bytes = class_bytes(class);
+    pgas_block_t block;
     pthread_mutex_lock(&all.lock);
+    uint32_t now = epoch;
     pgas_status_t status = open_pool();
     if (status == PGAS_OK)
-        status = bytes <= all.max_bytes ? pgasi_general_acquire(all.pool, bytes, block_p)
+        status = bytes <= all.max_bytes ? pgasi_general_acquire(all.pool, bytes, &block)
                                         : PGAS_ERR_LIMIT;
     pthread_mutex_unlock(&all.lock);
+    if (status == PGAS_OK)
+        *object = (pgasi_rma_object_t){ .of = { .data = block.address,
+                                                .ptr = block.ptr,
+                                                .kind = PGASI_MEMORY_REGISTERED },
+                                        .epoch = now,
+                                        .size_class = class };
     return status;
 }
 
@@ -190,7 +199,7 @@ static void pool_give(list_t *list)
     pthread_mutex_lock(&all.lock);
     while (list->n) {
         pgasi_rma_object_t *object = pop(list);
-        if (all.pool && object->epoch == epoch)
+        if (object->size_class && all.pool && object->epoch == epoch)
             (void)pgasi_general_release(all.pool, &(pgas_block_t){ .ptr = object->of.ptr });
         free(object);
     }
@@ -199,33 +208,39 @@ static void pool_give(list_t *list)
 
 /* ---- common lists ---- */
 
-static void shelf_put(shelf_t *shelf, list_t *list, size_t bytes)
+/* Adds a list of one class and epoch. */
+static void shelf_put(uint32_t class, list_t *list)
 {
+    shelf_t *shelf = &shelves[class];
+    size_t bytes = list->n * class_bytes(class);
     pgasi_rma_object_t *last = list->first;
-    size_t kept = __atomic_load_n(&shelves_bytes, __ATOMIC_RELAXED) + list->n * bytes;
     if (!list->n)
         return;
-    if (kept > shelves_max) {
+    if (__atomic_load_n(&shelves_bytes, __ATOMIC_RELAXED) + bytes >
+        __atomic_load_n(&shelves_max, __ATOMIC_RELAXED)) {
         pool_give(list);
         return;
     }
     while (last->next)
         last = last->next;
     pgasi_spin_lock(&shelf->lock, N_SPINS);
-    bool is_old = list->first->epoch != epoch_now(); /* pgasi_rma_blocks_stop locks afterwards */
+    /* pgasi_rma_blocks_stop changes the epoch before it takes this lock. */
+    bool is_old = list->first->epoch != epoch_now();
     if (!is_old) {
         last->next = shelf->list.first;
         shelf->list.first = list->first;
         __atomic_store_n(&shelf->list.n, shelf->list.n + list->n, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&shelves_bytes, list->n * bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&shelves_bytes, bytes, __ATOMIC_RELAXED);
     }
     pgasi_spin_unlock(&shelf->lock);
     if (is_old)
         free_records(list);
 }
 
-static list_t shelf_get(shelf_t *shelf, uint32_t n, size_t bytes)
+/* Takes at most n. */
+static list_t shelf_get(uint32_t class, uint32_t n)
 {
+    shelf_t *shelf = &shelves[class];
     list_t list = { NULL, 0 };
     if (!__atomic_load_n(&shelf->list.n, __ATOMIC_RELAXED))
         return list;
@@ -234,13 +249,14 @@ static list_t shelf_get(shelf_t *shelf, uint32_t n, size_t bytes)
     list_t rest = cut(&list, PGASI_MIN(n, list.n));
     shelf->list.first = rest.first;
     __atomic_store_n(&shelf->list.n, rest.n, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&shelves_bytes, list.n * bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&shelves_bytes, list.n * class_bytes(class), __ATOMIC_RELAXED);
     pgasi_spin_unlock(&shelf->lock);
     return list;
 }
 
 /* ---- lists of a thread ---- */
 
+/* The heap of these blocks has ended. */
 static void drop(cache_t *cache)
 {
     for (uint32_t i = 0; i < OWN_CLASSES; i++)
@@ -249,16 +265,34 @@ static void drop(cache_t *cache)
     cache->epoch = epoch_now();
 }
 
+/* Gives all but the first n of a list to the common one. */
+static void spill(cache_t *cache, uint32_t class, uint32_t n)
+{
+    list_t rest = cut(&cache->list[class], n);
+    cache->bytes -= rest.n * class_bytes(class);
+    shelf_put(class, &rest);
+}
+
 static void empty(cache_t *cache)
 {
     if (cache->epoch != epoch_now())
         drop(cache);
-    for (uint32_t i = 0; i < OWN_CLASSES; i++) {
-        list_t list = cut(&cache->list[i], 0);
-        cache->bytes -= list.n * class_bytes(i);
-        shelf_put(&shelves[i], &list, class_bytes(i));
-    }
-    free_records(&cache->list[RECORDS]);
+    for (uint32_t i = 0; i < OWN_CLASSES; i++)
+        if (cache->list[i].n)
+            spill(cache, i, 0);
+}
+
+/* A list has become too long, or all lists together too large. Sizes of which the thread needs no
+ * more go first. */
+static void make_small(cache_t *cache, uint32_t class)
+{
+    if (cache->list[class].n > cache->most[class])
+        spill(cache, class, cache->list[class].n / 2);
+    for (uint32_t i = 0; i < OWN_CLASSES && cache->bytes > own_limit(); i++)
+        if (i != class && cache->list[i].n)
+            spill(cache, i, 0);
+    if (cache->bytes > own_limit())
+        spill(cache, class, cache->list[class].n / 2);
 }
 
 static void add_counts(pgasi_rma_counts_t *to, const pgasi_rma_counts_t *counts)
@@ -293,6 +327,9 @@ static cache_t *make_own(void)
         return NULL;
     memset(cache, 0, sizeof *cache);
     cache->epoch = epoch_now();
+    cache->most[0] = OWN_MAX;
+    for (uint32_t i = 1; i < OWN_CLASSES; i++)
+        cache->most[i] = (uint8_t)PGASI_MIN(OWN_CLASS_MAX / class_bytes(i), OWN_MAX);
     pthread_mutex_lock(&all.lock);
     if (!all.has_key)
         all.has_key = pthread_key_create(&all.key, end_thread) == 0;
@@ -327,104 +364,86 @@ pgasi_rma_counts_t *pgasi_rma_counts(void)
 
 /* ---- blocks ---- */
 
-static pgasi_rma_object_t *make_block(uint32_t number)
+static pgasi_rma_object_t *make_object(uint32_t class)
 {
-    pgas_block_t block;
     pgasi_rma_object_t *object = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *object, 64));
     if (!object)
         return NULL;
-    uint32_t now = epoch_now();
-    pgas_status_t status = pool_take(class_bytes(number), &block);
+    *object = (pgasi_rma_object_t){ .size_class = class };
+    if (!class)
+        return object;
+    pgas_status_t status = pool_take(class, object);
     if (status == PGAS_ERR_AGAIN) {
         pgasi_rma_blocks_trim();
-        status = pool_take(class_bytes(number), &block);
+        status = pool_take(class, object);
     }
-    if (status != PGAS_OK) {
-        free(object);
-        return NULL;
+    if (status == PGAS_OK)
+        return object;
+    free(object);
+    return NULL;
+}
+
+/* The thread's list is empty. */
+static pgasi_rma_object_t *take_common(cache_t *cache, uint32_t class)
+{
+    bool keeps = cache && class < OWN_CLASSES;
+    list_t list = shelf_get(class, keeps ? (cache->most[class] + 1u) / 2 : 1);
+    if (!list.n)
+        return make_object(class);
+    pgasi_rma_object_t *object = pop(&list);
+    if (list.n) {
+        cache->bytes += list.n * class_bytes(class);
+        cache->list[class] = list;
     }
-    *object = (pgasi_rma_object_t){
-        .of = { .data = block.address, .ptr = block.ptr, .kind = PGASI_MEMORY_REGISTERED },
-        .epoch = now,
-        .size_class = number
-    };
     return object;
 }
 
-static pgasi_rma_object_t *take_far(cache_t *cache, uint32_t number)
+static inline pgasi_rma_object_t *take(uint32_t class)
 {
-    bool keeps = cache && number < OWN_CLASSES;
-    list_t list =
-        shelf_get(&shelves[number], keeps ? (most_of(number) + 1) / 2 : 1, class_bytes(number));
-    if (!list.n)
-        return make_block(number);
-    pgasi_rma_object_t *object = pop(&list);
-    if (list.n) {
-        cache->bytes += list.n * class_bytes(number);
-        cache->list[number] = list;
+    cache_t *cache = own_cache();
+    if (PGAS_UNLIKELY(!cache || class >= OWN_CLASSES || !cache->list[class].n))
+        return take_common(cache, class);
+    cache->bytes -= class_bytes(class);
+    return pop(&cache->list[class]);
+}
+
+static inline void give(uint32_t class, pgasi_rma_object_t *object)
+{
+    cache_t *cache = own_cache();
+    object->next = NULL;
+    if (PGAS_UNLIKELY(!cache || class >= OWN_CLASSES)) {
+        list_t list = { object, 1 };
+        shelf_put(class, &list);
+        return;
     }
-    return object;
+    push(&cache->list[class], object);
+    cache->bytes += class_bytes(class);
+    if (PGAS_UNLIKELY(cache->list[class].n > cache->most[class] || cache->bytes > own_limit()))
+        make_small(cache, class);
 }
 
 pgasi_rma_object_t *pgasi_rma_block_take(size_t bytes)
 {
-    if (PGAS_UNLIKELY(bytes > LARGEST))
-        return NULL;
-    uint32_t number = class_of(bytes);
-    cache_t *cache = own_cache();
-    if (PGAS_LIKELY(cache && number < OWN_CLASSES && cache->list[number].n)) {
-        cache->bytes -= class_bytes(number);
-        return pop(&cache->list[number]);
-    }
-    return take_far(cache, number);
-}
-
-/* The thread keeps too much: the older half of a list goes to the common one. */
-static void spill(cache_t *cache, uint32_t number)
-{
-    list_t *list = &cache->list[number];
-    list_t rest = cut(list, list->n / 2);
-    cache->bytes -= rest.n * class_bytes(number);
-    shelf_put(&shelves[number], &rest, class_bytes(number));
+    return PGAS_LIKELY(bytes <= LARGEST) ? take(class_of(bytes)) : NULL;
 }
 
 void pgasi_rma_block_give(pgasi_rma_object_t *object)
 {
-    uint32_t number = object->size_class;
-    cache_t *cache = own_cache();
-    object->next = NULL;
-    if (PGAS_UNLIKELY(object->epoch != epoch_now())) {
+    if (PGAS_LIKELY(object->epoch == epoch_now()))
+        give(object->size_class, object);
+    else
         free(object);
-        return;
-    }
-    if (PGAS_UNLIKELY(!cache || number >= OWN_CLASSES)) {
-        list_t list = { object, 1 };
-        shelf_put(&shelves[number], &list, class_bytes(number));
-        return;
-    }
-    push(&cache->list[number], object);
-    cache->bytes += class_bytes(number);
-    if (PGAS_UNLIKELY(cache->list[number].n > most_of(number) || cache->bytes > own_max))
-        spill(cache, number);
 }
-
-/* ---- records ---- */
 
 pgasi_rma_object_t *pgasi_rma_record_take(void)
 {
-    cache_t *cache = own_cache();
-    if (PGAS_LIKELY(cache && cache->list[RECORDS].n))
-        return pop(&cache->list[RECORDS]);
-    return aligned_alloc(64, PGASI_ALIGN_UP(sizeof(pgasi_rma_object_t), 64));
+    return take(0);
 }
 
 void pgasi_rma_record_give(pgasi_rma_object_t *object)
 {
-    cache_t *cache = own_cache();
-    if (PGAS_LIKELY(cache && cache->list[RECORDS].n < most_of(RECORDS)))
-        push(&cache->list[RECORDS], object);
-    else
-        free(object);
+    object->epoch = epoch_now();
+    give(0, object);
 }
 
 /* ---- ends ---- */
@@ -439,8 +458,9 @@ void pgasi_rma_blocks_trim(void)
 {
     pgasi_rma_blocks_leave();
     for (uint32_t i = 0; i < N_CLASSES; i++) {
-        list_t list = shelf_get(&shelves[i], UINT32_MAX, class_bytes(i));
-        pool_give(&list);
+        list_t list = shelf_get(i, UINT32_MAX);
+        if (list.n)
+            pool_give(&list);
     }
     pthread_mutex_lock(&all.lock);
     if (all.pool)
@@ -458,7 +478,7 @@ void pgasi_rma_blocks_stop(void)
     __atomic_store_n(&epoch, epoch + 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&all.lock);
     for (uint32_t i = 0; i < N_CLASSES; i++) {
-        list_t list = shelf_get(&shelves[i], UINT32_MAX, class_bytes(i));
+        list_t list = shelf_get(i, UINT32_MAX);
         free_records(&list);
     }
     if (own)

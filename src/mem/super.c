@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "mem/rma_object.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 
@@ -442,15 +443,19 @@ static bool find_and_give(pgasi_super_t *super, size_t n, size_t bytes, pgas_blo
     return false;
 }
 
-/* Grows, if necessary after it has returned super-chunks that are free and too small. */
+/* Grows, if necessary after it has returned super-chunks that are free and too small, or after the
+ * objects' pool (src/mem/rma_blocks.c, which is quiet) has returned memory that it keeps. */
 static chunk_t *grow_or_trade(pgasi_super_t *super, size_t n)
 {
     chunk_t *chunk = grow(super, n);
-    if (!chunk) {
-        trim(super);
-        chunk = grow(super, n);
-    }
-    return chunk;
+    if (chunk)
+        return chunk;
+    trim(super);
+    chunk = grow(super, n);
+    if (chunk || super->quiet || is_far(super) || n > super->max_units - super->n_units)
+        return chunk;
+    pgasi_rma_blocks_trim();
+    return grow(super, n);
 }
 
 static pgas_status_t no_room(const pgasi_super_t *super, size_t bytes, bool some_out)

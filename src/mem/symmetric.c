@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "mem/rma_object.h"
 #include "mem/segment.h"
 #include "pgas/coll.h"
 #include "pgas/mem.h"
@@ -185,6 +186,10 @@ static void look_from(search_t *s, uint64_t from)
         return;
     drop_place(s);
     s->status = pgasi_heap_reserve(from, s->bytes, &s->offset);
+    if (s->status == PGAS_ERR_NO_MEMORY) {
+        pgasi_rma_blocks_trim();
+        s->status = pgasi_heap_reserve(from, s->bytes, &s->offset);
+    }
     s->has_place = s->status == PGAS_OK;
 }
 
