@@ -178,3 +178,8 @@ check_PROGRAMS += %D%/group_add.t
 %C%_group_add_t_SOURCES = %D%/group_add.c %D%/group_model.h %D%/group_bare.h
 check_PROGRAMS += %D%/group_kill.t
 %C%_group_kill_t_SOURCES = %D%/group_kill.c %D%/group_children.h t/random.h
+# Registered objects and vectors of them.
+check_PROGRAMS += %D%/rma_object.t
+%C%_rma_object_t_SOURCES = %D%/rma_object.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/rma_threads.t
+%C%_rma_threads_t_SOURCES = %D%/rma_threads.c %D%/lone.c %D%/lone.h

@@ -1,0 +1,153 @@
+/* what: Several threads create, share, pass on and destroy objects, 10^6 in all. Some of the threads
+ *       are not attached, and threads end meanwhile. No object has the memory of another one, and
+ *       all is back at the end.
+ * needs: tsan-ok
+ * source: pgas/rma_object.h; seeded test */
+#include <pthread.h>
+#include "base/rng.h"
+#include "pgas/rma_object.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define N_THREADS 4
+#define ROUNDS    25 /* in each of them all threads end */
+#define STEPS     10000
+#define SHELF     64
+
+/* Objects that any thread may take. Each entry is a holder. */
+static struct {
+    pthread_mutex_t lock;
+    pgas_rma_object_t *object;
+} shelf[SHELF];
+static uint64_t seed;
+static bool careless; /* a thread uses objects that it has destroyed */
+
+static uint64_t mark_of(const pgas_rma_object_t *o)
+{
+    return (uint64_t)(uintptr_t)o->data * 31 + o->bytes;
+}
+
+static void mark(const pgas_rma_object_t *o)
+{
+    uint64_t value = mark_of(o);
+    memcpy(o->data, &value, 8);
+    memcpy((char *)o->data + o->bytes - 8, &value, 8);
+}
+
+static bool is_marked(const pgas_rma_object_t *o)
+{
+    uint64_t first, last;
+    memcpy(&first, o->data, 8);
+    memcpy(&last, (char *)o->data + o->bytes - 8, 8);
+    return first == mark_of(o) && last == first;
+}
+
+static size_t some_bytes(pgasi_rng_t *rng)
+{
+    if (pgasi_rng_below(rng, 500) == 0)
+        return ((size_t)1 << 20) + pgasi_rng_below(rng, 1 << 20);
+    return 16 + pgasi_rng_below(rng, pgasi_rng_below(rng, 20) ? 2000 : 70000);
+}
+
+static int end_of(pgas_rma_object_t *o)
+{
+    bool good = is_marked(o);
+    return !good + (pgas_rma_object_destroy(o) != PGAS_OK);
+}
+
+static int step(pgasi_rng_t *rng)
+{
+    pgas_rma_object_t *o = NULL;
+    int n_bad = pgas_rma_object_create(some_bytes(rng), &o) != PGAS_OK;
+    if (n_bad)
+        return n_bad;
+    mark(o);
+    for (uint64_t n = 1 + pgasi_rng_below(rng, 3); n > 0; n--) {
+        size_t at = pgasi_rng_below(rng, SHELF);
+        (void)pgas_rma_object_share(o);
+        pthread_mutex_lock(&shelf[at].lock);
+        pgas_rma_object_t *old = shelf[at].object;
+        shelf[at].object = o;
+        pthread_mutex_unlock(&shelf[at].lock);
+        if (old)
+            n_bad += end_of(old);
+    }
+    if (careless && pgasi_rng_below(rng, 4) == 0)
+        n_bad += pgas_rma_object_destroy(o) != PGAS_OK; /* one holder too many ends */
+    return n_bad + end_of(o);
+}
+
+typedef struct {
+    int number, n_steps, n_bad;
+    bool attaches;
+} work_t;
+
+static void *thread_main(void *arg)
+{
+    work_t *w = arg;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed + (uint64_t)w->number);
+    if (w->attaches)
+        w->n_bad += pgas_thread_attach() != PGAS_OK;
+    for (int i = 0; i < w->n_steps && (!careless || !w->n_bad); i++)
+        w->n_bad += step(&rng);
+    if (w->attaches)
+        w->n_bad += pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+static int run(int n_threads, int n_rounds, int n_steps)
+{
+    pthread_t thread[N_THREADS];
+    work_t work[N_THREADS];
+    int sum = 0;
+    for (int round = 0; round < n_rounds; round++) {
+        for (int i = 0; i < n_threads; i++) {
+            work[i] = (work_t){ .number = round * N_THREADS + i, .n_steps = n_steps };
+            work[i].attaches = i % 2 == 0;
+            pthread_create(&thread[i], NULL, thread_main, &work[i]);
+        }
+        for (int i = 0; i < n_threads; i++) {
+            pthread_join(thread[i], NULL);
+            sum += work[i].n_bad;
+        }
+    }
+    return sum;
+}
+
+static int clear_shelf(void)
+{
+    int n_bad = 0;
+    for (int i = 0; i < SHELF; i++) {
+        if (shelf[i].object)
+            n_bad += end_of(shelf[i].object);
+        shelf[i].object = NULL;
+    }
+    return n_bad;
+}
+
+static pgas_rma_info_t info(void)
+{
+    pgas_rma_info_t i = { .size = sizeof i };
+    (void)pgas_rma_info(&i);
+    return i;
+}
+
+int main(void)
+{
+    plan(6);
+    seed = tap_seed(20240502);
+    for (int i = 0; i < SHELF; i++)
+        pthread_mutex_init(&shelf[i].lock, NULL);
+    ok(lone_init(1, "HEAP_SIZE=256M SERVICE_THREADS=0") == PGAS_OK, "init");
+    is_int(run(N_THREADS, ROUNDS, STEPS), 0, "%d threads use 10^6 objects", N_THREADS);
+    ok(info().n_objects > 0 && info().n_objects <= SHELF, "some are left");
+    is_int(clear_shelf(), 0, "this thread destroys those");
+    pgas_rma_info_t end = info();
+    ok(end.n_objects == 0 && end.object_bytes == 0 && end.n_unregistered == 0 &&
+           end.pool_bytes <= (uint64_t)256 << 20,
+       "all is back");
+    careless = true;
+    ok(run(1, 1, STEPS) > 0, "an object that is destroyed too often is noticed");
+    return done();
+}
