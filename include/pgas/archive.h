@@ -61,27 +61,32 @@ typedef struct {
     char *at, *end;
     void *blocks;
 } pgas_arena_t;
-#define PGAS_ARENA_INIT \
-    {                   \
+#define PGAS_ARENA_INIT  \
+    {                    \
         NULL, NULL, NULL \
     }
 
 /** An archive. The program may set threshold before it writes: 0 is the default, SIZE_MAX puts all
  *  data into the stream. The other fields belong to the library. */
 typedef struct pgas_archive {
-    char *at, *end, *begin; /* of the stream: the position, the end, the start */
-    pgas_archive_chunk_t *chunk;
-    size_t n_chunks, next_chunk; /* next_chunk: writing, the room of the table */
+    char *put_at, *put_end;       /* writing: the place of the next byte, the end of fast writes */
+    const char *get_at, *get_end; /* reading: the next byte, the end of the stream */
+    char *begin;                  /* of the stream, aligned to 16 */
+    size_t room;                  /* writing: bytes from begin on */
     size_t threshold;
-    pgas_arena_t arena, *memory; /* memory: where readers allocate; NULL: malloc */
+    size_t small; /* writing: smaller data take the inline path */
+    pgas_archive_chunk_t *chunk;
+    size_t n_chunks, next_chunk, room_chunks; /* next_chunk: reading */
+    pgas_arena_t arena, *memory;              /* memory: where readers allocate; NULL: malloc */
     pgas_status_t status;
     uint32_t depth;
-    bool reading, in_place; /* in_place: readers may point into the archive */
-    uint8_t owns;
+    bool reading, in_place; /* in_place: readers may point into the archive, and use its arena */
+    uint8_t owns;           /* what a reader frees (pgas_archive_owns_t) */
 } pgas_archive_t;
-#define PGAS_ARCHIVE_INIT                                                                      \
-    {                                                                                          \
-        NULL, NULL, NULL, NULL, 0, 0, 0, PGAS_ARENA_INIT, NULL, PGAS_OK, 0, false, false, 0 \
+#define PGAS_ARCHIVE_INIT                                                                        \
+    {                                                                                            \
+        NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, 0, PGAS_ARENA_INIT, NULL, PGAS_OK, 0, \
+            false, false, 0                                                                      \
     }
 
 /* ---- writing ---- */

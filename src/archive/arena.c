@@ -1,0 +1,97 @@
+/* Arenas: blocks of malloc that grow by factors of 2. The newest block gives out memory; the head of
+ * each block is the link to the one before. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "archive/archive.h"
+
+#define FIRST_BYTES ((size_t)16 << 10)
+#define MOST_BYTES  ((size_t)4 << 20) /* of a block that serves many pieces */
+#define ALIGN       ((size_t)64)
+
+typedef struct pgasi_arena_block {
+    struct pgasi_arena_block *next;
+    size_t bytes; /* with this head */
+} __attribute__((aligned(16))) block_t;
+
+static block_t *make_block(size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - ALIGN)
+        return NULL;
+    bytes = PGASI_ALIGN_UP(bytes, ALIGN);
+    block_t *block = aligned_alloc(ALIGN, bytes);
+    if (block)
+        block->bytes = bytes;
+    return block;
+}
+
+/* Memory is given out of this block from now on. */
+static void use_block(pgas_arena_t *arena, block_t *block)
+{
+    arena->at = (char *)(block + 1);
+    arena->end = (char *)block + block->bytes;
+}
+
+void *pgas_arena_alloc_far(pgas_arena_t *arena, size_t bytes)
+{
+    if (!arena || bytes > PTRDIFF_MAX - 2 * ALIGN)
+        return NULL;
+    bytes = PGASI_ALIGN_UP(PGASI_MAX(bytes, 1), 16);
+    block_t *newest = arena->blocks;
+    if (bytes > (size_t)(arena->end - arena->at)) {
+        size_t want = newest ? PGASI_MIN(2 * newest->bytes, MOST_BYTES) : FIRST_BYTES;
+        bool is_alone = bytes > want / 4 && newest;
+        block_t *block =
+            make_block(is_alone ? bytes + sizeof *block : PGASI_MAX(want, bytes + sizeof *block));
+        if (!block)
+            return NULL;
+        if (is_alone) { /* the newest block keeps its rest */
+            block->next = newest->next;
+            newest->next = block;
+            return block + 1;
+        }
+        block->next = newest;
+        arena->blocks = block;
+        use_block(arena, block);
+    }
+    char *at = arena->at;
+    arena->at = at + bytes;
+    return at;
+}
+
+/* Frees all blocks but one, which may be NULL. */
+static void free_blocks(pgas_arena_t *arena, const block_t *kept)
+{
+    block_t *next;
+    for (block_t *block = arena->blocks; block; block = next) {
+        next = block->next;
+        if (block != kept)
+            free(block);
+    }
+}
+
+pgas_status_t pgas_arena_clear(pgas_arena_t *arena)
+{
+    if (!arena)
+        return PGAS_ERR_INVALID;
+    block_t *largest = arena->blocks;
+    if (!largest)
+        return PGAS_OK;
+    for (block_t *block = largest->next; block; block = block->next)
+        if (block->bytes > largest->bytes)
+            largest = block;
+    free_blocks(arena, largest);
+    largest->next = NULL;
+    arena->blocks = largest;
+    use_block(arena, largest);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_arena_free(pgas_arena_t *arena)
+{
+    if (!arena)
+        return PGAS_ERR_INVALID;
+    free_blocks(arena, NULL);
+    *arena = (pgas_arena_t)PGAS_ARENA_INIT;
+    return PGAS_OK;
+}
