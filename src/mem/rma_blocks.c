@@ -43,10 +43,10 @@ typedef struct {
 } list_t;
 
 typedef struct cache {
+    pgasi_rma_counts_t counts;   /* pgasi_rma_own points here */
     struct cache *next, *before; /* of all */
     size_t bytes;                /* of blocks in the lists */
     uint32_t epoch;              /* of these blocks */
-    pgasi_rma_counts_t counts;
     list_t list[OWN_CLASSES];
     uint8_t most[OWN_CLASSES]; /* the longest that each list may be */
 } cache_t;
@@ -73,7 +73,7 @@ static size_t own_max, shelves_max;
 static size_t shelves_bytes; /* in common lists */
 static shelf_t shelves[N_CLASSES];
 
-static __thread cache_t *own __attribute__((tls_model("initial-exec")));
+__thread pgasi_rma_counts_t *pgasi_rma_own; /* the first part of a cache_t */
 
 /* ---- classes ---- */
 
@@ -97,11 +97,6 @@ static inline size_t class_bytes(uint32_t class)
 size_t pgasi_rma_room(size_t bytes)
 {
     return bytes <= LARGEST ? class_bytes(class_of(bytes)) : bytes;
-}
-
-size_t pgasi_rma_room_of(const pgasi_rma_object_t *object)
-{
-    return class_bytes(object->size_class);
 }
 
 static inline uint32_t epoch_now(void)
@@ -186,11 +181,12 @@ static pgas_status_t pool_take(uint32_t class, pgasi_rma_object_t *object)
                                         : PGAS_ERR_LIMIT;
     pthread_mutex_unlock(&all.lock);
     if (status == PGAS_OK)
-        *object = (pgasi_rma_object_t){ .of = { .data = block.address,
-                                                .ptr = block.ptr,
-                                                .kind = PGASI_MEMORY_REGISTERED },
-                                        .epoch = now,
-                                        .size_class = class };
+        *object = (pgasi_rma_object_t){
+            .of = { .data = block.address, .ptr = block.ptr, .kind = PGASI_MEMORY_REGISTERED },
+            .epoch = now,
+            .size_class = class,
+            .room = bytes
+        };
     return status;
 }
 
@@ -257,7 +253,7 @@ static list_t shelf_get(uint32_t class, uint32_t n)
 /* ---- lists of a thread ---- */
 
 /* The heap of these blocks has ended. */
-static void drop(cache_t *cache)
+__attribute__((noinline)) static void drop(cache_t *cache)
 {
     for (uint32_t i = 0; i < OWN_CLASSES; i++)
         free_records(&cache->list[i]);
@@ -284,7 +280,7 @@ static void empty(cache_t *cache)
 
 /* A list has become too long, or all lists together too large. Sizes of which the thread needs no
  * more go first. */
-static void make_small(cache_t *cache, uint32_t class)
+__attribute__((noinline)) static void make_small(cache_t *cache, uint32_t class)
 {
     if (cache->list[class].n > cache->most[class])
         spill(cache, class, cache->list[class].n / 2);
@@ -305,7 +301,7 @@ static void add_counts(pgasi_rma_counts_t *to, const pgasi_rma_counts_t *counts)
 static void end_thread(void *arg)
 {
     cache_t *cache = arg;
-    own = NULL;
+    pgasi_rma_own = NULL;
     empty(cache);
     pthread_mutex_lock(&all.lock);
     add_counts(&all.ended, &cache->counts);
@@ -345,20 +341,21 @@ static cache_t *make_own(void)
         free(cache);
         return NULL;
     }
-    return own = cache;
+    pgasi_rma_own = &cache->counts;
+    return cache;
 }
 
 static inline cache_t *own_cache(void)
 {
-    cache_t *cache = PGAS_LIKELY(own != NULL) ? own : make_own();
+    cache_t *cache = PGAS_LIKELY(pgasi_rma_own != NULL) ? (cache_t *)pgasi_rma_own : make_own();
     if (PGAS_UNLIKELY(cache && cache->epoch != epoch_now()))
         drop(cache);
     return cache;
 }
 
-pgasi_rma_counts_t *pgasi_rma_counts(void)
+pgasi_rma_counts_t *pgasi_rma_make_own(void)
 {
-    cache_t *cache = PGAS_LIKELY(own != NULL) ? own : make_own();
+    cache_t *cache = make_own();
     return cache ? &cache->counts : &all.lost;
 }
 
@@ -403,8 +400,9 @@ static inline pgasi_rma_object_t *take(uint32_t class)
     cache_t *cache = own_cache();
     if (PGAS_UNLIKELY(!cache || class >= OWN_CLASSES || !cache->list[class].n))
         return take_common(cache, class);
-    cache->bytes -= class_bytes(class);
-    return pop(&cache->list[class]);
+    pgasi_rma_object_t *object = pop(&cache->list[class]);
+    cache->bytes -= object->room;
+    return object;
 }
 
 static inline void give(uint32_t class, pgasi_rma_object_t *object)
@@ -417,7 +415,7 @@ static inline void give(uint32_t class, pgasi_rma_object_t *object)
         return;
     }
     push(&cache->list[class], object);
-    cache->bytes += class_bytes(class);
+    cache->bytes += object->room;
     if (PGAS_UNLIKELY(cache->list[class].n > cache->most[class] || cache->bytes > own_limit()))
         make_small(cache, class);
 }
@@ -450,8 +448,8 @@ void pgasi_rma_record_give(pgasi_rma_object_t *object)
 
 void pgasi_rma_blocks_leave(void)
 {
-    if (own)
-        empty(own);
+    if (pgasi_rma_own)
+        empty((cache_t *)pgasi_rma_own);
 }
 
 void pgasi_rma_blocks_trim(void)
@@ -481,8 +479,8 @@ void pgasi_rma_blocks_stop(void)
         list_t list = shelf_get(i, UINT32_MAX);
         free_records(&list);
     }
-    if (own)
-        drop(own);
+    if (pgasi_rma_own)
+        drop((cache_t *)pgasi_rma_own);
 }
 
 /* ---- the report ---- */

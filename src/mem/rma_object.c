@@ -26,7 +26,7 @@ static pgas_rma_object_t *begin(pgasi_rma_object_t *object, size_t bytes)
     object->of.n_holders = 1;
     pgasi_rma_count(&counts->n_objects, 1);
     if (object->of.kind == PGASI_MEMORY_REGISTERED)
-        pgasi_rma_count(&counts->object_bytes, pgasi_rma_room_of(object));
+        pgasi_rma_count(&counts->object_bytes, object->room);
     return &object->of;
 }
 
@@ -41,7 +41,7 @@ static pgasi_rma_object_t *make_record(void *data, uint32_t kind)
 /* Memory of the process, in place of the heap's. */
 static pgasi_rma_object_t *make_plain(size_t bytes)
 {
-    if (bytes > SIZE_MAX - ALIGN)
+    if (bytes > PGAS_OFFSET_MAX)
         return NULL;
     void *data = aligned_alloc(ALIGN, PGASI_ALIGN_UP(PGASI_MAX(bytes, 1), ALIGN));
     pgasi_rma_object_t *object = data ? make_record(data, PGASI_MEMORY_PLAIN) : NULL;
@@ -108,24 +108,30 @@ pgas_status_t pgas_rma_object_take(void *data, size_t bytes, pgas_rma_object_t *
 
 /* ---- the end ---- */
 
-static void end(pgasi_rma_object_t *object)
+static void end_other(pgasi_rma_object_t *object)
 {
-    pgasi_rma_counts_t *counts = pgasi_rma_counts();
     pgas_rma_object_t of = object->of;
-    pgasi_rma_count(&counts->n_objects, (uint64_t)-1);
-    if (PGAS_LIKELY(of.kind == PGASI_MEMORY_REGISTERED)) {
-        pgasi_rma_count(&counts->object_bytes, -(uint64_t)pgasi_rma_room_of(object));
-        pgasi_rma_block_give(object);
-        return;
-    }
     pgas_release_fn_t release = object->release;
     void *arg = object->arg;
     object->of.kind = PGASI_MEMORY_ENDED;
+    object->room = 0;
     pgasi_rma_record_give(object);
     if (of.kind != PGASI_MEMORY_REFERENCE)
         free(of.data);
     else if (release)
         release(of.data, of.bytes, arg);
+}
+
+static inline void end(pgasi_rma_object_t *object)
+{
+    pgasi_rma_counts_t *counts = pgasi_rma_counts();
+    pgasi_rma_count(&counts->n_objects, (uint64_t)-1);
+    if (PGAS_UNLIKELY(object->of.kind != PGASI_MEMORY_REGISTERED)) {
+        end_other(object);
+        return;
+    }
+    pgasi_rma_count(&counts->object_bytes, -(uint64_t)object->room);
+    pgasi_rma_block_give(object);
 }
 
 pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object)

@@ -23,8 +23,11 @@ typedef struct pgasi_rma_object {
     struct pgasi_rma_object *next; /* in a list of kept ones */
     uint32_t epoch;                /* of the heap that has the memory */
     uint32_t size_class;
+    union {
+        size_t room; /* bytes of the block; 0: the record has none */
+        void *arg;   /* of release */
+    };
     pgas_release_fn_t release;
-    void *arg;
 } pgasi_rma_object_t;
 
 /* ---- rma_blocks.c: records and their memory ---- */
@@ -38,9 +41,6 @@ pgasi_rma_object_t *pgasi_rma_record_take(void);
 void pgasi_rma_record_give(pgasi_rma_object_t *object);
 /** Returns the bytes of the block that a request gets. */
 size_t pgasi_rma_room(size_t bytes);
-
-/** Returns those of a registered object. */
-size_t pgasi_rma_room_of(const pgasi_rma_object_t *object);
 
 /** Gives kept blocks of all threads' lists and of the calling thread back to the heap. */
 void pgasi_rma_blocks_trim(void);
@@ -60,8 +60,14 @@ typedef struct {
     uint64_t n_objects, object_bytes;
 } pgasi_rma_counts_t;
 
+extern __thread pgasi_rma_counts_t *pgasi_rma_own __attribute__((tls_model("initial-exec")));
+pgasi_rma_counts_t *pgasi_rma_make_own(void); /* the rare part of pgasi_rma_counts */
+
 /** Returns the calling thread's counters. */
-pgasi_rma_counts_t *pgasi_rma_counts(void);
+static inline pgasi_rma_counts_t *pgasi_rma_counts(void)
+{
+    return PGAS_LIKELY(pgasi_rma_own != NULL) ? pgasi_rma_own : pgasi_rma_make_own();
+}
 /** Adds to one of the calling thread's counters. */
 static inline void pgasi_rma_count(uint64_t *counter, uint64_t n)
 {
