@@ -19,6 +19,7 @@
 #define WARM_UP       64
 #define PAPER_WARM_UP 100000
 #define ITERS_MAX     (UINT64_C(1) << 32)
+#define BENCH_LANES   4 /* the default of PGAS_LANES */
 
 /* ---- one loop ---- */
 
@@ -445,6 +446,29 @@ static int run_alone(void)
     return status;
 }
 
+/* The most threads of a rank in the cases that the user wants. */
+static int most_threads(void)
+{
+    int most = 1;
+    for (int i = 0; i < bench_prog->n_cases; i++) {
+        const bench_case_t *c = &bench_prog->cases[i];
+        if (bench_is_wanted(c) && c->threads > most)
+            most = c->threads;
+    }
+    return most;
+}
+
+/* Starts the library with a context for each thread. */
+static void start_library(int n_threads)
+{
+    pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
+    char params[32];
+    snprintf(params, sizeof params, "LANES=%d", n_threads);
+    if (n_threads > BENCH_LANES)
+        opts.params = params;
+    bench_check(pgas_init(NULL, &opts), "pgas_init");
+}
+
 int bench_main(const bench_program_t *program, int argc, char **argv)
 {
     bench_run_t run = { 0 };
@@ -455,10 +479,10 @@ int bench_main(const bench_program_t *program, int argc, char **argv)
         return status;
     if (bench_is_alone())
         return run_alone();
-    ref_mpi_begin(&argc, &argv);
+    ref_mpi_begin(&argc, &argv, most_threads() > 1);
     if (bench_prog->prepare)
         bench_prog->prepare();
-    bench_check(pgas_init(NULL, NULL), "pgas_init");
+    start_library(most_threads());
     status = BENCH_EXIT_USAGE;
     if (describe_ranks(&run)) {
         bench_take_core(run.rank, run.n_ranks);

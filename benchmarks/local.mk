@@ -4,12 +4,12 @@
 noinst_LTLIBRARIES += %D%/libbench.la
 %C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/loops.c %D%/options.c %D%/options.h \
 	%D%/placement.c %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
-	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c \
+	%D%/ref_bibw.c %D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c \
 	%D%/array_work.c %D%/array_work.h %D%/ref_array.c %D%/ref_array.h
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
 noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq %D%/pgas_array_zipf \
-	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
+	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_bibw_args %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_group %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
 	%D%/pgas_mcts %D%/pgas_numa \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup \
@@ -26,6 +26,8 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_atomic_LDADD = $(bench_ldadd)
 %C%_pgas_barrier_SOURCES = %D%/barrier.c
 %C%_pgas_barrier_LDADD = $(bench_ldadd)
+%C%_pgas_bibw_args_SOURCES = %D%/bibw_args.c
+%C%_pgas_bibw_args_LDADD = $(bench_ldadd)
 %C%_pgas_broadcast_SOURCES = %D%/broadcast.c
 %C%_pgas_broadcast_LDADD = $(bench_ldadd)
 %C%_pgas_busy_target_SOURCES = %D%/busy_target.c

@@ -9,8 +9,9 @@
 #include "benchmarks/bench.h"
 
 /** ---- processes (ref_mpi.c) ---- */
-/* starts MPI at the thread level that the library needs; a higher level would cost locks */
-void ref_mpi_begin(int *argc_p, char ***argv_p);
+/* starts MPI at the thread level that the library needs, a higher level would cost locks;
+ * threads: references call MPI in several threads at the same time */
+void ref_mpi_begin(int *argc_p, char ***argv_p, bool threads);
 void ref_mpi_end(void);
 void ref_mpi_abort(int status) __attribute__((noreturn));
 int ref_mpi_rank(void);
@@ -30,6 +31,7 @@ void ref_ucx_meet(void);
 bool ref_mpi_open(void);
 void ref_mpi_close(void);
 void ref_mpi_meet(void);
+void ref_bibw_close(void); /* before MPI's side closes */
 
 /** The name of the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or
  *  "ucx-net". */
@@ -78,6 +80,10 @@ double ref_mpi_get_window(const bench_run_t *run);
 double ref_mpi_atomic(const bench_run_t *run);
 double ref_mpi_pingpong(const bench_run_t *run); /* send and receive, round trip */
 double ref_mpi_isend(const bench_run_t *run);    /* one way, 64 outstanding */
+/* both ways, windows of 64: osu_bibw; arg: threads */
+double ref_mpi_bibw(const bench_run_t *run);
+/* the same, each with a header of its own, after which the receiver allocates memory for the data */
+double ref_mpi_parcels(const bench_run_t *run);
 /* one way, packed by hand into 4 KiB, 16 outstanding */
 double ref_mpi_batches(const bench_run_t *run);
 double ref_mpi_collective(const bench_run_t *run);  /* arg: bench_coll_t */

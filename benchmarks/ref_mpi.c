@@ -22,12 +22,14 @@ static char *window_base, *private_base, *coll_src, *coll_dst;
 /* ---- processes ---- */
 
 /* The library needs SERIALIZED. With MULTIPLE MPI's own loops would take locks. */
-void ref_mpi_begin(int *argc_p, char ***argv_p)
+void ref_mpi_begin(int *argc_p, char ***argv_p, bool threads)
 {
-    int given, up;
+    int level = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, given, up;
     MPI_Initialized(&up);
     if (!up)
-        MPI_Init_thread(argc_p, argv_p, MPI_THREAD_SERIALIZED, &given);
+        MPI_Init_thread(argc_p, argv_p, level, &given);
+    if (!up && given < level)
+        bench_die("this MPI does not support cases with several threads");
     own_mpi = !up;
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
 }
@@ -79,6 +81,7 @@ static void need_window(void)
 
 void ref_mpi_close(void)
 {
+    ref_bibw_close();
     if (window != MPI_WIN_NULL) {
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);

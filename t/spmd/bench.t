@@ -6,7 +6,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 cd "$BUILD" || exit 1
 
-PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target numa"
+PAIRS="put_latency get_latency put_bw get_bw put_bibw bibw_args put_rate atomic call_latency call_rate invoke busy_target numa"
 OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather gups mcts startup"
 ALONE="verbs_latency verbs_rate" # one process, without a launcher
 TINY="-i 20 -r 5 -t 5"
@@ -14,6 +14,7 @@ TINY="-i 20 -r 5 -t 5"
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
+    bibw_args) echo "-m 8:16 --case pull,pull-plain-2,copy" ;;
     put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast | \
         verbs_*)
         echo "-m 8:16" ;;
@@ -92,7 +93,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|" \
+            names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
                 "playouts|puts|rma|shared-tree|signaled|ucx|write"
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
