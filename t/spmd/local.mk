@@ -232,3 +232,5 @@ check_DATA += %D%/group_victim
 CLEANFILES += %D%/group_victim
 %C%_group_victim_SOURCES = %D%/group_victim.c
 %C%_group_victim_LDADD = $(public_ldadd)
+check_PROGRAMS += %D%/rma_object.t
+%C%_rma_object_t_SOURCES = %D%/rma_object.c %D%/job.h
