@@ -6,8 +6,12 @@
  * Sizes have classes, four for each power of two. A thread keeps blocks of up to 1 MiB in lists of
  * its own, without a lock. A list that is full gives the older half to the common list of its
  * class, and an empty list takes some from there. Below these is one general pool of the heap. A
- * common list that would keep too much gives to that pool. When the heap is full, all blocks of the
- * common lists go back to it.
+ * common list that would keep too much gives to that pool.
+ *
+ * When the heap is full, all kept blocks go back to it, also those of threads that do nothing now.
+ * So a thread marks that it is inside its lists. The thread that empties them executes a barrier on
+ * all processors, and leaves out those whose owner is inside. An owner that finds its lists
+ * borrowed uses the common ones.
  *
  * A block's record is allocated by malloc, because it may live longer than the heap. Each heap has
  * a number, the epoch. Records of an older epoch have no memory any more. A thread frees those that
@@ -21,6 +25,7 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "base/spin.h"
+#include "boot/wait.h"
 #include "mem/regmem.h"
 #include "mem/rma_object.h"
 #include "mem/segment.h"
@@ -47,6 +52,8 @@ typedef struct cache {
     struct cache *next, *before; /* of all */
     size_t bytes;                /* of blocks in the lists */
     uint32_t epoch;              /* of these blocks */
+    uint32_t inside;             /* the owner uses the lists */
+    uint32_t borrowed;           /* another thread does */
     list_t list[OWN_CLASSES];
     uint8_t most[OWN_CLASSES]; /* the longest that each list may be */
 } cache_t;
@@ -190,15 +197,21 @@ static pgas_status_t pool_take(uint32_t class, pgasi_rma_object_t *object)
     return status;
 }
 
-static void pool_give(list_t *list)
+/* The lock is held. */
+static void pool_give_locked(list_t *list)
 {
-    pthread_mutex_lock(&all.lock);
     while (list->n) {
         pgasi_rma_object_t *object = pop(list);
         if (object->size_class && all.pool && object->epoch == epoch)
             (void)pgasi_general_release(all.pool, &(pgas_block_t){ .ptr = object->of.ptr });
         free(object);
     }
+}
+
+static void pool_give(list_t *list)
+{
+    pthread_mutex_lock(&all.lock);
+    pool_give_locked(list);
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -271,8 +284,6 @@ static void spill(cache_t *cache, uint32_t class, uint32_t n)
 
 static void empty(cache_t *cache)
 {
-    if (cache->epoch != epoch_now())
-        drop(cache);
     for (uint32_t i = 0; i < OWN_CLASSES; i++)
         if (cache->list[i].n)
             spill(cache, i, 0);
@@ -302,7 +313,6 @@ static void end_thread(void *arg)
 {
     cache_t *cache = arg;
     pgasi_rma_own = NULL;
-    empty(cache);
     pthread_mutex_lock(&all.lock);
     add_counts(&all.ended, &cache->counts);
     if (cache->before)
@@ -312,6 +322,9 @@ static void end_thread(void *arg)
     if (cache->next)
         cache->next->before = cache->before;
     pthread_mutex_unlock(&all.lock);
+    if (cache->epoch != epoch_now())
+        drop(cache);
+    empty(cache); /* no other thread finds it any more */
     free(cache);
 }
 
@@ -345,12 +358,30 @@ static cache_t *make_own(void)
     return cache;
 }
 
-static inline cache_t *own_cache(void)
+/* Begins to use the lists of the calling thread. @return NULL: another thread borrows them, or
+ * there is no memory */
+static inline cache_t *enter(void)
 {
     cache_t *cache = PGAS_LIKELY(pgasi_rma_own != NULL) ? (cache_t *)pgasi_rma_own : make_own();
-    if (PGAS_UNLIKELY(cache && cache->epoch != epoch_now()))
+    if (PGAS_UNLIKELY(!cache))
+        return NULL;
+    __atomic_store_n(&cache->inside, 1, __ATOMIC_RELAXED);
+    if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(&cache->borrowed, __ATOMIC_ACQUIRE))) {
+        __atomic_store_n(&cache->inside, 0, __ATOMIC_RELEASE);
+        return NULL;
+    }
+    if (PGAS_UNLIKELY(cache->epoch != epoch_now()))
         drop(cache);
     return cache;
+}
+
+static inline void leave(cache_t *cache)
+{
+    __atomic_store_n(&cache->inside, 0, __ATOMIC_RELEASE);
 }
 
 pgasi_rma_counts_t *pgasi_rma_make_own(void)
@@ -380,13 +411,13 @@ static pgasi_rma_object_t *make_object(uint32_t class)
     return NULL;
 }
 
-/* The thread's list is empty. */
+/* Fills the thread's empty list from the common one. @return an object, or NULL: there is none */
 static pgasi_rma_object_t *take_common(cache_t *cache, uint32_t class)
 {
     bool keeps = cache && class < OWN_CLASSES;
     list_t list = shelf_get(class, keeps ? (cache->most[class] + 1u) / 2 : 1);
     if (!list.n)
-        return make_object(class);
+        return NULL;
     pgasi_rma_object_t *object = pop(&list);
     if (list.n) {
         cache->bytes += list.n * class_bytes(class);
@@ -397,20 +428,27 @@ static pgasi_rma_object_t *take_common(cache_t *cache, uint32_t class)
 
 static inline pgasi_rma_object_t *take(uint32_t class)
 {
-    cache_t *cache = own_cache();
-    if (PGAS_UNLIKELY(!cache || class >= OWN_CLASSES || !cache->list[class].n))
-        return take_common(cache, class);
-    pgasi_rma_object_t *object = pop(&cache->list[class]);
-    cache->bytes -= object->room;
-    return object;
+    cache_t *cache = enter();
+    pgasi_rma_object_t *object;
+    if (PGAS_LIKELY(cache && class < OWN_CLASSES && cache->list[class].n)) {
+        object = pop(&cache->list[class]);
+        cache->bytes -= object->room;
+    } else {
+        object = take_common(cache, class);
+    }
+    if (cache)
+        leave(cache);
+    return PGAS_LIKELY(object != NULL) ? object : make_object(class);
 }
 
 static inline void give(uint32_t class, pgasi_rma_object_t *object)
 {
-    cache_t *cache = own_cache();
+    cache_t *cache = enter();
     object->next = NULL;
     if (PGAS_UNLIKELY(!cache || class >= OWN_CLASSES)) {
         list_t list = { object, 1 };
+        if (cache)
+            leave(cache);
         shelf_put(class, &list);
         return;
     }
@@ -418,6 +456,7 @@ static inline void give(uint32_t class, pgasi_rma_object_t *object)
     cache->bytes += object->room;
     if (PGAS_UNLIKELY(cache->list[class].n > cache->most[class] || cache->bytes > own_limit()))
         make_small(cache, class);
+    leave(cache);
 }
 
 pgasi_rma_object_t *pgasi_rma_block_take(size_t bytes)
@@ -448,21 +487,40 @@ void pgasi_rma_record_give(pgasi_rma_object_t *object)
 
 void pgasi_rma_blocks_leave(void)
 {
-    if (pgasi_rma_own)
-        empty((cache_t *)pgasi_rma_own);
+    cache_t *cache = pgasi_rma_own ? enter() : NULL;
+    if (!cache)
+        return;
+    empty(cache);
+    leave(cache);
+}
+
+/* Empties the lists of all threads that are not inside. The lock is held, so that no thread ends. */
+static void empty_all(void)
+{
+    for (cache_t *cache = all.caches; cache; cache = cache->next)
+        __atomic_store_n(&cache->borrowed, 1, __ATOMIC_RELAXED);
+    pgasi_wait_heavy_barrier();
+    for (cache_t *cache = all.caches; cache; cache = cache->next) {
+        if (__atomic_load_n(&cache->inside, __ATOMIC_ACQUIRE) == 0) {
+            for (uint32_t i = 0; i < OWN_CLASSES; i++)
+                pool_give_locked(&cache->list[i]);
+            cache->bytes = 0;
+        }
+        __atomic_store_n(&cache->borrowed, 0, __ATOMIC_RELEASE);
+    }
 }
 
 void pgasi_rma_blocks_trim(void)
 {
-    pgasi_rma_blocks_leave();
-    for (uint32_t i = 0; i < N_CLASSES; i++) {
-        list_t list = shelf_get(i, UINT32_MAX);
-        if (list.n)
-            pool_give(&list);
-    }
     pthread_mutex_lock(&all.lock);
-    if (all.pool)
+    if (all.pool) {
+        empty_all();
+        for (uint32_t i = 0; i < N_CLASSES; i++) {
+            list_t list = shelf_get(i, UINT32_MAX);
+            pool_give_locked(&list);
+        }
         pgasi_general_trim(all.pool);
+    }
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -479,8 +537,9 @@ void pgasi_rma_blocks_stop(void)
         list_t list = shelf_get(i, UINT32_MAX);
         free_records(&list);
     }
-    if (pgasi_rma_own)
-        drop((cache_t *)pgasi_rma_own);
+    cache_t *cache = pgasi_rma_own ? enter() : NULL; /* which frees those of the old epoch */
+    if (cache)
+        leave(cache);
 }
 
 /* ---- the report ---- */
