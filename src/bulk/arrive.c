@@ -1,7 +1,7 @@
 /* Bulk messages arrive: this file checks them and assembles their pieces. See bulk.h.
  *
- * A message of one descriptor runs without a copy and without an allocation, if it has no pulled
- * buffers and its handler does not wait. For a message in pieces the head gets one block, and each
+ * A message of one descriptor runs without a copy and without an allocation, if its pulled buffers
+ * are within reach and its handler does not wait. For a message in pieces the head gets one block, and each
  * copied buffer gets memory of its own, which a handler may keep. The pieces of one message arrive
  * in order and at one endpoint; pieces of several messages of a rank may alternate. Endpoints
  * receive at the same time: the list of messages has a lock, and one thread at a time adds a piece
@@ -31,15 +31,6 @@ static void report(int rank, const char *what)
 
 /* ---- in one piece ---- */
 
-static bool block_has_pulls(const char *block)
-{
-    pgasi_bulk_t p;
-    memcpy(&p.head, block, sizeof p.head);
-    p.block = (char *)(uintptr_t)block;
-    p.n_parts = p.head.n_parts;
-    return pgasi_bulk_has_pulls(&p);
-}
-
 /* The handler needs a thread of its own. */
 static bool is_task(const char *block)
 {
@@ -58,11 +49,8 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
         pgasi_bulk_refuse(stream, source, PGAS_ERR_PEER);
         return;
     }
-    bool pulls = block_has_pulls(stream);
-    if (!pulls && !is_task(stream)) {
-        pgasi_bulk_run_in_place(stream, source);
+    if (!is_task(stream) && pgasi_bulk_run_in_place(stream, source))
         return;
-    }
     pgasi_bulk_t *p = pgasi_bulk_new(stream, source);
     char *block = malloc(total);
     if (!p || !block) {
@@ -76,7 +64,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
     p->own_block = true;
     pgasi_bulk_place_parts(p);
     pgasi_bulk_place_copies(p);
-    if (pulls)
+    if (pgasi_bulk_has_pulls(p))
         pgasi_pull_begin(p);
     else
         pgasi_bulk_finish(p);
@@ -193,8 +181,7 @@ static pgasi_bulk_t *open_partial(const pgasi_bulk_piece_t *piece, const char *d
     if (piece->offset != 0 || bytes < sizeof h)
         return NULL;
     memcpy(&h, data, sizeof h);
-    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes < sizeof h ||
-        h.head_bytes > pgasi_bulk_head_bytes_max() || h.head_bytes > piece->total)
+    if (!pgasi_bulk_head_fits(&h) || h.head_bytes > piece->total)
         return NULL;
     pgasi_bulk_t *p = pgasi_bulk_new(data, source);
     if (!p)

@@ -1,8 +1,9 @@
-/* Calls with buffers, the source's side. pgas/call.h says what they are, bulk.h how they travel.
+/* Calls with buffers or an archive, the source's side. pgas/call.h says what they are, bulk.h how they travel.
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled
- * buffers are offered (offer.c). */
+ * buffers are offered (offer.c). The stream of an archive is the second section of the message and
+ * is not copied either. */
 #include "bulk/bulk.h"
 
 #include <stdlib.h>
@@ -25,18 +26,18 @@
 
 /* The stream of a message, and a position in it. */
 typedef struct {
-    const char *head;
+    const char *head, *archive;
     const pgas_buffer_t *buffers;
-    size_t n, head_bytes;
-    size_t at;       /* the section: 0: the head, i + 1: buffer i */
+    size_t n, head_bytes, archive_bytes;
+    size_t at;       /* the section: 0: the head, 1: an archive's stream, i + 2: buffer i */
     uint64_t inside; /* bytes of the section before the position */
 } stream_t;
 
 static uint64_t section_bytes(const stream_t *s)
 {
-    if (s->at == 0)
-        return s->head_bytes;
-    return s->buffers[s->at - 1].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 1].bytes : 0;
+    if (s->at < 2)
+        return s->at == 0 ? s->head_bytes : s->archive_bytes;
+    return s->buffers[s->at - 2].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 2].bytes : 0;
 }
 
 /* Skips sections that are complete. From the position on, the section has bytes at *from_p, whose
@@ -44,12 +45,14 @@ static uint64_t section_bytes(const stream_t *s)
 static uint64_t contiguous(stream_t *s, const char **from_p, uint64_t *pad_p)
 {
     uint64_t bytes = section_bytes(s);
-    while (s->inside >= PGASI_ALIGN_UP(bytes, 8) && s->at < s->n) {
+    while (s->inside >= PGASI_ALIGN_UP(bytes, 8) && s->at < s->n + 1) {
         s->at++;
         s->inside = 0;
         bytes = section_bytes(s);
     }
-    const char *base = s->at == 0 ? s->head : s->buffers[s->at - 1].address;
+    const char *base = s->at == 0 ? s->head : s->archive;
+    if (s->at >= 2)
+        base = s->buffers[s->at - 2].address;
     *pad_p = PGASI_ALIGN_UP(bytes, 8) - PGASI_MAX(bytes, s->inside);
     *from_p = s->inside < bytes ? base + s->inside : NULL;
     return s->inside < bytes ? bytes - s->inside : 0;
@@ -86,6 +89,7 @@ typedef struct {
     size_t bytes;
     const pgas_buffer_t *buffers;
     size_t n;
+    const pgasi_bulk_archive_t *archive; /* or NULL */
     bool some_push, some_pull;
     uint64_t copied, pulled; /* bytes; copied with padding */
     pgas_full_t full;
@@ -106,7 +110,9 @@ static pgas_status_t send_stream(const call_t *o, stream_t *s, uint64_t total, p
     static uint64_t last_id;
     char gathered[PGASI_BULK_PIECE_MAX];
     size_t piece_max = pgasi_bulk_piece_max(o->rank);
-    pgasi_bulk_piece_t piece = { __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), total, 0 };
+    pgasi_bulk_piece_t piece = { 0, total, 0 };
+    if (total > piece_max)
+        piece.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
     pgas_status_t status = PGAS_OK;
     while (piece.offset < total && status == PGAS_OK) {
         size_t bytes = PGASI_MIN(total - piece.offset, piece_max);
@@ -133,21 +139,21 @@ static size_t head_room(const call_t *o)
     size_t key = sizeof(pgasi_segment_wire_t) + 8;
     size_t keys = (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
     return sizeof o->head + o->n * sizeof(pgasi_bulk_part_t) + (far ? keys * key : 0) +
-           PGASI_ALIGN_UP(o->bytes, 8);
+           PGASI_ALIGN_UP(o->bytes, 8) + 8;
 }
 
 /* Adds the key of the segment that contains ptr, once for consecutive buffers in one segment.
  * @return its offset in the head, divided by 8; 0: there is no key */
-static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last,
-                        uint16_t last_at)
+static uint32_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last,
+                        uint32_t last_at)
 {
     uint64_t offset = pgas_gptr_offset(ptr);
     if (last_at && offset - last->offset < last->bytes)
         return last_at;
     memset(last, 0, sizeof *last);
-    if (*used / 8 > UINT16_MAX || pgasi_segment_describe(offset, last) != PGAS_OK)
+    if (pgasi_segment_describe(offset, last) != PGAS_OK)
         return 0;
-    uint16_t at = (uint16_t)(*used / 8);
+    uint32_t at = (uint32_t)(*used / 8);
     size_t bytes = offsetof(pgasi_segment_wire_t, key) + last->key_bytes;
     memset(head + *used, 0, PGASI_ALIGN_UP(bytes, 8));
     memcpy(head + *used, last, bytes);
@@ -158,13 +164,15 @@ static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment
 static void write_head(call_t *o, char *to)
 {
     pgasi_segment_wire_t last;
-    uint16_t key_at = 0;
+    uint32_t key_at = 0;
     size_t used = sizeof o->head + o->n * sizeof(pgasi_bulk_part_t);
     bool far = pgasi_boot.local_of[o->rank] < 0;
     for (size_t i = 0; i < o->n; i++) {
         const pgas_buffer_t *b = &o->buffers[i];
         bool pull = b->mode == PGAS_BUFFER_PULL;
-        pgas_gptr_t ptr = pull ? ptr_of(b->address, b->bytes) : b->target;
+        pgas_gptr_t ptr = b->target;
+        if (pull && !(o->archive && ptr))
+            ptr = ptr_of(b->address, b->bytes);
         if (pull && ptr && far)
             key_at = add_key(to, &used, ptr, &last, key_at);
         pgasi_bulk_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address, ptr, b->mode,
@@ -173,6 +181,15 @@ static void write_head(call_t *o, char *to)
     }
     if (o->head.reply_ptr && far)
         o->head.reply_key_at_8 = add_key(to, &used, o->head.reply_ptr, &last, 0);
+    if (o->archive) {
+        memset(to + used, 0, PGASI_ALIGN_UP(used, 16) - used);
+        used = PGASI_ALIGN_UP(used, 16);
+        o->head.args_at = (uint32_t)used;
+        o->head.args_bytes = (uint32_t)o->archive->stream_bytes;
+        o->head.head_bytes = o->head.args_at + o->head.args_bytes;
+        memcpy(to, &o->head, sizeof o->head);
+        return;
+    }
     o->head.args_at = (uint32_t)used;
     o->head.args_bytes = (uint32_t)o->bytes;
     o->head.head_bytes = (uint32_t)(used + PGASI_ALIGN_UP(o->bytes, 8));
@@ -185,15 +202,30 @@ static void write_head(call_t *o, char *to)
 static pgas_status_t send_call(call_t *o, pgas_full_t full)
 {
     _Alignas(8) char small[SMALL_HEAD];
-    size_t room = head_room(o);
-    char *head = room <= sizeof small ? small : malloc(room);
-    if (!head)
+    pgasi_bulk_piece_t piece = { 0, 0, 0 };
+    size_t room = head_room(o) + sizeof piece;
+    char *whole = room <= sizeof small ? small : malloc(room), *head = whole + sizeof piece;
+    if (!whole)
         return PGAS_ERR_NO_MEMORY;
     write_head(o, head);
-    stream_t s = { head, o->buffers, o->n, o->head.head_bytes, 0, 0 };
-    pgas_status_t status = send_stream(o, &s, o->head.head_bytes + o->copied, full);
-    if (head != small)
-        free(head);
+    pgas_status_t status;
+    piece.total = o->head.head_bytes + o->copied;
+    if (o->archive && piece.total <= pgasi_bulk_piece_max(o->rank)) {
+        memcpy(whole, &piece, sizeof piece);
+        status =
+            pgasi_call_deliver_pair(o->call, PGASI_DESC_BULK, whole, sizeof piece + o->head.args_at,
+                                    o->archive->stream, o->archive->stream_bytes, full);
+    } else {
+        stream_t s = { .head = head,
+                       .buffers = o->buffers,
+                       .n = o->n,
+                       .head_bytes = o->archive ? o->head.args_at : o->head.head_bytes,
+                       .archive = o->archive ? o->archive->stream : NULL,
+                       .archive_bytes = o->archive ? o->archive->stream_bytes : 0 };
+        status = send_stream(o, &s, piece.total, full);
+    }
+    if (whole != small)
+        free(whole);
     return status;
 }
 
@@ -258,7 +290,7 @@ static pgas_status_t push_all(const call_t *o)
 static pgas_status_t check_buffers(call_t *o)
 {
     pgas_status_t status = PGAS_OK;
-    if (o->n > PGAS_BUFFERS_MAX)
+    if (o->n > (o->archive ? PGASI_BULK_PARTS_MAX : PGAS_BUFFERS_MAX))
         return PGAS_ERR_LIMIT;
     if (o->n && !o->buffers)
         return PGAS_ERR_INVALID;
@@ -285,7 +317,11 @@ static pgas_status_t check_buffers(call_t *o)
 static pgas_status_t open_push_and_send(call_t *o, pgas_sync_t *local, bool *offered_p)
 {
     pgas_full_t full;
-    pgasi_offer_call_t call = { o->rank, o->head.handler, local };
+    pgasi_offer_call_t call = { o->rank, o->head.handler, local, NULL, NULL };
+    if (o->archive) {
+        call.ended = o->archive->ended;
+        call.arg = o->archive->arg;
+    }
     pgas_status_t status = choose_full(o, &full);
     if (status == PGAS_OK && o->some_pull) {
         status = pgasi_offer_open(&call, o->buffers, o->n, o->full, &o->head.offer);
@@ -315,8 +351,8 @@ static pgas_status_t issue_end(call_t *o, const pgas_call_opts_t *opts, pgasi_sy
 /* Sends the call and raises its counters. The target reports all completions that are not local. A
  * call that was sent has not arrived yet: the target may have no memory for it.
  *
- * If the call fails because the rank dies, the death may have lowered one of the counters. The call
- * then counts as accepted, and the other counter is lowered, too. */
+ * If the call fails because the rank dies, the death may have lowered one of the counters, or ended
+ * the archive. The call then counts as accepted, and the other counter is lowered, too. */
 static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
 {
     pgasi_sync_call_t s;
@@ -331,7 +367,7 @@ static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
     status = open_push_and_send(o, local, &offered);
     if (status == PGAS_OK)
         return PGAS_OK;
-    if (offered && !pgasi_offer_withdraw(o->head.offer, o->rank) && local) {
+    if (offered && !pgasi_offer_withdraw(o->head.offer, o->rank) && (local || o->archive)) {
         pgasi_sync_fail(&s, PGAS_ERR_PEER, o->rank, o->head.handler);
         return PGAS_OK;
     }
@@ -363,7 +399,7 @@ pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *c)
     if (opts->result_bytes > pgasi_param.buffer_limit || opts->result_bytes > UINT32_MAX)
         return PGAS_ERR_LIMIT;
     o.head.handler = c->handler;
-    o.head.n_parts = (uint8_t)opts->n_buffers;
+    o.head.n_parts = (uint32_t)opts->n_buffers;
     o.head.spawn = opts->spawn;
     o.head.ep = (uint32_t)c->ep;
     if (opts->result) {
@@ -372,4 +408,27 @@ pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *c)
         o.head.reply_ptr = ptr_of(opts->result, opts->result_bytes);
     }
     return issue(&o, opts);
+}
+
+pgas_status_t pgasi_bulk_call_archive(const pgasi_call_to_t *c, const pgasi_bulk_archive_t *a)
+{
+    call_t o = { .call = c,
+                 .rank = c->rank,
+                 .ep = c->ep,
+                 .shared = c->shared,
+                 .buffers = a->chunks,
+                 .n = a->n_chunks,
+                 .archive = a,
+                 .full = c->o->full };
+    pgas_status_t status = check_buffers(&o);
+    if (status != PGAS_OK)
+        return status;
+    if (c->o->when == PGAS_LOCAL && c->o->local && c->o->sync)
+        return PGAS_ERR_INVALID; /* both would count the same completion */
+    o.head.handler = c->handler;
+    o.head.flags = a->flags | PGASI_BULK_ARCHIVE;
+    o.head.n_parts = (uint32_t)a->n_chunks;
+    o.head.ep = (uint32_t)c->ep;
+    o.head.reply_address = a->reply_to;
+    return issue(&o, c->o);
 }

@@ -12,6 +12,7 @@
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/rma.h"
+#include "mem/rma_object.h"
 #include "mem/thread.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
@@ -35,14 +36,21 @@ static void init_bulk(pgasi_bulk_t *p, const char *block, pgas_thread_t source)
     memcpy(&p->head, block, sizeof p->head);
     p->source = source;
     p->n_parts = p->head.n_parts;
+    p->n_in[PGASI_PART_NEW] = p->n_parts;
     memset(p->part, 0, p->n_parts * sizeof p->part[0]);
+}
+
+static size_t bulk_bytes(size_t n_parts, bool archive)
+{
+    size_t chunk = archive ? sizeof(pgas_archive_chunk_t) : 0;
+    return sizeof(pgasi_bulk_t) + n_parts * (sizeof(pgasi_part_t) + chunk);
 }
 
 pgasi_bulk_t *pgasi_bulk_new(const char *head, pgas_thread_t source)
 {
     pgasi_bulk_head_t h;
     memcpy(&h, head, sizeof h);
-    pgasi_bulk_t *p = malloc(sizeof *p + h.n_parts * sizeof p->part[0]);
+    pgasi_bulk_t *p = malloc(bulk_bytes(h.n_parts, h.flags & PGASI_BULK_ARCHIVE));
     if (p)
         init_bulk(p, head, source);
     return p;
@@ -56,7 +64,7 @@ static pgas_status_t place_pushed(pgasi_part_t *part, const pgasi_bulk_part_t *w
     pgas_status_t status = w->bytes ? pgasi_resolve(w->ptr, w->bytes, &where, &address) : PGAS_OK;
     part->here.address = address;
     part->here.fixed = true;
-    part->state = PGASI_PART_DONE;
+    pgasi_part_set(part, PGASI_PART_DONE);
     return status;
 }
 
@@ -69,7 +77,7 @@ void pgasi_bulk_place_parts(pgasi_bulk_t *p)
         if (w->mode == PGAS_BUFFER_PUSH && p->status == PGAS_OK)
             p->status = place_pushed(&p->part[i], w);
         else if (w->mode == PGAS_BUFFER_COPY)
-            p->part[i].state = PGASI_PART_DONE;
+            pgasi_part_set(&p->part[i], PGASI_PART_DONE);
     }
 }
 
@@ -92,11 +100,18 @@ bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p)
     return false;
 }
 
-void pgasi_bulk_destroy(pgasi_bulk_t *p)
+static void free_parts(pgasi_bulk_t *p)
 {
-    for (size_t i = 0; i < p->n_parts; i++)
+    for (size_t i = 0; i < p->n_parts; i++) {
+        pgas_rma_object_destroy(p->part[i].object);
         if (p->part[i].here.own)
             free(p->part[i].here.address);
+    }
+}
+
+void pgasi_bulk_destroy(pgasi_bulk_t *p)
+{
+    free_parts(p);
     if (p->own_block)
         free(p->block);
     free(p);
@@ -112,17 +127,43 @@ static __attribute__((noinline, cold)) void report_lost(const pgasi_bulk_t *p)
                     pgas_thread_rank(p->source), pgas_status_text(p->status));
 }
 
-/* Runs the call, or reports to its counter why it does not run. */
+static void place_args(pgasi_bulk_t *p)
+{
+    const pgasi_bulk_head_t *h = &p->head;
+    p->args = p->block ? p->block + h->args_at : NULL;
+    p->args_bytes = h->args_bytes;
+    if (h->flags & PGASI_BULK_STREAM && p->status == PGAS_OK) {
+        p->args = p->part[p->n_parts - 1].here.address;
+        p->args_bytes = p->part[p->n_parts - 1].here.bytes;
+    }
+}
+
+static void count_archive(const pgasi_bulk_t *p)
+{
+    uint64_t bytes = p->head.args_bytes;
+    for (size_t i = 0; i < p->n_parts; i++)
+        bytes += p->part[i].here.bytes;
+    pgasi_rma_counts_t *counts = pgasi_rma_counts();
+    pgasi_rma_count(&counts->n_calls_received, 1);
+    pgasi_rma_count(&counts->bytes_received, bytes);
+    pgasi_rma_count(&counts->n_chunks_received,
+                    p->n_parts - (p->head.flags & PGASI_BULK_STREAM ? 1 : 0));
+}
+
+/* Runs the call, or reports to its counter why it does not run. A reply runs in every case, because
+ * its handler reports the status. */
 static void run(pgasi_bulk_t *p)
 {
     const pgasi_bulk_head_t *h = &p->head;
     pgas_status_t status = p->status;
     uint64_t wire = status == PGAS_OK ? h->wire : h->wire & ~PGASI_WIRE_ARRIVED;
     pgasi_call_t outer = pgasi_call_begin(p->source, h->handler, wire);
-    if (status == PGAS_OK) {
+    place_args(p);
+    if (status == PGAS_OK || h->handler == PGASI_DESC_ARGS_REPLY) {
+        if (h->flags & PGASI_BULK_ARCHIVE)
+            count_archive(p);
         pgasi_buffers_t before = pgasi_buffers_enter(p, p->n_parts, part_here);
-        status =
-            pgasi_handler_run_here(h->handler, p->block + h->args_at, h->args_bytes, p->source);
+        status = pgasi_handler_run_here(h->handler, p->args, p->args_bytes, p->source);
         pgasi_buffers_leave(before);
     } else if (!h->wire) {
         report_lost(p);
@@ -159,15 +200,39 @@ void pgasi_bulk_finish(pgasi_bulk_t *p)
     pgasi_bulk_release(p);
 }
 
-void pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
+/* The stream of an archive is aligned to 16, but it may have arrived at a multiple of 8. */
+static __attribute__((noinline)) void run_aligned(pgasi_bulk_t *p)
 {
-    _Alignas(16) char room[sizeof(pgasi_bulk_t) + PGAS_BUFFERS_MAX * sizeof(pgasi_part_t)];
+    _Alignas(16) char block[PGASI_BULK_PIECE_MAX];
+    p->block = memcpy(block, p->block, p->head.head_bytes);
+    run(p);
+}
+
+bool pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
+{
+    _Alignas(
+        16) char room[sizeof(pgasi_bulk_t) +
+                      PGAS_BUFFERS_MAX * (sizeof(pgasi_part_t) + sizeof(pgas_archive_chunk_t))];
     pgasi_bulk_t *p = (pgasi_bulk_t *)(void *)room;
+    uint32_t n_parts;
+    memcpy(&n_parts, block + offsetof(pgasi_bulk_head_t, n_parts), sizeof n_parts);
+    if (n_parts > PGAS_BUFFERS_MAX)
+        return false;
     init_bulk(p, block, source);
     p->block = (char *)(uintptr_t)block;
     pgasi_bulk_place_parts(p);
     pgasi_bulk_place_copies(p);
-    run(p);
+    bool pulls = pgasi_bulk_has_pulls(p);
+    if (pulls && (p->status != PGAS_OK || !pgasi_pull_now(p)))
+        return false;
+    if (p->head.flags & PGASI_BULK_ARCHIVE && (uintptr_t)(block + p->head.args_at) % 16 != 0)
+        run_aligned(p);
+    else
+        run(p);
+    free_parts(p);
+    if (pulls)
+        pgasi_pull_release(p);
+    return true;
 }
 
 void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status)

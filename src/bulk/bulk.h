@@ -26,6 +26,7 @@
 #include "bulk/wire.h"
 #include "call/buffers.h"
 #include "call/call.h"
+#include "pgas/archive.h"
 #include "pgas/call.h"
 #include "transport/transport.h"
 
@@ -36,10 +37,11 @@ struct pgasi_bulk;
 typedef enum {
     PGASI_PART_NEW, /* a pull that has not begun */
     PGASI_PART_DONE,
-    PGASI_PART_GET,   /* the transport gets it */
-    PGASI_PART_RETRY, /* the transport had no room for the get */
-    PGASI_PART_ASK,   /* the source sends it in pieces */
-    PGASI_PART_HELPER /* a handler thread reads it */
+    PGASI_PART_GET,    /* the transport gets it */
+    PGASI_PART_RETRY,  /* the transport had no room for the get */
+    PGASI_PART_ASK,    /* the source sends it in pieces */
+    PGASI_PART_HELPER, /* a handler thread reads it */
+    PGASI_N_PART_STATES
 } pgasi_part_state_t;
 
 /** A buffer. */
@@ -47,8 +49,9 @@ typedef struct {
     pgasi_tp_comp_t comp;
     struct pgasi_bulk *bulk;
     pgasi_buffer_here_t here;
-    uint64_t asked, arrived; /* PGASI_PART_ASK: bytes */
-    pgasi_part_state_t state;
+    pgas_rma_object_t *object; /* has the memory of here; of calls with an archive; or NULL */
+    uint64_t asked, arrived;   /* PGASI_PART_ASK: bytes */
+    pgasi_part_state_t state;  /* changed by pgasi_part_set only */
 } pgasi_part_t;
 
 typedef struct pgasi_bulk {
@@ -67,9 +70,26 @@ typedef struct pgasi_bulk {
     bool begun, reported, dropped, asking;
     int helping; /* a handler thread reads buffers; atomic */
     pgas_status_t helper_status;
+    const char *args; /* while the handler runs: the arguments, or the stream of an archive */
+    uint64_t args_bytes;
+    uint32_t n_in[PGASI_N_PART_STATES]; /* parts in each state */
+    uint32_t retry_from, ask_from;      /* no part before it has the state */
     uint32_t n_parts;
-    pgasi_part_t part[];
+    pgasi_part_t part[]; /* behind it, for an archive: [n_parts] of its chunks */
 } pgasi_bulk_t;
+
+static inline void pgasi_part_set(pgasi_part_t *part, pgasi_part_state_t state)
+{
+    part->bulk->n_in[part->state]--;
+    part->bulk->n_in[state]++;
+    part->state = state;
+}
+
+/** The table of chunks of an archive's message; the owner of the message fills it. */
+static inline pgas_archive_chunk_t *pgasi_bulk_chunks(pgasi_bulk_t *p)
+{
+    return (pgas_archive_chunk_t *)(void *)&p->part[p->n_parts];
+}
 
 static inline const pgasi_bulk_part_t *pgasi_bulk_part(const pgasi_bulk_t *p, size_t i)
 {
@@ -86,8 +106,9 @@ bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p);
 /** Runs the call, here or on a handler thread, or reports to its counter why it does not run. Then
  *  frees the message. In the context of handlers. */
 void pgasi_bulk_finish(pgasi_bulk_t *p);
-/** Runs a call that came in one piece and needs nothing more, without copying it. */
-void pgasi_bulk_run_in_place(const char *block, pgas_thread_t source);
+/** Runs a call that came in one piece, without copying it. Reads its pulled buffers, if the thread
+ *  can read all of them at once. False: it cannot, and nothing has happened. */
+bool pgasi_bulk_run_in_place(const char *block, pgas_thread_t source);
 /** Reports to the source that the call with this head does not run. */
 void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status);
 /** Frees the message. pgasi_bulk_release also gives its bytes back to the limit. */
@@ -113,6 +134,8 @@ void *pgasi_reach_map(int rank, pgas_gptr_t ptr, uint64_t bytes);
 /** Copies between this rank's memory and private memory of another rank of the node. False: the
  *  kernel or PGAS_VM_READ does not allow it. */
 bool pgasi_reach_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
+/** Whether pgasi_reach_copy may be possible. */
+bool pgasi_reach_may_copy(int rank);
 /** Makes a segment known to context 0 by the key that came with a message. False: there is no key,
  *  or ptr and bytes are not in its segment. */
 bool pgasi_reach_learn(const pgasi_bulk_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
@@ -124,7 +147,11 @@ void pgasi_reach_start(void);
 typedef struct {
     int rank;
     uint32_t handler;
-    pgas_sync_t *local; /* lowered when the offer ends, except by pgasi_offer_withdraw; or NULL */
+    /* When the offer ends, except by pgasi_offer_withdraw, local is lowered and ended is called.
+     * Either may be NULL. With ended, the buffers' descriptions must stay until then. */
+    pgas_sync_t *local;
+    void (*ended)(void *arg);
+    void *arg;
 } pgasi_offer_call_t;
 /** Allows the rank to read the pulled ones among n buffers. *id_p goes into the message's head.
  *  @return PGAS_OK
@@ -132,8 +159,8 @@ typedef struct {
  *          PGAS_ERR_PEER: the rank died while the caller waited */
 pgas_status_t pgasi_offer_open(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
                                size_t n, pgas_full_t full, uint32_t *id_p);
-/** The call was not sent: ends its offer and leaves its counter alone. False: the rank's death has
- *  ended it before, with the counter. */
+/** The call was not sent: ends its offer without its counter and function. False: the rank's death
+ *  has ended it before, with both. */
 bool pgasi_offer_withdraw(uint32_t id, int rank);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes);
@@ -147,8 +174,29 @@ void pgasi_offers_stop(void);
 /** Carries out a call to a rank, thread or service, with buffers or a large result. */
 pgas_status_t pgasi_bulk_call(const pgasi_call_to_t *call);
 
+/** An archive that travels with a call. */
+typedef struct {
+    uint8_t flags; /* PGASI_BULK_* */
+    const void *stream;
+    size_t stream_bytes; /* at most PGASI_BULK_STREAM_MAX */
+    /* all to be pulled; target: the same memory as a global pointer, if that is known */
+    const pgas_buffer_t *chunks;
+    size_t n_chunks;
+    uint64_t reply_to; /* the token of the call that this one replies to */
+    /* called when no rank reads the chunks any more; on any thread, if the call was accepted and
+     * has chunks. The table of the chunks must stay until then. */
+    void (*ended)(void *arg);
+    void *arg;
+} pgasi_bulk_archive_t;
+/** Carries out a call with an archive. Its options have no buffers; a result is a record of the
+ *  caller that a reply names (call/token.h). The handler may be one of the library. */
+pgas_status_t pgasi_bulk_call_archive(const pgasi_call_to_t *call, const pgasi_bulk_archive_t *a);
+
 /* ---- read.c, under the receive lock ---- */
 
+/** Reads all pulled buffers of a message from memory within reach. Any thread. False: some of them
+ *  need another way. */
+bool pgasi_read_all_near(pgasi_bulk_t *p);
 /** Begins to read the pulled buffers of a message. */
 void pgasi_read_begin(pgasi_bulk_t *p);
 /** Repeats reads for which the transport had no room, and reads that a handler thread could not
@@ -165,6 +213,13 @@ void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void 
                         size_t bytes);
 
 /* ---- pull.c ---- */
+
+/** Reads the pulled buffers of a message at once, without the receive lock, and reports that to the
+ *  source. On the thread that runs the calls of the message's endpoint. False: this is not possible
+ *  now, and nothing has happened. */
+bool pgasi_pull_now(pgasi_bulk_t *p);
+/** Gives the bytes of a message back to the limit. Any thread. */
+void pgasi_pull_release(pgasi_bulk_t *p);
 
 /** Takes over a complete message with buffers to be read. Any endpoint's thread. */
 void pgasi_pull_begin(pgasi_bulk_t *p);

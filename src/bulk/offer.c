@@ -1,8 +1,9 @@
 /* Offers: the buffers of sent calls, as long as their targets may read them. See bulk.h.
  *
  * A call with pulled buffers enters an offer into a table, for which pgas/call.h says open pull.
- * The requests of the target are checked against it. The size of the table, N_OFFERS, also bounds
- * the number of such calls. */
+ * The requests of the target are checked against it. The sizes of the table's two parts also bound
+ * the number of such calls: the first N_PLAIN offers are of calls with buffers, the others of calls
+ * with archives. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -17,25 +18,22 @@
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
 
-#define N_OFFERS 256
+#define N_PLAIN  256
+#define N_OFFERS 2048
 
 typedef struct {
     int busy;
     uint32_t id; /* (generation + 1) * N_OFFERS + index; 0: no rank may read */
     uint32_t generation;
-    int rank;
-    uint32_t handler;
-    pgas_sync_t *local;
+    int rank; /* as in call; read while the offer may end */
+    pgasi_offer_call_t call;
     uint32_t n;
-    struct {
-        const char *address;
-        uint64_t bytes; /* 0: not pulled */
-    } buffer[PGAS_BUFFERS_MAX];
+    const pgas_buffer_t *buffer;
 } offer_t;
 
 static struct {
-    offer_t *offer; /* [N_OFFERS] */
-    uint32_t hint;  /* where the next search for a free one begins; atomic */
+    offer_t *offer;                            /* [N_OFFERS] */
+    pgas_buffer_t (*buffer)[PGAS_BUFFERS_MAX]; /* [N_PLAIN] */
 } offers;
 
 static offer_t *find_offer(uint32_t id, int rank)
@@ -45,41 +43,47 @@ static offer_t *find_offer(uint32_t id, int rank)
 }
 
 /* Ends an offer. False: it has ended before. */
-static bool close_offer(uint32_t id, int rank, pgas_sync_t **local_p, uint32_t *handler_p)
+static bool close_offer(uint32_t id, int rank, pgasi_offer_call_t *call_p)
 {
     offer_t *o = find_offer(id, rank);
     uint32_t mine = id;
     if (!o ||
         !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
-    *local_p = o->local;
-    *handler_p = o->handler;
+    *call_p = o->call;
     pgasi_spin_unlock(&o->busy);
     return true;
 }
 
 static void end_offer(uint32_t id, int rank, pgas_status_t status)
 {
-    pgas_sync_t *local;
-    uint32_t handler;
-    if (close_offer(id, rank, &local, &handler) && local)
-        pgasi_sync_lower(local, status, rank, PGAS_OPERATION_CALL, handler);
+    pgasi_offer_call_t call;
+    if (!close_offer(id, rank, &call))
+        return;
+    if (call.ended)
+        call.ended(call.arg);
+    if (call.local)
+        pgasi_sync_lower(call.local, status, rank, PGAS_OPERATION_CALL, call.handler);
 }
 
 bool pgasi_offer_withdraw(uint32_t id, int rank)
 {
-    pgas_sync_t *local;
-    uint32_t handler;
-    return close_offer(id, rank, &local, &handler);
+    pgasi_offer_call_t call;
+    return close_offer(id, rank, &call);
 }
 
-static offer_t *claim_offer(void)
+/* Threads begin to search at different places, each behind the offer that it found last. */
+static offer_t *claim_offer(bool archive)
 {
-    uint32_t from = __atomic_fetch_add(&offers.hint, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < N_OFFERS; i++) {
-        offer_t *o = &offers.offer[(from + i) % N_OFFERS];
-        if (pgasi_spin_try(&o->busy))
-            return o;
+    static uint32_t n_threads;
+    static __thread uint32_t hint;
+    uint32_t first = archive ? N_PLAIN : 0, n = archive ? N_OFFERS - N_PLAIN : N_PLAIN;
+    if (!hint)
+        hint = 1 + 37 * __atomic_fetch_add(&n_threads, 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = hint++ % n;
+        if (pgasi_spin_try(&offers.offer[first + at].busy))
+            return &offers.offer[first + at];
     }
     return NULL;
 }
@@ -87,17 +91,15 @@ static offer_t *claim_offer(void)
 static pgas_status_t try_offer(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
                                size_t n, uint32_t *id_p)
 {
-    offer_t *o = claim_offer();
+    offer_t *o = claim_offer(call->ended);
     if (!o)
         return PGAS_ERR_AGAIN;
     o->rank = call->rank;
-    o->handler = call->handler;
-    o->local = call->local;
+    o->call = *call;
     o->n = (uint32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        o->buffer[i].address = buffers[i].address;
-        o->buffer[i].bytes = buffers[i].mode == PGAS_BUFFER_PULL ? buffers[i].bytes : 0;
-    }
+    o->buffer = buffers;
+    if (!call->ended)
+        o->buffer = memcpy(offers.buffer[o - offers.offer], buffers, n * sizeof *buffers);
     o->generation = (o->generation + 1) % (UINT32_MAX / N_OFFERS);
     *id_p = (o->generation + 1) * N_OFFERS + (uint32_t)(o - offers.offer);
     /* the caller checks after this whether the rank is dead */
@@ -130,17 +132,27 @@ void pgasi_offers_peer_died(int rank)
 
 /* ---- requests of the target ---- */
 
+/* A part of an offer. NULL: it may not be read. */
+static const pgas_buffer_t *offered(const offer_t *o, size_t part)
+{
+    return o && part < o->n && o->buffer[part].mode == PGAS_BUFFER_PULL ? &o->buffer[part] : NULL;
+}
+
 static bool may_read(const pgasi_bulk_ask_t *a, const offer_t *o)
 {
-    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes &&
-           a->bytes <= o->buffer[a->part].bytes - a->offset;
+    const pgas_buffer_t *b = offered(o, a->part);
+    return b && a->offset <= b->bytes && a->bytes <= b->bytes - a->offset;
+}
+
+static const char *address_of(const pgasi_bulk_ask_t *a, const offer_t *o)
+{
+    return (const char *)o->buffer[a->part].address + a->offset;
 }
 
 bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes)
 {
-    const offer_t *o = find_offer(id, pgasi_boot.rank);
-    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address &&
-           o->buffer[part].bytes == bytes;
+    const pgas_buffer_t *b = offered(find_offer(id, pgasi_boot.rank), part);
+    return b && (uint64_t)(uintptr_t)b->address == address && b->bytes == bytes;
 }
 
 static void send_asked(const pgasi_bulk_ask_t *a, const offer_t *o, int rank)
@@ -153,8 +165,7 @@ static void send_asked(const pgasi_bulk_ask_t *a, const offer_t *o, int rank)
     }
     for (uint64_t done = 0; done < a->bytes; done += piece_max) {
         d.offset = a->offset + done;
-        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
-                           o->buffer[a->part].address + d.offset,
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, address_of(a, o) + done,
                            PGASI_MIN(a->bytes - done, piece_max));
     }
 }
@@ -173,7 +184,7 @@ static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *
     if (a.number)
         send_asked(&a, o, rank);
     else if (o && a.bytes <= pgasi_bulk_piece_max(rank))
-        pgasi_reply(o->buffer[a.part].address + a.offset, a.bytes);
+        pgasi_reply(address_of(&a, o), a.bytes);
 }
 
 static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -191,18 +202,33 @@ static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *
 pgas_status_t pgasi_offers_start(void)
 {
     offers.offer = pgasi_lazy_alloc(N_OFFERS * sizeof *offers.offer);
+    offers.buffer = pgasi_lazy_alloc(N_PLAIN * sizeof *offers.buffer);
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_READ, on_read);
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_FREE, on_free);
-    return offers.offer ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return offers.offer && offers.buffer ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+/* No rank reads any more. The counters may no longer exist. */
+static void end_open_ones(void)
+{
+    for (uint32_t i = N_PLAIN; offers.offer && i < N_OFFERS; i++) {
+        uint32_t id = __atomic_load_n(&offers.offer[i].id, __ATOMIC_ACQUIRE);
+        pgasi_offer_call_t call;
+        if (id && close_offer(id, offers.offer[i].rank, &call))
+            call.ended(call.arg);
+    }
 }
 
 void pgasi_offers_stop(void)
 {
+    end_open_ones();
+    pgasi_lazy_free(offers.buffer, N_PLAIN * sizeof *offers.buffer);
+    offers.buffer = NULL;
     pgasi_lazy_free(offers.offer, N_OFFERS * sizeof *offers.offer);
     offers.offer = NULL;
 }
 
 size_t pgasi_offers_table_bytes(void)
 {
-    return N_OFFERS * sizeof *offers.offer;
+    return N_OFFERS * sizeof *offers.offer + N_PLAIN * sizeof *offers.buffer;
 }

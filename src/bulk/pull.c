@@ -3,7 +3,11 @@
  * The calls are in one list, in the order of their arrival. Reads of several calls overlap. A call
  * runs when its own reads are complete and no earlier call of its thread to its endpoint is left.
  * The receive lock protects this. Two lists have a lock of their own: calls that come from other
- * endpoints, and calls that return there when all their buffers are read. */
+ * endpoints, and calls that return there when all their buffers are read.
+ *
+ * A call whose buffers are all within reach avoids the list and the receive lock, unless earlier
+ * calls to its endpoint are in the list: the thread that runs the calls of the endpoint reads the
+ * buffers. */
 #include <pthread.h>
 #include <string.h>
 
@@ -22,13 +26,16 @@
 #include "msg/send_queue.h"
 #include "msg/serve.h"
 
+#define N_EPS_MAX  (PGASI_EP_FIRST_THREAD + 64) /* PGAS_LANES is at most 64 */
 #define ASKING_MAX 8 /* calls whose buffers come in pieces at the same time */
 
 static struct {
     pgasi_bulk_t *pending, **pending_end;
-    uint64_t last_number; /* given to a message */
-    uint64_t held;        /* bytes of buffers read or being read; atomic */
-    uint64_t held_high;
+    uint64_t last_number;     /* given to a message */
+    uint64_t held;            /* bytes of buffers read or being read; atomic */
+    uint64_t held_high;       /* atomic */
+    uint32_t n_at[N_EPS_MAX]; /* calls that have begun and not run, by endpoint; atomic */
+    uint32_t waits_for_room;  /* a call waits until bytes are given back; atomic */
     int n_asking;
     pthread_mutex_t lock;
     pgasi_bulk_t *incoming, **incoming_end; /* from other endpoints; under the lock */
@@ -52,23 +59,36 @@ static uint64_t need_of(const pgasi_bulk_t *p)
     return need;
 }
 
-static bool begin(pgasi_bulk_t *p)
+/* Counts the bytes of a call. False: they would exceed PGAS_BUFFER_LIMIT. */
+static bool hold(pgasi_bulk_t *p)
 {
-    uint64_t need = need_of(p);
+    uint64_t need = need_of(p), limit = pgasi_param.buffer_limit;
     /* the source should have refused it */
-    if (need > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8)) {
+    if (need > PGASI_ALIGN_UP(limit, 8)) {
         p->status = PGAS_ERR_LIMIT;
         need = 0;
     }
     uint64_t held = __atomic_load_n(&pulls.held, __ATOMIC_RELAXED);
-    if (held && need > pgasi_param.buffer_limit - PGASI_MIN(held, pgasi_param.buffer_limit))
-        return false;
-    p->begun = true;
+    do {
+        if (held && need > limit - PGASI_MIN(held, limit))
+            return false;
+    } while (!__atomic_compare_exchange_n(&pulls.held, &held, held + need, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    uint64_t high = __atomic_load_n(&pulls.held_high, __ATOMIC_RELAXED);
+    while (high < held + need &&
+           !__atomic_compare_exchange_n(&pulls.held_high, &high, held + need, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
     p->held = need;
     p->account = &pulls.held;
-    held =
-        __atomic_add_fetch(&pulls.held, need, __ATOMIC_RELAXED); /* only this function adds to it */
-    pulls.held_high = PGASI_MAX(pulls.held_high, held);
+    return true;
+}
+
+static bool begin(pgasi_bulk_t *p)
+{
+    if (!hold(p))
+        return false;
+    p->begun = true;
     if (!p->dropped && p->status == PGAS_OK)
         pgasi_read_begin(p);
     return true;
@@ -87,9 +107,19 @@ static void advance(pgasi_bulk_t *p)
         pgasi_read_ask(p);
 }
 
-static void report_to_source(pgasi_bulk_t *p)
+/* The memory of an archive is free before its handler runs, which may take long. */
+static void send_free(const pgasi_bulk_t *p)
 {
     pgasi_bulk_free_t f = { p->head.offer, p->status };
+    int rank = pgas_thread_rank(p->source);
+    if (p->head.flags & PGASI_BULK_ARCHIVE)
+        pgasi_sendq_answer_now(rank, PGASI_DESC_BUFFER_FREE, &f, sizeof f);
+    else
+        pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL, 0);
+}
+
+static void report_to_source(pgasi_bulk_t *p)
+{
     p->reported = true;
     if (p->asking) {
         pulls.n_asking--;
@@ -97,8 +127,41 @@ static void report_to_source(pgasi_bulk_t *p)
     }
     p->asking = false;
     if (!p->dropped)
-        pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL,
-                           0);
+        send_free(p);
+}
+
+/* ---- at once ---- */
+
+void pgasi_pull_release(pgasi_bulk_t *p)
+{
+    __atomic_fetch_sub(&pulls.held, p->held, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&pulls.waits_for_room, __ATOMIC_SEQ_CST))
+        pgasi_bulk_wake_poll();
+}
+
+static bool is_near(const pgasi_bulk_t *p)
+{
+    int rank = pgas_thread_rank(p->source);
+    bool near = pgasi_boot.local_of[rank] >= 0, copies = pgasi_reach_may_copy(rank);
+    for (size_t i = 0; i < p->n_parts && near; i++) {
+        const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
+        near = w->mode != PGAS_BUFFER_PULL || !w->bytes ||
+               (!w->helper && (copies || pgasi_reach_map(rank, w->ptr, w->bytes)));
+    }
+    return near;
+}
+
+bool pgasi_pull_now(pgasi_bulk_t *p)
+{
+    if (__atomic_load_n(&pulls.n_at[p->head.ep], __ATOMIC_ACQUIRE) ||
+        __atomic_load_n(&pulls.waits_for_room, __ATOMIC_RELAXED) || !is_near(p) || !hold(p))
+        return false;
+    if (p->status == PGAS_OK && !pgasi_read_all_near(p)) {
+        pgasi_pull_release(p);
+        return false;
+    }
+    send_free(p);
+    return true;
 }
 
 /* ---- all of them ---- */
@@ -171,6 +234,8 @@ pgasi_bulk_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t sou
     if (p)
         *at = p->next;
     pthread_mutex_unlock(&pulls.lock);
+    if (p)
+        __atomic_fetch_sub(&pulls.n_at[p->head.ep], 1, __ATOMIC_RELEASE);
     return p;
 }
 
@@ -180,6 +245,8 @@ static void finish(pgasi_bulk_t **at)
     *at = p->next;
     if (pulls.pending_end == &p->next)
         pulls.pending_end = at;
+    if (p->dropped || p->head.ep == PGASI_EP_ANY)
+        __atomic_fetch_sub(&pulls.n_at[p->head.ep], 1, __ATOMIC_RELEASE);
     if (p->dropped) {
         __atomic_fetch_sub(&pulls.held, p->held, __ATOMIC_RELAXED);
         pgasi_bulk_destroy(p);
@@ -212,6 +279,9 @@ static bool pass(int *n_p, bool *retry_p)
         freed = true;
         ++*n_p;
     }
+    /* A call that was read at once may have given its bytes back before it saw the flag. */
+    if (__atomic_exchange_n(&pulls.waits_for_room, !room, __ATOMIC_SEQ_CST) != !room && !room)
+        pgasi_bulk_want_poll();
     return freed && !room;
 }
 
@@ -253,6 +323,7 @@ void pgasi_pull_begin(pgasi_bulk_t *p)
 {
     bool retry = false;
     __atomic_fetch_add(&pgasi_quiesce.begun, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pulls.n_at[p->head.ep], 1, __ATOMIC_RELAXED);
     if (pgasi_is_serving()) {
         append(p);
         pgasi_pulls_progress(&retry);
@@ -286,6 +357,8 @@ void pgasi_pulls_start(void)
     pulls.pending_end = &pulls.pending;
     pulls.incoming_end = &pulls.incoming;
     pulls.held = pulls.held_high = 0;
+    pulls.waits_for_room = 0;
+    memset(pulls.n_at, 0, sizeof pulls.n_at);
     pulls.n_asking = 0;
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
 }

@@ -13,10 +13,16 @@
 
 static bool vm_refused; /* the kernel does not let ranks read each other's memory; atomic */
 
+bool pgasi_reach_may_copy(int rank)
+{
+    return pgasi_boot.local_of[rank] >= 0 && pgasi_param.vm_read &&
+           !__atomic_load_n(&vm_refused, __ATOMIC_RELAXED);
+}
+
 bool pgasi_reach_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write)
 {
     int local = pgasi_boot.local_of[rank];
-    if (local < 0 || !pgasi_param.vm_read || __atomic_load_n(&vm_refused, __ATOMIC_RELAXED))
+    if (!pgasi_reach_may_copy(rank))
         return false;
     for (uint64_t done = 0; done < bytes;) {
         struct iovec mine = { (char *)here + done, bytes - done };

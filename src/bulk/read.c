@@ -47,7 +47,7 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     pgasi_part_t *part = PGASI_CONTAINER_OF(comp, pgasi_part_t, comp);
     pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
-    part->state = PGASI_PART_DONE;
+    pgasi_part_set(part, PGASI_PART_DONE);
     if (status != PGAS_OK && part->bulk->status == PGAS_OK)
         part->bulk->status = status;
     pgasi_bulk_want_poll();
@@ -75,7 +75,8 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
     if (status != PGAS_OK)
         return status;
     part->comp.fn = got;
-    part->state = PGASI_PART_GET; /* the callback, which runs in a later round, changes it */
+    pgasi_part_set(part,
+                   PGASI_PART_GET); /* the callback, which runs in a later round, changes it */
     status =
         ctx->tp->ops->get(ctx->tp, rank, key, address, part->here.address, w->bytes, &part->comp);
     if (status == PGAS_INPROGRESS)
@@ -87,15 +88,16 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
 
 static pgasi_part_t *first_asking(pgasi_bulk_t *p)
 {
-    for (size_t i = 0; i < p->n_parts; i++)
-        if (p->part[i].state == PGASI_PART_ASK)
-            return &p->part[i];
-    return NULL;
+    if (!p->n_in[PGASI_PART_ASK])
+        return NULL;
+    while (p->part[p->ask_from].state != PGASI_PART_ASK)
+        p->ask_from++;
+    return &p->part[p->ask_from];
 }
 
 bool pgasi_read_asks(pgasi_bulk_t *p)
 {
-    return first_asking(p);
+    return p->n_in[PGASI_PART_ASK] != 0;
 }
 
 void pgasi_read_ask(pgasi_bulk_t *p)
@@ -118,12 +120,12 @@ void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void 
     if (d->status != PGAS_OK || d->offset != part->arrived ||
         bytes > part->here.bytes - part->arrived) {
         p->status = d->status != PGAS_OK ? (pgas_status_t)d->status : PGAS_ERR_INTERNAL;
-        part->state = PGASI_PART_DONE;
+        pgasi_part_set(part, PGASI_PART_DONE);
     } else {
         memcpy(part->here.address + part->arrived, data, bytes);
         part->arrived += bytes;
         if (part->arrived == part->here.bytes)
-            part->state = PGASI_PART_DONE;
+            pgasi_part_set(part, PGASI_PART_DONE);
         else
             pgasi_read_ask(p);
     }
@@ -172,6 +174,54 @@ static void read_as_helper(void *arg)
 
 /* ---- all buffers of a call ---- */
 
+/* Gives memory to a buffer. False: there is none. */
+static bool open_part(pgasi_part_t *part)
+{
+    if (part->bulk->head.flags & PGASI_BULK_ARCHIVE) {
+        if (pgas_rma_object_create(part->here.bytes, &part->object) != PGAS_OK)
+            return false;
+        part->here.address = part->object->data;
+        part->here.fixed = true;
+        return true;
+    }
+    part->here.address = malloc(part->here.bytes);
+    part->here.own = part->here.address != NULL;
+    return part->here.own;
+}
+
+/* Frees the memory again, before the call has begun. */
+static void close_parts(pgasi_bulk_t *p)
+{
+    for (size_t i = 0; i < p->n_parts; i++) {
+        pgasi_part_t *part = &p->part[i];
+        pgas_rma_object_destroy(part->object);
+        if (part->here.own)
+            free(part->here.address);
+        part->object = NULL;
+        part->here.own = false;
+    }
+}
+
+bool pgasi_read_all_near(pgasi_bulk_t *p)
+{
+    int rank = pgas_thread_rank(p->source);
+    for (size_t i = 0; i < p->n_parts; i++) {
+        pgasi_part_t *part = &p->part[i];
+        const pgasi_bulk_part_t *w = pgasi_bulk_part(p, i);
+        if (w->mode != PGAS_BUFFER_PULL || !w->bytes)
+            continue;
+        if (!open_part(part)) {
+            p->status = PGAS_ERR_NO_MEMORY;
+            return true;
+        }
+        if (!read_near(part, w, rank)) {
+            close_parts(p);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Begins to read a buffer in the running thread, or repeats the attempt. */
 static void read_part(pgasi_part_t *part)
 {
@@ -179,17 +229,20 @@ static void read_part(pgasi_part_t *part)
     const pgasi_bulk_part_t *w = pgasi_bulk_part(p, (size_t)(part - p->part));
     int rank = pgas_thread_rank(p->source);
     pgas_status_t status = read_near(part, w, rank) ? PGAS_OK : read_far(part, w, rank);
+    uint32_t i = (uint32_t)(part - p->part);
     switch (status) {
     case PGAS_OK:
-        part->state = PGASI_PART_DONE;
+        pgasi_part_set(part, PGASI_PART_DONE);
         break;
     case PGAS_INPROGRESS:
         break;
     case PGAS_ERR_AGAIN:
-        part->state = PGASI_PART_RETRY;
+        pgasi_part_set(part, PGASI_PART_RETRY);
+        p->retry_from = PGASI_MIN(p->retry_from, i);
         break;
     default:
-        part->state = PGASI_PART_ASK;
+        pgasi_part_set(part, PGASI_PART_ASK);
+        p->ask_from = PGASI_MIN(p->ask_from, i);
         break;
     }
 }
@@ -203,19 +256,18 @@ void pgasi_read_begin(pgasi_bulk_t *p)
         if (w->mode != PGAS_BUFFER_PULL)
             continue;
         if (!part->here.bytes) {
-            part->state = PGASI_PART_DONE;
+            pgasi_part_set(part, PGASI_PART_DONE);
             continue;
         }
-        part->here.address = malloc(part->here.bytes);
-        part->here.own = part->here.address != NULL;
-        if (!part->here.own)
+        if (!open_part(part))
             p->status = PGAS_ERR_NO_MEMORY;
         else if (w->helper)
-            part->state = PGASI_PART_HELPER;
+            pgasi_part_set(part, PGASI_PART_HELPER);
         help = help || part->state == PGASI_PART_HELPER;
     }
     if (p->status != PGAS_OK)
         return;
+    p->retry_from = p->ask_from = p->n_parts;
     p->helping = help;
     if (help && pgasi_task_submit(read_as_helper, p) != PGAS_OK) {
         p->helping = 0;
@@ -229,11 +281,13 @@ void pgasi_read_begin(pgasi_bulk_t *p)
 /* The handler thread has ended. It has read its parts, or this thread reads them. */
 static void settle_helper(pgasi_bulk_t *p)
 {
+    if (!p->n_in[PGASI_PART_HELPER])
+        return;
     for (size_t i = 0; i < p->n_parts; i++) {
         if (p->part[i].state != PGASI_PART_HELPER)
             continue;
         if (p->helper_status == PGAS_OK)
-            p->part[i].state = PGASI_PART_DONE;
+            pgasi_part_set(&p->part[i], PGASI_PART_DONE);
         else
             read_part(&p->part[i]);
     }
@@ -243,21 +297,21 @@ void pgasi_read_advance(pgasi_bulk_t *p)
 {
     if (!__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
         settle_helper(p);
-    for (size_t i = 0; i < p->n_parts; i++)
+    /* The parts behind one that finds no room find none either. */
+    uint32_t i = p->retry_from;
+    p->retry_from = p->n_parts;
+    for (; i < p->n_parts && p->n_in[PGASI_PART_RETRY] && p->retry_from == p->n_parts; i++)
         if (p->part[i].state == PGASI_PART_RETRY)
             read_part(&p->part[i]);
 }
 
 bool pgasi_read_is_over(const pgasi_bulk_t *p, bool *retry_p)
 {
-    bool quiet = true;
+    bool given_up = p->status != PGAS_OK || p->dropped;
     if (__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
         return false;
-    for (size_t i = 0; i < p->n_parts; i++) {
-        pgasi_part_state_t state = p->part[i].state;
-        bool given_up = (p->status != PGAS_OK || p->dropped) && state != PGASI_PART_GET;
-        quiet = quiet && (state == PGASI_PART_DONE || given_up);
-        *retry_p = *retry_p || (state == PGASI_PART_RETRY && !given_up);
-    }
-    return quiet;
+    if (given_up)
+        return p->n_in[PGASI_PART_GET] == 0;
+    *retry_p = *retry_p || p->n_in[PGASI_PART_RETRY];
+    return p->n_in[PGASI_PART_DONE] == p->n_parts;
 }

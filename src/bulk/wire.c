@@ -28,11 +28,24 @@ static bool check_key(uint64_t at_8, const pgasi_bulk_head_t *h)
 static bool check_part(const pgasi_bulk_part_t *w, const pgasi_bulk_head_t *h, pgas_thread_t source)
 {
     int rank = w->mode == PGAS_BUFFER_PULL ? pgas_thread_rank(source) : pgasi_boot.rank;
-    if (w->mode > PGAS_BUFFER_PULL || w->bytes > UINT64_MAX / PGAS_BUFFERS_MAX / 2)
+    if (w->mode > PGAS_BUFFER_PULL || w->bytes > UINT64_MAX / PGASI_BULK_PARTS_MAX / 2)
+        return false;
+    if (h->flags & PGASI_BULK_ARCHIVE && w->mode != PGAS_BUFFER_PULL)
         return false;
     if (w->mode != PGAS_BUFFER_COPY && w->ptr && w->bytes && pgas_gptr_rank(w->ptr) != rank)
         return false;
     return check_key(w->key_at_8, h);
+}
+
+bool pgasi_bulk_head_fits(const pgasi_bulk_head_t *h)
+{
+    const size_t part = sizeof(pgasi_bulk_part_t) + sizeof(pgasi_segment_wire_t) + 8;
+    bool archive = h->flags & PGASI_BULK_ARCHIVE;
+    size_t args_max = archive ? PGASI_BULK_STREAM_MAX : pgasi_param.call_max;
+    size_t other = sizeof *h + sizeof(pgasi_segment_wire_t) + args_max + 32;
+    return h->n_parts <= (archive ? PGASI_BULK_PARTS_MAX : PGAS_BUFFERS_MAX) &&
+           h->head_bytes >= sizeof *h && h->head_bytes <= other + h->n_parts * part &&
+           (!(h->flags & PGASI_BULK_STREAM) || (archive && h->n_parts > 0 && !h->args_bytes));
 }
 
 bool pgasi_bulk_head_is_sane(const char *block, uint64_t total, pgas_thread_t source)
@@ -40,7 +53,8 @@ bool pgasi_bulk_head_is_sane(const char *block, uint64_t total, pgas_thread_t so
     pgasi_bulk_head_t h;
     memcpy(&h, block, sizeof h);
     size_t parts_end = sizeof h + h.n_parts * sizeof(pgasi_bulk_part_t);
-    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes > total || h.head_bytes % 8 || h.args_at % 8 ||
+    if (!pgasi_bulk_head_fits(&h) || h.head_bytes > total ||
+        (h.head_bytes % 8 && !(h.flags & PGASI_BULK_ARCHIVE)) || h.args_at % 8 ||
         h.args_at < parts_end || h.args_at > h.head_bytes ||
         h.args_bytes > h.head_bytes - h.args_at || h.ep >= (uint32_t)pgasi_n_eps ||
         !check_key(h.reply_key_at_8, &h) ||
@@ -55,11 +69,4 @@ bool pgasi_bulk_head_is_sane(const char *block, uint64_t total, pgas_thread_t so
         copied += w.mode == PGAS_BUFFER_COPY ? PGASI_ALIGN_UP(w.bytes, 8) : 0;
     }
     return copied == total - h.head_bytes;
-}
-
-size_t pgasi_bulk_head_bytes_max(void)
-{
-    const size_t part = sizeof(pgasi_bulk_part_t) + sizeof(pgasi_segment_wire_t) + 8;
-    return sizeof(pgasi_bulk_head_t) + PGAS_BUFFERS_MAX * part + sizeof(pgasi_segment_wire_t) +
-           pgasi_param.call_max + 8;
 }

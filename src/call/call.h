@@ -14,6 +14,13 @@
  *          PGAS_ERR_INVALID  an unknown size or value, or values that exclude each other */
 pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, const pgas_call_opts_t **o_p);
 
+struct pgasi_call_to;
+/** Describes a call without arguments to a rank, thread or service, and checks target and handler.
+ *  The caller has read the options.
+ *  @return as pgas_call_to; PGAS_ERR_UNSUPPORTED for teams */
+pgas_status_t pgasi_call_describe(pgas_target_t target, pgas_handler_t handler,
+                                  const pgas_call_opts_t *o, struct pgasi_call_to *c);
+
 /** A call by pgas_call_to, whose target, arguments and options are valid. */
 typedef struct pgasi_call_to {
     int rank, ep; /* not for teams */

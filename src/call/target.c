@@ -97,6 +97,24 @@ static pgas_status_t spawn(const pgasi_call_to_t *c)
     return status;
 }
 
+pgas_status_t pgasi_call_describe(pgas_target_t target, pgas_handler_t handler,
+                                  const pgas_call_opts_t *o, pgasi_call_to_t *c)
+{
+    if (target.slot < 0)
+        return PGAS_ERR_UNSUPPORTED;
+    bool shared = o->way == PGAS_WAY_SEND;
+    pgas_status_t status = check_call(target.rank, handler, NULL, 0, shared);
+    if (status != PGAS_OK)
+        return status;
+    *c = (pgasi_call_to_t){ .rank = target.rank,
+                            .ep = pgasi_ep_of_slot(target.slot),
+                            .shared = shared,
+                            .handler = handler,
+                            .target = target,
+                            .o = o };
+    return c->ep < 0 ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
 /* A call to a rank, a thread or a service. */
 static pgas_status_t call_point(pgasi_call_to_t *c)
 {

@@ -55,6 +55,7 @@ enum {
     PGASI_DESC_BUFFER_FREE, /* the buffers of a call have been read */
     /* a piece of a large reply: pgasi_desc_reply_piece_t, then data */
     PGASI_DESC_REPLY_PIECE,
+    PGASI_DESC_ARGS_REPLY,   /* an archive that replies to a call: archive/call.c */
     PGASI_DESC_BCAST,        /* a broadcast: bcast.h */
     PGASI_DESC_BCAST_BUFFER, /* the same with a buffer */
     PGASI_DESC_BCAST_ACK,    /* a subtree of a broadcast has run it */
