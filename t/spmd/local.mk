@@ -234,3 +234,5 @@ CLEANFILES += %D%/group_victim
 %C%_group_victim_LDADD = $(public_ldadd)
 check_PROGRAMS += %D%/rma_object.t
 %C%_rma_object_t_SOURCES = %D%/rma_object.c %D%/job.h
+check_PROGRAMS += %D%/call_args.t
+%C%_call_args_t_SOURCES = %D%/call_args.c %D%/job.h t/pattern.h

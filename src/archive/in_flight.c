@@ -1,0 +1,193 @@
+/* Archives in flight: see in_flight.h.
+ *
+ * A record takes over the memory of the archive, and the archive gets that of an earlier one. So a
+ * thread that sends archives of the same size again and again allocates nothing. Each slot of the
+ * rank has a list of records. Only the slot's thread takes from it. Threads that end an archive put
+ * its record on a second list, without a lock, and the slot's thread takes that list as a whole. */
+#include "archive/in_flight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "archive/archive.h"
+#include "boot/boot.h"
+#include "mem/rma_object.h"
+#include "mem/thread.h"
+
+#define N_HOMES 64
+/* A record with more memory is not kept. */
+#define KEPT_BYTES  ((size_t)256 << 10)
+#define KEPT_CHUNKS ((size_t)1 << 10)
+/* Memory of the program that no rank maps: below these sizes a copy into registered memory is
+ * faster than the other ways to read it. On the node process_vm_readv costs a system call and pins
+ * pages one by one. Between nodes the alternative is pieces on demand. */
+#define COPY_NEAR ((size_t)64 << 10)
+#define COPY_FAR  ((size_t)1 << 20)
+
+typedef struct {
+    _Alignas(64) pgasi_in_flight_t *own;
+    _Alignas(64) pgasi_in_flight_t *back; /* atomic */
+} home_t;
+
+static home_t homes[N_HOMES];
+
+/* ---- records ---- */
+
+static pgasi_in_flight_t *take_record(void)
+{
+    bool has_home = pgasi_thread_attached() && pgasi_self.slot >= 0 && pgasi_self.slot < N_HOMES;
+    home_t *home = has_home ? &homes[pgasi_self.slot] : NULL;
+    if (home && !home->own)
+        home->own = __atomic_exchange_n(&home->back, NULL, __ATOMIC_ACQUIRE);
+    pgasi_in_flight_t *flight = home ? home->own : NULL;
+    if (flight) {
+        home->own = flight->next;
+        return flight;
+    }
+    flight = calloc(1, sizeof *flight);
+    if (flight) {
+        flight->archive = (pgas_archive_t)PGAS_ARCHIVE_INIT;
+        flight->home = has_home ? pgasi_self.slot : -1;
+    }
+    return flight;
+}
+
+static void give_record(pgasi_in_flight_t *flight)
+{
+    bool large = flight->archive.room > KEPT_BYTES || flight->room > KEPT_CHUNKS;
+    if (flight->home < 0 || large) {
+        pgas_archive_free(&flight->archive);
+        free(flight->buffers);
+        free(flight);
+        return;
+    }
+    pgasi_in_flight_t **back = &homes[flight->home].back;
+    flight->next = __atomic_load_n(back, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(back, &flight->next, flight, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
+
+/* ---- chunks ---- */
+
+static bool make_room(pgasi_in_flight_t *flight, size_t n)
+{
+    if (n <= flight->room)
+        return true;
+    size_t room = PGASI_MAX(n, 8);
+    pgas_buffer_t *buffers = realloc(flight->buffers, room * sizeof *buffers);
+    if (!buffers)
+        return false;
+    flight->buffers = buffers;
+    flight->room = room;
+    return true;
+}
+
+/* An object that this record has made of the program's memory. chunk->data is still the program's. */
+static bool is_copied(const pgas_archive_chunk_t *chunk)
+{
+    return chunk->object && chunk->object->data != chunk->data;
+}
+
+static bool is_better_copied(const pgas_archive_chunk_t *chunk, int rank)
+{
+    size_t most = pgasi_boot.local_of[rank] >= 0 ? COPY_NEAR : COPY_FAR;
+    return rank != pgasi_boot.rank && chunk->bytes <= most && !pgas_gptr_of(chunk->data);
+}
+
+static pgas_status_t copy_chunk(pgas_archive_chunk_t *chunk, bool must)
+{
+    pgas_rma_object_t *object;
+    pgas_status_t status = pgas_rma_object_create(chunk->bytes, &object);
+    if (status != PGAS_OK)
+        return must ? status : PGAS_OK;
+    if (!must && !object->ptr) {
+        pgas_rma_object_destroy(object);
+        return PGAS_OK;
+    }
+    memcpy(object->data, chunk->data, chunk->bytes);
+    chunk->object = object;
+    return PGAS_OK;
+}
+
+static pgas_status_t describe_chunk(pgas_archive_chunk_t *chunk, int rank, bool keep,
+                                    pgas_buffer_t *buffer)
+{
+    pgas_status_t status = PGAS_OK;
+    if (!chunk->object && (!keep || is_better_copied(chunk, rank)))
+        status = copy_chunk(chunk, !keep);
+    const pgas_rma_object_t *object = chunk->object;
+    *buffer = (pgas_buffer_t){ .mode = PGAS_BUFFER_PULL,
+                               .address = object ? object->data : chunk->data,
+                               .bytes = chunk->bytes,
+                               .target = object ? object->ptr : PGAS_NULL };
+    return status;
+}
+
+/* ---- beginning and ending ---- */
+
+static void undo_copies(pgas_archive_t *archive)
+{
+    for (size_t i = 0; i < archive->n_chunks; i++) {
+        if (!is_copied(&archive->chunk[i]))
+            continue;
+        pgas_rma_object_destroy(archive->chunk[i].object);
+        archive->chunk[i].object = NULL;
+    }
+}
+
+void pgasi_in_flight_undo(pgasi_in_flight_t *flight, pgas_archive_t *archive)
+{
+    undo_copies(&flight->archive);
+    pgasi_archive_move(&flight->archive, archive);
+    give_record(flight);
+}
+
+void pgasi_in_flight_end(void *arg)
+{
+    pgasi_in_flight_t *flight = arg;
+    void (*done)(void *) = flight->done;
+    void *done_arg = flight->arg;
+    pgas_archive_clear(&flight->archive);
+    give_record(flight);
+    if (done)
+        done(done_arg);
+}
+
+static pgas_status_t describe(pgasi_in_flight_t *flight, int rank, bool keep)
+{
+    pgas_archive_t *archive = &flight->archive;
+    size_t stream_bytes = pgasi_archive_stream_bytes(archive);
+    flight->n = archive->n_chunks;
+    flight->pulls_stream = stream_bytes > PGASI_BULK_STREAM_MAX;
+    if (flight->n + flight->pulls_stream > PGASI_BULK_PARTS_MAX)
+        return PGAS_ERR_LIMIT;
+    if (!make_room(flight, flight->n + flight->pulls_stream))
+        return PGAS_ERR_NO_MEMORY;
+    for (size_t i = 0; i < flight->n; i++) {
+        pgas_status_t status = describe_chunk(&archive->chunk[i], rank, keep, &flight->buffers[i]);
+        if (status != PGAS_OK)
+            return status;
+    }
+    if (flight->pulls_stream)
+        flight->buffers[flight->n++] = (pgas_buffer_t){ .mode = PGAS_BUFFER_PULL,
+                                                        .address = archive->begin,
+                                                        .bytes = stream_bytes };
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_in_flight_begin(pgas_archive_t *archive, int rank, bool keep,
+                                    pgasi_in_flight_t **flight_p)
+{
+    pgasi_in_flight_t *flight = take_record();
+    if (!flight)
+        return PGAS_ERR_NO_MEMORY;
+    flight->done = NULL;
+    pgasi_archive_move(archive, &flight->archive);
+    pgas_status_t status = describe(flight, rank, keep);
+    if (status == PGAS_OK)
+        *flight_p = flight;
+    else
+        pgasi_in_flight_undo(flight, archive);
+    return status;
+}
