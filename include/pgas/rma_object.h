@@ -13,11 +13,21 @@
  *  object shares it, so that the program may destroy its own reference at once. The target of a call
  *  gets the data in registered objects of its own, and its handler may keep them without a copy.
  *
- *  Objects come from the caller's memory, too: a copy, a reference with a function that is called
+ *  Objects also come from memory of the program: a copy, a reference with a function that is called
  *  when the last holder has gone, or memory of malloc that the object takes over.
  *
- *  Objects are shared and destroyed on any thread, also on threads that are not attached. Freed
- *  blocks are kept by thread and size, up to a limit, so that the common path takes no lock.
+ *  All functions may be called on any thread, attached or not, in handlers, and before pgas_init.
+ *  Without a job new objects and copies are plain memory. Registered memory ends with
+ *  pgas_finalize. Objects that are left may be destroyed after it, but their data are gone.
+ *
+ *  Sizes are rounded up by at most a quarter. A thread keeps up to 4 MiB of freed blocks, at most a
+ *  64th of the heap, and the rank keeps up to a quarter of the heap, for further objects. pgas_alloc,
+ *  pgas_alloc_on and pools get this memory when the heap has no other. To create and destroy an
+ *  object of up to 1 MiB takes no lock as long as the thread has kept a block of its size.
+ *
+ *  Statuses of all functions, beside those that they list:
+ *  @return PGAS_ERR_INVALID    a null pointer
+ *          PGAS_ERR_NO_MEMORY  also the process has no memory
  *
  *  Source: HPX's rma_object, rma_vector and serialize_buffer. */
 #ifndef PGAS_RMA_OBJECT_H
@@ -36,44 +46,48 @@ typedef struct {
     size_t bytes;
     pgas_gptr_t ptr; /* PGAS_NULL: not registered */
     int n_holders;
-    uint32_t kind;
+    uint32_t kind; /* belongs to the library */
 } pgas_rma_object_t;
 
 /** Called once, on the thread that destroys the last reference. It must not wait. */
 typedef void (*pgas_release_fn_t)(void *data, size_t bytes, void *arg);
 
-/** Creates an object with registered memory, contents undefined. If the heap has no room the memory
- *  is the process's own and not registered (ptr is PGAS_NULL); pgas_rma_info counts that.
- *  Shape:  any thread, also in handlers; 0 bytes are allowed.
- *  @return PGAS_ERR_NO_MEMORY, PGAS_ERR_INVALID  a null pointer */
+/** Creates an object with registered memory, contents undefined. 0 bytes are allowed. If the heap
+ *  has no room the memory is the process's own and not registered (ptr is PGAS_NULL). The log
+ *  reports the first time, and pgas_rma_info counts. */
 PGAS_API pgas_status_t pgas_rma_object_create(size_t bytes, pgas_rma_object_t **object_p);
 /** The same, with a copy of data. */
 PGAS_API pgas_status_t pgas_rma_object_copy(const void *data, size_t bytes,
                                             pgas_rma_object_t **object_p);
 /** Makes an object of the program's memory, which must not change or end before release is called.
- *  release NULL: nothing is called. Before pgas_init, too. */
+ *  release NULL: nothing is called. Memory in the rank's heap is registered memory. */
 PGAS_API pgas_status_t pgas_rma_object_reference(void *data, size_t bytes,
                                                  pgas_release_fn_t release, void *arg,
                                                  pgas_rma_object_t **object_p);
 /** Makes an object of memory of malloc, which free() of the C library frees at the end. */
 PGAS_API pgas_status_t pgas_rma_object_take(void *data, size_t bytes, pgas_rma_object_t **object_p);
 
-/** Adds a holder. @return object */
+/** Adds a holder. The caller is one already. NULL is ignored. @return object */
 static inline pgas_rma_object_t *pgas_rma_object_share(pgas_rma_object_t *object);
-/** Removes a holder; with the last one the memory goes back to where it came from. NULL is ignored.
- */
+/** Removes a holder; with the last one the memory goes back to where it came from. Transfers that
+ *  the program has started from or to it must be complete. NULL is ignored.
+ *  @return PGAS_ERR_INVALID  destroyed before, as far as this is noticed */
 PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
 
 /** Defines NAME_t, a vector of elements of a type that may be copied as bytes, and its functions:
- *      pgas_status_t NAME_resize(NAME_t *v, size_t n);         new elements are undefined
- *      pgas_status_t NAME_push(NAME_t *v, type element);
- *      type *NAME_data(const NAME_t *v);                       NULL while nothing is allocated
+ *      pgas_status_t NAME_resize(NAME_t *v, size_t n);     new elements are undefined
+ *      pgas_status_t NAME_push(NAME_t *v, type element);   doubles the memory when it is full
+ *      type *NAME_data(const NAME_t *v);                   NULL while nothing is allocated
  *      size_t NAME_size(const NAME_t *v);
- *      void NAME_share(const NAME_t *from, NAME_t *to);        to is freed before
- *      void NAME_take(NAME_t *from, NAME_t *to);               to is freed before
- *      void NAME_free(NAME_t *v);                              empty again
- *  { 0 } is an empty vector. A vector that shares its memory with another one gets memory of its own
- *  when it grows beyond the size at which it was shared; until then both see each other's writes. */
+ *      void NAME_share(const NAME_t *from, NAME_t *to);    frees `to`, which then shares the memory
+ *      void NAME_take(NAME_t *from, NAME_t *to);           frees `to`, which then has the memory
+ *      void NAME_free(NAME_t *v);                          empty again
+ *  { 0 } is an empty vector. Pointers to elements are valid until the vector grows. Vectors that
+ *  share memory see each other's writes to elements that both have. Elements that one of them
+ *  appends are its own: if necessary it first gets memory of its own, with a copy. Then writes to
+ *  the former elements are its own, too.
+ *  Shape:  different vectors of one object may be used on different threads at the same time.
+ *  @return PGAS_ERR_NO_MEMORY: the vector is unchanged */
 #define PGAS_RMA_VECTOR(name, type) PGAS_RMA_VECTOR_FUNCTIONS(name, type)
 
 /** What this rank has sent, received and holds. */

@@ -81,6 +81,18 @@ pgas_status_t pgas_rma_object_copy(const void *data, size_t bytes, pgas_rma_obje
     return status;
 }
 
+/* @return PGAS_NULL: not all bytes are in the heap, or there is none */
+static pgas_gptr_t find_in_heap(const char *data, size_t bytes)
+{
+    if (!pgasi_running)
+        return PGAS_NULL;
+    const pgasi_segment_t *heap = &pgasi_segments[0];
+    uintptr_t offset = (uintptr_t)data - (uintptr_t)heap->address;
+    return offset < heap->bytes && bytes <= heap->bytes - offset
+               ? pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset)
+               : PGAS_NULL;
+}
+
 pgas_status_t pgas_rma_object_reference(void *data, size_t bytes, pgas_release_fn_t release,
                                         void *arg, pgas_rma_object_t **object_p)
 {
@@ -89,6 +101,7 @@ pgas_status_t pgas_rma_object_reference(void *data, size_t bytes, pgas_release_f
     pgasi_rma_object_t *object = make_record(data, PGASI_MEMORY_REFERENCE);
     if (!object)
         return PGAS_ERR_NO_MEMORY;
+    object->of.ptr = find_in_heap(data, bytes);
     object->release = release;
     object->arg = arg;
     *object_p = begin(object, bytes);

@@ -9,6 +9,7 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "mem/rma_object.h"
+#include "mem/segment.h"
 #include "pgas/mem.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
@@ -69,6 +70,29 @@ static int use_sources(bool registered)
     n_bad += released.n != 1 || released.data != text || released.bytes != sizeof text ||
              released.arg != &n_bad;
     return n_bad + (info().n_objects != 0 || info().object_bytes != 0);
+}
+
+/* Memory of the heap is registered, also if the program has allocated it. */
+static int refer_to_heap(void)
+{
+    pgas_gptr_t block = PGAS_NULL, last = pgas_gptr_make(0, PGASI_HEAP_OFFSET + HEAP - 64);
+    int n_bad = pgas_alloc_on(0, PGAS_ZONE_NONE, 1000, &block) != PGAS_OK;
+    char *data = pgas_gptr_local(block, 1000), *end = (char *)pgas_gptr_local(last, 64) + 64;
+    struct {
+        char *data;
+        size_t bytes;
+        pgas_gptr_t ptr;
+    } cases[] = { { data, 1000, block },        { data + 10, 20, block + 10 },
+                  { end - 64, 64, last },       { end - 64, 65, PGAS_NULL },
+                  { end, 1, PGAS_NULL },        { (char *)&block, 1, PGAS_NULL },
+                  { data, SIZE_MAX, PGAS_NULL } };
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++) {
+        pgas_rma_object_t *o = NULL;
+        n_bad +=
+            pgas_rma_object_reference(cases[i].data, cases[i].bytes, NULL, NULL, &o) != PGAS_OK ||
+            o->ptr != cases[i].ptr || pgas_rma_object_destroy(o) != PGAS_OK;
+    }
+    return n_bad + (pgas_free_on(block) != PGAS_OK);
 }
 
 static int refuse(void)
@@ -415,7 +439,7 @@ static int find_owner(void)
 
 int main(void)
 {
-    plan(18);
+    plan(19);
     uint64_t seed = tap_seed(20240501);
     is_int(use_sources(false), 0, "objects without a job");
     is_int(refuse(), 0, "and what is refused");
@@ -423,6 +447,7 @@ int main(void)
     ok(count_bad_rooms(seed, power_of_two) > 0, "powers of two waste more, which is noticed");
     ok(lone_init(1, "HEAP_SIZE=8M SERVICE_THREADS=0") == PGAS_OK, "init");
     is_int(use_sources(true), 0, "copies and new objects are registered memory");
+    is_int(refer_to_heap(), 0, "so are references to memory of the heap");
     is_int(find_owner(), 1, "pgas_mem_owners lists it");
     is_int(refuse(), 0, "the same is refused");
     is_int(reuse(), 0,
