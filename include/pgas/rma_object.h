@@ -10,8 +10,9 @@
  *
  *  A registered object is memory of the rank's heap, which the transport registered at init and the
  *  ranks of the node map. Nothing is registered during a transfer. An archive that contains an
- *  object shares it, so that the program may destroy its own reference at once. The target of a call
- *  gets the data in registered objects of its own, and its handler may keep them without a copy.
+ *  object shares it, so that the program may destroy its own reference at once. The target of a
+ *  call gets the data in registered objects of its own, and its handler may keep them without a
+ *  copy.
  *
  *  Objects also come from memory of the program: a copy, a reference with a function that is called
  *  when the last holder has gone, or memory of malloc that the object takes over.
@@ -21,9 +22,10 @@
  *  pgas_finalize. Objects that are left may be destroyed after it, but their data are gone.
  *
  *  Sizes are rounded up by at most a quarter. A thread keeps up to 4 MiB of freed blocks, at most a
- *  64th of the heap, and the rank keeps up to a quarter of the heap, for further objects. pgas_alloc,
- *  pgas_alloc_on and pools get this memory when the heap has no other. To create and destroy an
- *  object of up to 1 MiB takes no lock as long as the thread has kept a block of its size.
+ *  64th of the heap, and the rank keeps up to a quarter of the heap, for further objects.
+ *  pgas_alloc, pgas_alloc_on and pools get this memory when the heap has no other. To create and
+ *  destroy an object of up to 1 MiB takes no lock as long as the thread has kept a block of its
+ *  size.
  *
  *  Statuses of all functions, beside those that they list:
  *  @return PGAS_ERR_INVALID    a null pointer
@@ -82,10 +84,10 @@ PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
  *      void NAME_share(const NAME_t *from, NAME_t *to);    frees `to`, which then shares the memory
  *      void NAME_take(NAME_t *from, NAME_t *to);           frees `to`, which then has the memory
  *      void NAME_free(NAME_t *v);                          empty again
- *  { 0 } is an empty vector. Pointers to elements are valid until the vector grows. Vectors that
- *  share memory see each other's writes to elements that both have. Elements that one of them
- *  appends are its own: if necessary it first gets memory of its own, with a copy. Then writes to
- *  the former elements are its own, too.
+ *  { 0 }, in C++ {}, is an empty vector. Pointers to elements are valid until the vector grows.
+ *  Vectors that share memory see each other's writes to elements that both have. Elements that one
+ *  of them appends are its own: if necessary it first gets memory of its own, with a copy. Then
+ *  writes to the former elements are its own, too.
  *  Shape:  different vectors of one object may be used on different threads at the same time.
  *  @return PGAS_ERR_NO_MEMORY: the vector is unchanged */
 #define PGAS_RMA_VECTOR(name, type) PGAS_RMA_VECTOR_FUNCTIONS(name, type)

@@ -494,7 +494,8 @@ void pgasi_rma_blocks_leave(void)
     leave(cache);
 }
 
-/* Empties the lists of all threads that are not inside. The lock is held, so that no thread ends. */
+/* Empties the lists of all threads that are not inside. The lock is held, so that no thread ends.
+ * */
 static void empty_all(void)
 {
     for (cache_t *cache = all.caches; cache; cache = cache->next)

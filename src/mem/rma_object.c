@@ -1,5 +1,5 @@
-/* Objects of pgas/rma_object.h: counted memory of the heap, of malloc, or of the program. The memory
- * of the heap and the records come from rma_blocks.c. */
+/* Objects of pgas/rma_object.h: counted memory of the heap, of malloc, or of the program. The
+ * memory of the heap and the records come from rma_blocks.c. */
 #include "mem/rma_object.h"
 
 #include <stdlib.h>

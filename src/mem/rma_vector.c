@@ -41,7 +41,7 @@ pgas_status_t pgas_rma_vector_adopt(pgas_rma_vector_t *v, pgas_rma_object_t *obj
         return PGAS_ERR_INVALID;
     if (object && n > object->bytes / elem_bytes)
         return PGAS_ERR_RANGE;
-    pgas_rma_vector_free(v);
+    (void)pgas_rma_vector_free(v);
     if (object)
         *v = (pgas_rma_vector_t){ object, object->data, n, n };
     return PGAS_OK;

@@ -7,7 +7,8 @@
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=20,reorder=10,again=5
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
+ *   env:    | PGAS_FAULT=delay=20,reorder=10,again=5
  *   log:    no room in the heap for an object
  *   source: pgas/rma_object.h; src/transport/count.h
  */

@@ -1,7 +1,7 @@
-/* what: Registered objects: every source of memory gives it back once, blocks are reused, sizes waste
- *       little, a heap without room is replaced by other memory, and other requests get what objects
- *       no longer use. Objects work before and after a job. Random vectors that share memory equal
- *       plain arrays.
+/* what: Registered objects: every source of memory gives it back once, blocks are reused, sizes
+ *       waste little, a heap without room is replaced by other memory, and other requests get what
+ *       objects no longer use. Objects work before and after a job. Random vectors that share
+ *       memory equal plain arrays.
  * needs: tsan-ok
  * log: no room in the heap for an object
  * log: pgas_alloc_on of [0-9]+ bytes does not fit

@@ -1,6 +1,6 @@
-/* what: Several threads create, share, pass on and destroy objects, 10^6 in all. Some of the threads
- *       are not attached, and threads end meanwhile. No object has the memory of another one, and
- *       all is back at the end.
+/* what: Several threads create, share, pass on and destroy objects, 10^6 in all. Some of the
+ *       threads are not attached, and threads end meanwhile. No object has the memory of another
+ *       one, and all is back at the end.
  * needs: tsan-ok
  * source: pgas/rma_object.h; seeded test */
 #include <pthread.h>

@@ -30,22 +30,22 @@ PGAS_API pgas_status_t pgas_rma_vector_grow(pgas_rma_vector_t *vector, size_t n,
 PGAS_API pgas_status_t pgas_rma_vector_adopt(pgas_rma_vector_t *vector, pgas_rma_object_t *object,
                                              size_t n, size_t elem_bytes);
 
-static inline void pgas_rma_vector_free(pgas_rma_vector_t *vector)
+static inline pgas_status_t pgas_rma_vector_free(pgas_rma_vector_t *vector)
 {
     static const pgas_rma_vector_t empty = { NULL, NULL, 0, 0 };
     pgas_rma_object_t *object = vector->object;
     *vector = empty;
-    (void)pgas_rma_object_destroy(object);
+    return pgas_rma_object_destroy(object);
 }
 
 static inline void pgas_rma_vector_take(pgas_rma_vector_t *from, pgas_rma_vector_t *to)
 {
     if (from == to)
         return;
-    pgas_rma_vector_free(to);
+    (void)pgas_rma_vector_free(to);
     *to = *from;
     from->object = NULL;
-    pgas_rma_vector_free(from);
+    (void)pgas_rma_vector_free(from);
 }
 
 static inline void pgas_rma_vector_share(const pgas_rma_vector_t *from, pgas_rma_vector_t *to)
@@ -53,7 +53,7 @@ static inline void pgas_rma_vector_share(const pgas_rma_vector_t *from, pgas_rma
     if (from == to)
         return;
     (void)pgas_rma_object_share(from->object);
-    pgas_rma_vector_free(to);
+    (void)pgas_rma_vector_free(to);
     *to = *from;
     to->room = to->n;
 }
@@ -104,7 +104,7 @@ PGAS_END_DECLS
     }                                                                                           \
     PGAS_HELPER void name##_free(name##_t *v_)                                                  \
     {                                                                                           \
-        pgas_rma_vector_free(&v_->vector);                                                      \
+        (void)pgas_rma_vector_free(&v_->vector);                                                \
     }
 
 #endif
