@@ -13,10 +13,15 @@
 
 /* ---- beginning ---- */
 
+/* The stream of an archive without data: NULL reports errors. */
+static const char nothing[PGAS_ARCHIVE_ALIGN_MAX] __attribute__((aligned(PGAS_ARCHIVE_ALIGN_MAX)));
+
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
                         pgas_archive_chunk_t *chunk, size_t n_chunks, unsigned owns)
 {
     *in_p = (pgas_archive_t)PGAS_ARCHIVE_INIT;
+    if (!stream)
+        stream = nothing;
     in_p->begin = (char *)stream;
     in_p->get_at = stream;
     in_p->get_end = stream + bytes;

@@ -18,3 +18,4 @@ check_data += %D%/graph_reader.h %D%/require.h
 fuzz_targets += %D%/fuzz_wqe %D%/fuzz_cqe
 fuzz_targets += %D%/fuzz_group
 fuzz_targets += %D%/fuzz_replica
+fuzz_targets += %D%/fuzz_archive

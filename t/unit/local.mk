@@ -183,3 +183,7 @@ check_PROGRAMS += %D%/rma_object.t
 %C%_rma_object_t_SOURCES = %D%/rma_object.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/rma_threads.t
 %C%_rma_threads_t_SOURCES = %D%/rma_threads.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/archive.t %D%/archive_model.t %D%/archive_large.t
+%C%_archive_t_SOURCES = %D%/archive.c
+%C%_archive_model_t_SOURCES = %D%/archive_model.c
+%C%_archive_large_t_SOURCES = %D%/archive_large.c
