@@ -9,8 +9,8 @@
  *      pgas_archive_free(&in);
  *      pgas_archive_free(&out);
  *
- *  pgas/describe.h writes and reads whole structures. pgas/call_args.h sends an archive to a handler
- *  of another rank. pgas_archive_pack makes bytes for a file or another transport.
+ *  pgas/describe.h writes and reads whole structures. pgas/call_args.h sends an archive to a
+ *  handler of another rank. pgas_archive_pack makes bytes for a file or another transport.
  *
  *  The three kinds of data in an archive:
  *  | data                                         | in the archive                               |
@@ -27,9 +27,10 @@
  *  Any thread may use an archive, one at a time. Neither archives nor their functions need
  *  pgas_init. The first error of an archive stays in it: later calls do nothing and return it, so a
  *  program may check once, after the last call. Statuses of all functions:
- *  @return PGAS_ERR_INVALID    a null pointer, or reading from an archive that is being written
+ *  @return PGAS_ERR_INVALID    a null pointer, elements of 0 bytes, more bytes than memory has,
+ *                              reading what is being written, or writing to a reader
  *          PGAS_ERR_FORMAT     reading: the archive ends too early, or a count or mark is wrong
- *          PGAS_ERR_LIMIT      values are nested deeper than PGAS_ARCHIVE_DEPTH
+ *          PGAS_ERR_LIMIT      values nested deeper than PGAS_ARCHIVE_DEPTH, or 2^32 chunks
  *          PGAS_ERR_NO_MEMORY
  *
  *  Source: HPX's parcel serialization (index chunks, pointer chunks, zero-copy chunks). */
@@ -142,13 +143,14 @@ PGAS_API pgas_status_t pgas_archive_free(pgas_archive_t *archive);
 
 /** Returns the number of bytes of pgas_archive_pack: header, table, stream and chunks. */
 PGAS_API size_t pgas_archive_bytes(const pgas_archive_t *written);
-/** Copies an archive into contiguous memory, aligned to 16.
+/** Copies an archive into contiguous memory, aligned to 16. The reader must know the exact number
+ *  of bytes.
  *  @return PGAS_ERR_RANGE  bytes is less than pgas_archive_bytes */
 PGAS_API pgas_status_t pgas_archive_pack(const pgas_archive_t *written, void *to, size_t bytes);
 
-/** Gives memory for what a reader builds: from its arena, or from malloc when values are loaded for
- *  pgas_free_NAME (pgas/describe.h). Own functions of types use it. Zeroed; aligned to 16.
- *  @return PGAS_ERR_FORMAT  more bytes than an honest archive can need */
+/** Gives memory for what a reader builds: from its arena, or, when values are loaded for
+ *  pgas_free_NAME (pgas/describe.h), from malloc. Own functions of types use it. Zeroed; aligned to 16.
+ *  @return PGAS_ERR_FORMAT  more than 1 MiB and 1024 times the bytes of the archive */
 PGAS_API pgas_status_t pgas_archive_alloc(pgas_archive_t *archive, size_t bytes, void **memory_p);
 
 /* ---- arenas ---- */

@@ -1,5 +1,5 @@
-/* Arenas: blocks of malloc that grow by factors of 2. The newest block gives out memory; the head of
- * each block is the link to the one before. */
+/* Arenas: blocks of malloc, each twice as large as the one before. The newest block gives out
+ * memory. The head of a block is the link to the one before. */
 #include <stdlib.h>
 #include <string.h>
 

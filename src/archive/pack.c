@@ -1,7 +1,6 @@
-/* Archives as contiguous bytes: a head, a table of chunks, the stream, the chunks. The stream and each
- * chunk begin at multiples of 16, so that a reader of aligned bytes reads in place. The table is
- * redundant on purpose: offsets must be exactly those that pgas_archive_pack computes, and damage
- * shows. */
+/* Archives as contiguous bytes: a head, a table of chunks, the stream, the chunks. The stream and
+ * each chunk begin at multiples of 16, so that a reader of aligned bytes reads in place. The table
+ * repeats what follows from the lengths: a reader compares its offsets, and so detects damage. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Writing archives. The stream is one block of malloc that grows by a factor of 2; clearing keeps it,
- * so an archive that is used again allocates nothing. An archive without memory, with a new
- * threshold, or with an error has put_at == put_end, so that inline writes come here. */
+/* Writing archives. The stream is one block of malloc that grows by a factor of 2. Clearing keeps
+ * it, so an archive that is used again allocates nothing. An archive without memory, after clearing
+ * or with an error has put_at == put_end, so that inline writes call the functions here. */
 #include <stdlib.h>
 #include <string.h>
 

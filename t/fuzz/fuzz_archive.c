@@ -1,8 +1,9 @@
-/* what: Any bytes may be given to pgas_archive_from_bytes, and any bytes may be the stream of an archive that arrives. Readers give
- *       values within the bytes, or one error that stays, and take no more memory than the bytes can need.
+/* what: Any bytes may be given to pgas_archive_from_bytes, and any bytes may be the stream of an
+ *       archive that arrives. Readers give values within the bytes, or one error that stays, and
+ *       take no more memory than the bytes can need.
  * source: pgas/archive.h; libFuzzer
- * Input: a byte that picks packed bytes or a stream and chunks, the number of calls and that many bytes, one for each call to read,
- *        then the bytes. */
+ * Input: a byte that picks packed bytes or a stream and chunks, the number of calls, a byte for each
+ *        call that says what to read, then the bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

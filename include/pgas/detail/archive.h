@@ -1,14 +1,14 @@
 /** The inline part of pgas/archive.h: what fits is written and read without a function call. All
  *  else is behind functions with _far at the end.
  *
- *  A count is a word of 32 bits, or one of the marks below. Then follow, for a vector in the stream,
+ *  A count is a word of 32 bits, or one of the marks below. A vector in the stream is its count,
  *  zeros up to the alignment of its elements, relative to the start of the stream, and its data. A
  *  count of 0 has nothing behind it. Scalars are not aligned.
  *
- *  The inline paths compare the bytes that they need with the rest of the stream, and nothing else.
- *  So put_at == put_end in a reader and after an error, and get_at == get_end in a writer and after
- *  an error. Writing, put_end is PGAS_ARCHIVE_SLACK bytes before the end of the memory, which leaves
- *  room for a count and alignment. */
+ *  The inline paths compare the bytes that they need with the rest of the stream, and nothing
+ *  else. So put_at == put_end in a reader and after an error, and get_at == get_end in a writer and
+ *  after an error. put_end is PGAS_ARCHIVE_SLACK bytes before the end of the memory, so that there
+ *  is room for a count and alignment. */
 #ifndef PGAS_DETAIL_ARCHIVE_H
 #define PGAS_DETAIL_ARCHIVE_H
 
