@@ -426,6 +426,27 @@ static int outlive(void)
     return n_bad + (info().object_bytes != 0);
 }
 
+/* The heap is not touched but for some pages. */
+static int use_large(void)
+{
+    size_t bytes = ((size_t)5 << 30) + 100, n = ((size_t)1 << 31) + 10;
+    pgas_rma_object_t *o = create(bytes);
+    words_t v = { { NULL, NULL, 0, 0 } }, w = { { NULL, NULL, 0, 0 } };
+    char *data = o->data;
+    int n_bad = o->bytes != bytes || !o->ptr;
+    data[0] = data[bytes - 1] = 1;
+    n_bad += pgas_gptr_local(o->ptr + bytes - 1, 1) != data + bytes - 1;
+    n_bad += pgas_rma_object_destroy(o) != PGAS_OK;
+    n_bad += words_resize(&v, n) != PGAS_OK || words_size(&v) != n || !v.vector.object->ptr;
+    words_data(&v)[n - 1] = 7;
+    words_share(&v, &w);
+    words_free(&v);
+    n_bad += words_size(&w) != n || words_data(&w)[n - 1] != 7;
+    n_bad += words_push(&w, 8) != PGAS_OK || words_data(&w)[n] != 8;
+    words_free(&w);
+    return n_bad + (info().object_bytes != 0 || info().pool_high_bytes < 4 * n);
+}
+
 static int find_owner(void)
 {
     pgas_mem_owner_t owners[PGAS_MEM_OWNERS_MAX];
@@ -439,7 +460,7 @@ static int find_owner(void)
 
 int main(void)
 {
-    plan(19);
+    plan(22);
     uint64_t seed = tap_seed(20240501);
     is_int(use_sources(false), 0, "objects without a job");
     is_int(refuse(), 0, "and what is refused");
@@ -462,5 +483,8 @@ int main(void)
     is_int(outlive(), 0, "objects may be destroyed after their heap");
     is_int((int)info().n_objects, 0, "none is left");
     is_int(pgas_finalize(), PGAS_OK, "finalize");
+    ok(lone_init(1, "HEAP_SIZE=16G SERVICE_THREADS=0 MEMORY_LIMIT=1T") == PGAS_OK, "a large heap");
+    is_int(use_large(), 0, "objects of more than 4 GiB, vectors of more than 2^31 elements");
+    is_int(pgas_finalize(), PGAS_OK, "the end");
     return done();
 }

@@ -1,18 +1,22 @@
 /* what: Several threads create, share, pass on and destroy objects, 10^6 in all. Some of the
  *       threads are not attached, and threads end meanwhile. No object has the memory of another
- *       one, and all is back at the end.
+ *       one, and all is back at the end. The same holds while the heap is full, so that threads
+ *       empty each other's lists. Blocks that an idle thread keeps are there for other requests.
  * needs: tsan-ok
+ * log: no room in the heap for an object
  * source: pgas/rma_object.h; seeded test */
 #include <pthread.h>
 #include "base/rng.h"
+#include "pgas/mem.h"
 #include "pgas/rma_object.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define N_THREADS 4
-#define ROUNDS    25 /* in each of them all threads end */
-#define STEPS     10000
-#define SHELF     64
+#define N_THREADS  4
+#define ROUNDS     25 /* in each of them all threads end */
+#define STEPS      10000
+#define SHELF      64
+#define SMALL_HEAP ((size_t)8 << 20)
 
 /* Objects that any thread may take. Each entry is a holder. */
 static struct {
@@ -45,7 +49,7 @@ static bool is_marked(const pgas_rma_object_t *o)
 static size_t some_bytes(pgasi_rng_t *rng)
 {
     if (pgasi_rng_below(rng, 500) == 0)
-        return ((size_t)1 << 20) + pgasi_rng_below(rng, 1 << 20);
+        return ((size_t)1 << 20) + pgasi_rng_below(rng, 1 << 21);
     return 16 + pgasi_rng_below(rng, pgasi_rng_below(rng, 20) ? 2000 : 70000);
 }
 
@@ -133,9 +137,44 @@ static pgas_rma_info_t info(void)
     return i;
 }
 
+/* ---- a thread that keeps blocks and does nothing ---- */
+
+static struct {
+    pthread_barrier_t keeps, ends;
+    int n_bad;
+} idle;
+
+static void *idle_main(void *arg)
+{
+    enum { N = 30 };
+    pgas_rma_object_t *o[N];
+    for (int i = 0; i < N; i++)
+        idle.n_bad += pgas_rma_object_create(4000, &o[i]) != PGAS_OK || !o[i]->ptr;
+    for (int i = 0; i < N; i++)
+        idle.n_bad += pgas_rma_object_destroy(o[i]) != PGAS_OK;
+    pthread_barrier_wait(&idle.keeps);
+    pthread_barrier_wait(&idle.ends);
+    return arg;
+}
+
+static int take_from_idle(void)
+{
+    pthread_t thread;
+    pgas_gptr_t ptr;
+    pthread_barrier_init(&idle.keeps, NULL, 2);
+    pthread_barrier_init(&idle.ends, NULL, 2);
+    pthread_create(&thread, NULL, idle_main, NULL);
+    pthread_barrier_wait(&idle.keeps);
+    int n_bad = pgas_alloc_on(0, PGAS_ZONE_NONE, SMALL_HEAP, &ptr) != PGAS_OK ||
+                pgas_free_on(ptr) != PGAS_OK;
+    pthread_barrier_wait(&idle.ends);
+    pthread_join(thread, NULL);
+    return n_bad + idle.n_bad;
+}
+
 int main(void)
 {
-    plan(6);
+    plan(11);
     seed = tap_seed(20240502);
     for (int i = 0; i < SHELF; i++)
         pthread_mutex_init(&shelf[i].lock, NULL);
@@ -147,6 +186,16 @@ int main(void)
     ok(end.n_objects == 0 && end.object_bytes == 0 && end.n_unregistered == 0 &&
            end.pool_bytes <= (uint64_t)256 << 20,
        "all is back");
+    ok(pgas_finalize() == PGAS_OK && lone_init(1, "HEAP_SIZE=8M SERVICE_THREADS=0") == PGAS_OK,
+       "a job with a small heap");
+    is_int(take_from_idle(), 0, "a request gets blocks that an idle thread keeps");
+    is_int(run(N_THREADS, 2, STEPS) + clear_shelf(), 0,
+           "threads use objects while the heap is full");
+    end = info();
+    ok(end.n_objects == 0 && end.object_bytes == 0 && end.n_unregistered > 0,
+       "all is back, and some objects were plain memory");
+    ok(pgas_finalize() == PGAS_OK && lone_init(1, "HEAP_SIZE=256M SERVICE_THREADS=0") == PGAS_OK,
+       "a further job");
     careless = true;
     ok(run(1, 1, STEPS) > 0, "an object that is destroyed too often is noticed");
     return done();
