@@ -149,7 +149,8 @@ PGAS_API size_t pgas_archive_bytes(const pgas_archive_t *written);
 PGAS_API pgas_status_t pgas_archive_pack(const pgas_archive_t *written, void *to, size_t bytes);
 
 /** Gives memory for what a reader builds: from its arena, or, when values are loaded for
- *  pgas_free_NAME (pgas/describe.h), from malloc. Own functions of types use it. Zeroed; aligned to 16.
+ *  pgas_free_NAME (pgas/describe.h), from malloc. Own functions of types use it. It is zeroed, and
+ *  aligned to 16.
  *  @return PGAS_ERR_FORMAT  more than 1 MiB and 1024 times the bytes of the archive */
 PGAS_API pgas_status_t pgas_archive_alloc(pgas_archive_t *archive, size_t bytes, void **memory_p);
 

@@ -79,9 +79,10 @@
  *      pgas_free(table);
  *      return pgas_finalize() == PGAS_OK ? 0 : 1;
  *
- *  pgas.h includes mpi.h, through pgas/init.h. These headers are included separately: pgas/verbs.h
- *  (queue pairs), pgas/group.h (memory that several replicas hold), and those of the engines,
- *  pgas/graph.h, pgas/mcts.h and pgas/hex.h. Headers in pgas/detail/ are not for users. */
+ *  pgas.h includes mpi.h, through pgas/init.h. These headers are included separately:
+ *  pgas/call_args.h (calls with any arguments, archives), pgas/verbs.h (queue pairs), pgas/group.h
+ *  (memory that several replicas hold), and those of the engines, pgas/graph.h, pgas/mcts.h and
+ *  pgas/hex.h. Headers in pgas/detail/ are not for users. */
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 

@@ -14,8 +14,8 @@ static inline size_t pgasi_archive_stream_bytes(const pgas_archive_t *archive)
     return (size_t)(archive->put_at - archive->begin);
 }
 
-/** Makes *in_p a reader of a stream and chunks. stream is aligned to 16 (8 is enough if no element
- *  needs more). owns: what pgas_archive_free frees, of pgas_archive_owns_t. */
+/** Makes *in_p a reader of a stream and chunks. stream is aligned to 16, because readers
+ *  promise aligned vectors. owns: what pgas_archive_free frees, of pgas_archive_owns_t. */
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
                         pgas_archive_chunk_t *chunk, size_t n_chunks, unsigned owns);
 

@@ -22,6 +22,7 @@ void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
     *in_p = (pgas_archive_t)PGAS_ARCHIVE_INIT;
     if (!stream)
         stream = nothing;
+    PGASI_ASSERT((uintptr_t)stream % PGAS_ARCHIVE_ALIGN_MAX == 0);
     in_p->begin = (char *)stream;
     in_p->get_at = stream;
     in_p->get_end = stream + bytes;

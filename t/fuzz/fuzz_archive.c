@@ -2,8 +2,8 @@
  *       archive that arrives. Readers give values within the bytes, or one error that stays, and
  *       take no more memory than the bytes can need.
  * source: pgas/archive.h; libFuzzer
- * Input: a byte that picks packed bytes or a stream and chunks, the number of calls, a byte for each
- *        call that says what to read, then the bytes. */
+ * Input: a byte that picks packed bytes or a stream and chunks, the number of calls, a byte for
+ *        each call that says what to read, then the bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-LINES=210
+LINES=220
 WIDTH=100
 
 too_long() { "$AWK" -v lines=$LINES -v w=$WIDTH 'length > w { print FNR ": " length } FNR == lines + 1 { print "long" }' "$1"; }

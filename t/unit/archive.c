@@ -1,6 +1,6 @@
-/* what: Archives give back what was written, in place. Small data are copied, large data are chunks,
- *       objects are shared. Bad arguments and damaged archives give a status, and the first error
- *       stays. Arenas give aligned memory.
+/* what: Archives give back what was written, in place. Small data are copied, large data are
+ *       chunks, objects are shared. Bad arguments and damaged archives give a status, and the first
+ *       error stays. Arenas give aligned memory.
  * source: pgas/archive.h */
 #include "archive/archive.h"
 #include "t/tap.h"

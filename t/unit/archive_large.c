@@ -74,7 +74,7 @@ static void large_packed(size_t bytes)
     size_t all = pgas_archive_bytes(&out);
     char *packed =
         mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    /* The chunk is replaced by one without bytes, so that only the head and the table are copied. */
+    /* One of 1 byte replaces the chunk, so that only the head and the table are copied. */
     pgas_archive_t head = out;
     pgas_archive_chunk_t none = { few, 1, NULL };
     head.chunk = &none;

@@ -1,6 +1,6 @@
-/* what: Random values of all kinds, written in random order with random thresholds, are read back as
- *       they were, from the archive and from its packed bytes. A reader of a shortened stream reads
- *       correct values, then reports one error.
+/* what: Random values of all kinds, written in random order with random thresholds, are read back
+ *       as they were, from the archive and from its packed bytes. A reader of a shortened stream
+ *       reads correct values, then reports one error.
  * source: a list of the values, kept beside the archive */
 #include "archive/archive.h"
 #include "t/random.h"
