@@ -84,12 +84,15 @@ PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
  *      void NAME_share(const NAME_t *from, NAME_t *to);    frees `to`, which then shares the memory
  *      void NAME_take(NAME_t *from, NAME_t *to);           frees `to`, which then has the memory
  *      void NAME_free(NAME_t *v);                          empty again
+ *      pgas_status_t NAME_adopt(NAME_t *v, pgas_rma_object_t *object, size_t n);
+ *          frees v, which then has the first n elements of the object and destroys it at the end
  *  { 0 }, in C++ {}, is an empty vector. Pointers to elements are valid until the vector grows.
  *  Vectors that share memory see each other's writes to elements that both have. Elements that one
  *  of them appends are its own: if necessary it first gets memory of its own, with a copy. Then
  *  writes to the former elements are its own, too.
  *  Shape:  different vectors of one object may be used on different threads at the same time.
- *  @return PGAS_ERR_NO_MEMORY: the vector is unchanged */
+ *  @return PGAS_ERR_NO_MEMORY  the vector is unchanged
+ *          PGAS_ERR_RANGE      adopt: the object has less than n elements; nothing is changed */
 #define PGAS_RMA_VECTOR(name, type) PGAS_RMA_VECTOR_FUNCTIONS(name, type)
 
 /** What this rank has sent, received and holds. */

@@ -391,11 +391,10 @@ static int bound_vectors(void)
     n_bad += odds_resize(&w, SIZE_MAX / 8) != PGAS_ERR_NO_MEMORY || odds_size(&w) != 7;
     n_bad += odds_resize(&w, 8) != PGAS_OK || odds_data(&w) == odds_data(&v) ||
              odds_data(&w)[6].c[23] != 1;
-    n_bad += pgas_rma_vector_adopt(&v.vector, object, 11, sizeof(odd)) != PGAS_ERR_RANGE ||
-             odds_size(&v) != 7;
+    n_bad += odds_adopt(&v, object, 11) != PGAS_ERR_RANGE || odds_size(&v) != 7;
     n_bad += pgas_rma_vector_adopt(&v.vector, NULL, 1, sizeof(odd)) != PGAS_ERR_INVALID;
-    n_bad += pgas_rma_vector_adopt(&v.vector, object, 9, sizeof(odd)) != PGAS_OK ||
-             odds_data(&v) != object->data || odds_size(&v) != 9;
+    n_bad +=
+        odds_adopt(&v, object, 9) != PGAS_OK || odds_data(&v) != object->data || odds_size(&v) != 9;
     n_bad += odds_push(&v, odds_data(&w)[0]) != PGAS_OK || odds_data(&v) != object->data;
     n_bad += odds_push(&v, odds_data(&w)[0]) != PGAS_OK || odds_size(&v) != 11;
     n_bad += pgas_rma_vector_adopt(&v.vector, NULL, 0, sizeof(odd)) != PGAS_OK || odds_data(&v);

@@ -105,6 +105,10 @@ PGAS_END_DECLS
     PGAS_HELPER void name##_free(name##_t *v_)                                                  \
     {                                                                                           \
         (void)pgas_rma_vector_free(&v_->vector);                                                \
+    }                                                                                           \
+    PGAS_HELPER pgas_status_t name##_adopt(name##_t *v_, pgas_rma_object_t *object_, size_t n_) \
+    {                                                                                           \
+        return pgas_rma_vector_adopt(&v_->vector, object_, n_, sizeof(type));                   \
     }
 
 #endif
