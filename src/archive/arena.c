@@ -1,5 +1,6 @@
 /* Arenas: blocks of malloc, each twice as large as the one before. The newest block gives out
  * memory. The head of a block is the link to the one before. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,58 @@ typedef struct pgasi_arena_block {
     size_t bytes; /* with this head */
 } __attribute__((aligned(16))) block_t;
 
+/* ---- the spare block ---- */
+
+/* A view of a record takes the first block of an arena and gives it back soon, so each thread keeps
+ * one. A key ends it with the thread. */
+static __thread block_t *spare __attribute__((tls_model("initial-exec")));
+static __thread bool keeps_spare __attribute__((tls_model("initial-exec")));
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+static void end_thread(void *arg)
+{
+    (void)arg;
+    free(spare);
+    spare = NULL;
+    keeps_spare = false;
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, end_thread) == 0;
+}
+
+/* After the end of the thread's values it keeps nothing, because no end would free it. */
+static bool keep_spare(void)
+{
+    static __thread bool has_tried __attribute__((tls_model("initial-exec")));
+    if (!has_tried) {
+        has_tried = true;
+        (void)pthread_once(&once, make_key);
+        keeps_spare = has_key && pthread_setspecific(key, &spare) == 0;
+    }
+    return keeps_spare;
+}
+
+static void free_block(block_t *block)
+{
+    if (block->bytes == FIRST_BYTES && !spare && keep_spare())
+        spare = block;
+    else
+        free(block);
+}
+
+/* ---- blocks ---- */
+
 static block_t *make_block(size_t bytes)
 {
+    if (bytes == FIRST_BYTES && spare) {
+        block_t *block = spare;
+        spare = NULL;
+        return block;
+    }
     if (bytes > PTRDIFF_MAX - ALIGN)
         return NULL;
     bytes = PGASI_ALIGN_UP(bytes, ALIGN);
@@ -66,7 +117,7 @@ static void free_blocks(pgas_arena_t *arena, const block_t *kept)
     for (block_t *block = arena->blocks; block; block = next) {
         next = block->next;
         if (block != kept)
-            free(block);
+            free_block(block);
     }
 }
 

@@ -67,58 +67,221 @@ PGAS_INLINE bool pgas_archive_is_moderate(size_t elem_bytes)
     return elem_bytes - 1 < 0x7fffffff;
 }
 
-/* ---- for functions that write and read structures ---- */
+/* ---- positions in registers ---- */
+
+/* The place where an archive is written or read, copied from it. Functions for structures keep it
+ * in a local variable from begin to end, so the compiler keeps it in registers: each field would
+ * otherwise load and store the position, and wait for the store of the field before. Between begin
+ * and end the archive is used only by the functions here, or after end and with a new begin. */
+typedef struct {
+    pgas_archive_t *archive;
+    char *at, *end;
+    size_t small;
+} pgas_writer_t;
+
+typedef struct {
+    pgas_archive_t *archive;
+    const char *at, *end;
+} pgas_reader_t;
+
+PGAS_INLINE void pgas_writer_begin(pgas_writer_t *writer, pgas_archive_t *archive)
+{
+    writer->archive = archive;
+    writer->at = archive->put_at;
+    writer->end = archive->put_end;
+    writer->small = archive->small;
+}
+
+PGAS_INLINE void pgas_writer_end(const pgas_writer_t *writer)
+{
+    writer->archive->put_at = writer->at;
+}
+
+PGAS_INLINE void pgas_reader_begin(pgas_reader_t *reader, pgas_archive_t *archive)
+{
+    reader->archive = archive;
+    reader->at = archive->get_at;
+    reader->end = archive->get_end;
+}
+
+PGAS_INLINE void pgas_reader_end(const pgas_reader_t *reader)
+{
+    reader->archive->get_at = reader->at;
+}
 
 /* Takes the next bytes of the stream, for the caller to fill. @return NULL: an error */
-PGAS_INLINE char *pgas_archive_reserve(pgas_archive_t *archive, size_t bytes)
+PGAS_INLINE char *pgas_writer_reserve(pgas_writer_t *writer, size_t bytes)
 {
-    char *at = archive->put_at;
-    if (PGAS_UNLIKELY(bytes - 1 >= (size_t)(archive->put_end - at)))
-        return pgas_archive_reserve_far(archive, bytes);
-    archive->put_at = at + bytes;
+    char *at = writer->at;
+    if (PGAS_UNLIKELY(bytes - 1 >= (size_t)(writer->end - at))) {
+        pgas_writer_end(writer);
+        at = pgas_archive_reserve_far(writer->archive, bytes);
+        pgas_writer_begin(writer, writer->archive);
+        return at;
+    }
+    writer->at = at + bytes;
     return at;
 }
 
 /* Takes the next bytes of the stream, for the caller to read. @return NULL: an error */
-PGAS_INLINE const char *pgas_archive_consume(pgas_archive_t *archive, size_t bytes)
+PGAS_INLINE const char *pgas_reader_consume(pgas_reader_t *reader, size_t bytes)
 {
-    const char *at = archive->get_at;
-    if (PGAS_UNLIKELY(bytes - 1 >= (size_t)(archive->get_end - at)))
-        return pgas_archive_consume_far(archive, bytes);
-    archive->get_at = at + bytes;
+    const char *at = reader->at;
+    if (PGAS_UNLIKELY(bytes - 1 >= (size_t)(reader->end - at))) {
+        pgas_reader_end(reader);
+        at = pgas_archive_consume_far(reader->archive, bytes);
+        pgas_reader_begin(reader, reader->archive);
+        return at;
+    }
+    reader->at = at + bytes;
     return at;
 }
 
 /* Writes the number of values that follow one by one. */
-PGAS_INLINE pgas_status_t pgas_archive_put_count(pgas_archive_t *archive, size_t n)
+PGAS_INLINE pgas_status_t pgas_writer_put_count(pgas_writer_t *writer, size_t n)
 {
-    char *at = archive->put_at;
+    char *at = writer->at;
     uint32_t word = (uint32_t)n;
-    if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_INLINE_MAX || archive->put_end == at))
-        return pgas_archive_put_count_far(archive, n);
+    if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_INLINE_MAX || writer->end == at)) {
+        pgas_status_t status;
+        pgas_writer_end(writer);
+        status = pgas_archive_put_count_far(writer->archive, n);
+        pgas_writer_begin(writer, writer->archive);
+        return status;
+    }
     memcpy(at, &word, sizeof word);
-    archive->put_at = at + sizeof word;
+    writer->at = at + sizeof word;
     return PGAS_OK;
 }
 
 /* Reads such a number. Each value needs at least least_bytes bytes of the stream: a number that
  * the rest of the stream cannot have is PGAS_ERR_FORMAT. So it is safe to allocate memory for n
  * values. least_bytes is not 0. */
+PGAS_INLINE pgas_status_t pgas_reader_get_count(pgas_reader_t *reader, size_t least_bytes,
+                                                size_t *n_p)
+{
+    size_t room = (size_t)(reader->end - reader->at);
+    uint32_t word = PGAS_ARCHIVE_ABSENT;
+    if (PGAS_LIKELY(room >= sizeof word && pgas_archive_is_moderate(least_bytes)))
+        memcpy(&word, reader->at, sizeof word);
+    if (PGAS_UNLIKELY(word > PGAS_ARCHIVE_INLINE_MAX ||
+                      (uint64_t)word * least_bytes > room - sizeof word)) {
+        pgas_status_t status;
+        size_t n = 0;
+        pgas_reader_end(reader);
+        status = pgas_archive_get_count_far(reader->archive, least_bytes, &n);
+        pgas_reader_begin(reader, reader->archive);
+        if (status == PGAS_OK)
+            *n_p = n;
+        return status;
+    }
+    reader->at += sizeof word;
+    *n_p = word;
+    return PGAS_OK;
+}
+
+/* Writes n elements and their number. */
+PGAS_INLINE pgas_status_t pgas_writer_put_vector(pgas_writer_t *writer, const void *data, size_t n,
+                                                 size_t elem_bytes)
+{
+    char *at;
+    size_t align = pgas_archive_align(elem_bytes);
+    uint32_t word = (uint32_t)n;
+    if (PGAS_UNLIKELY(!data || !pgas_archive_is_moderate(elem_bytes) || n - 1 >= writer->small ||
+                      n * elem_bytes > writer->small ||
+                      n * elem_bytes >= (size_t)(writer->end - writer->at))) {
+        pgas_status_t status;
+        pgas_writer_end(writer);
+        status = pgas_archive_put_vector_far(writer->archive, data, n, elem_bytes);
+        pgas_writer_begin(writer, writer->archive);
+        return status;
+    }
+    at = writer->at;
+    memcpy(at, &word, sizeof word);
+    at += sizeof word;
+    if (align > 1) { /* the stream is aligned to 16 in memory */
+        memset(at, 0, align);
+        at += -(uintptr_t)at & (align - 1);
+    }
+    memcpy(at, data, n * elem_bytes);
+    writer->at = at + n * elem_bytes;
+    return PGAS_OK;
+}
+
+/* Gives the next vector, in place. Outputs are written on success only. */
+PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t elem_bytes,
+                                                 const void **data_p, size_t *n_p)
+{
+    const char *at = reader->at;
+    uint32_t word = 0;
+    uint64_t room = (uint64_t)(reader->end - at), before = sizeof word;
+    if (PGAS_LIKELY(room >= sizeof word && pgas_archive_is_moderate(elem_bytes)))
+        memcpy(&word, at, sizeof word);
+    if (pgas_archive_align(elem_bytes) > 1)
+        before += -((uintptr_t)at + sizeof word) & (pgas_archive_align(elem_bytes) - 1);
+    /* Counts of 0 and marks are the greatest words here, and have other forms. */
+    if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX ||
+                      word * (uint64_t)elem_bytes + before > room)) {
+        pgas_status_t status;
+        const void *data = NULL;
+        size_t n = 0;
+        pgas_reader_end(reader);
+        status = pgas_archive_get_vector_far(reader->archive, elem_bytes, &data, &n);
+        pgas_reader_begin(reader, reader->archive);
+        if (PGAS_UNLIKELY(status != PGAS_OK))
+            return status;
+        *data_p = data;
+        *n_p = n;
+        return PGAS_OK;
+    }
+    reader->at = at + before + word * (size_t)elem_bytes;
+    *data_p = at + before;
+    *n_p = word;
+    return PGAS_OK;
+}
+
+/* ---- for functions that write and read structures ---- */
+
+/* As above, for single values. */
+PGAS_INLINE char *pgas_archive_reserve(pgas_archive_t *archive, size_t bytes)
+{
+    pgas_writer_t writer;
+    char *at;
+    pgas_writer_begin(&writer, archive);
+    at = pgas_writer_reserve(&writer, bytes);
+    pgas_writer_end(&writer);
+    return at;
+}
+
+PGAS_INLINE const char *pgas_archive_consume(pgas_archive_t *archive, size_t bytes)
+{
+    pgas_reader_t reader;
+    const char *at;
+    pgas_reader_begin(&reader, archive);
+    at = pgas_reader_consume(&reader, bytes);
+    pgas_reader_end(&reader);
+    return at;
+}
+
+PGAS_INLINE pgas_status_t pgas_archive_put_count(pgas_archive_t *archive, size_t n)
+{
+    pgas_writer_t writer;
+    pgas_status_t status;
+    pgas_writer_begin(&writer, archive);
+    status = pgas_writer_put_count(&writer, n);
+    pgas_writer_end(&writer);
+    return status;
+}
+
 PGAS_INLINE pgas_status_t pgas_archive_get_count(pgas_archive_t *archive, size_t least_bytes,
                                                  size_t *n_p)
 {
-    const char *at = archive->get_at;
-    size_t room = (size_t)(archive->get_end - at);
-    uint32_t word;
-    if (PGAS_UNLIKELY(room < sizeof word || !pgas_archive_is_moderate(least_bytes)))
-        return pgas_archive_get_count_far(archive, least_bytes, n_p);
-    memcpy(&word, at, sizeof word);
-    if (PGAS_UNLIKELY(word > PGAS_ARCHIVE_INLINE_MAX ||
-                      (uint64_t)word * least_bytes > room - sizeof word))
-        return pgas_archive_get_count_far(archive, least_bytes, n_p);
-    archive->get_at = at + sizeof word;
-    *n_p = word;
-    return PGAS_OK;
+    pgas_reader_t reader;
+    pgas_status_t status;
+    pgas_reader_begin(&reader, archive);
+    status = pgas_reader_get_count(&reader, least_bytes, n_p);
+    pgas_reader_end(&reader);
+    return status;
 }
 
 /* A value begins whose depth the data decide, and ends. */
@@ -152,23 +315,14 @@ PGAS_INLINE pgas_status_t pgas_archive_put(pgas_archive_t *archive, const void *
 PGAS_INLINE pgas_status_t pgas_archive_put_vector(pgas_archive_t *archive, const void *data,
                                                   size_t n, size_t elem_bytes)
 {
-    char *at;
-    size_t align = pgas_archive_align(elem_bytes);
-    uint32_t word = (uint32_t)n;
-    if (PGAS_UNLIKELY(!archive || !data || !pgas_archive_is_moderate(elem_bytes) ||
-                      n - 1 >= archive->small || n * elem_bytes > archive->small ||
-                      n * elem_bytes >= (size_t)(archive->put_end - archive->put_at)))
-        return pgas_archive_put_vector_far(archive, data, n, elem_bytes);
-    at = archive->put_at;
-    memcpy(at, &word, sizeof word);
-    at += sizeof word;
-    if (align > 1) {
-        memset(at, 0, align);
-        at += -(size_t)(at - archive->begin) & (align - 1);
-    }
-    memcpy(at, data, n * elem_bytes);
-    archive->put_at = at + n * elem_bytes;
-    return PGAS_OK;
+    pgas_writer_t writer;
+    pgas_status_t status;
+    if (PGAS_UNLIKELY(!archive))
+        return PGAS_ERR_INVALID;
+    pgas_writer_begin(&writer, archive);
+    status = pgas_writer_put_vector(&writer, data, n, elem_bytes);
+    pgas_writer_end(&writer);
+    return status;
 }
 
 PGAS_INLINE pgas_status_t pgas_archive_put_string(pgas_archive_t *archive, const char *text)
@@ -192,27 +346,14 @@ PGAS_INLINE pgas_status_t pgas_archive_get(pgas_archive_t *archive, void *to, si
 PGAS_INLINE pgas_status_t pgas_archive_get_vector(pgas_archive_t *archive, size_t elem_bytes,
                                                   const void **data_p, size_t *n_p)
 {
-    const char *at;
-    uint32_t word;
-    uint64_t room, before = sizeof word;
-    if (PGAS_UNLIKELY(!archive || !data_p || !n_p || !pgas_archive_is_moderate(elem_bytes)))
+    pgas_reader_t reader;
+    pgas_status_t status;
+    if (PGAS_UNLIKELY(!archive || !data_p || !n_p))
         return pgas_archive_get_vector_far(archive, elem_bytes, data_p, n_p);
-    at = archive->get_at;
-    room = (uint64_t)(archive->get_end - at);
-    if (PGAS_UNLIKELY(room < sizeof word))
-        return pgas_archive_get_vector_far(archive, elem_bytes, data_p, n_p);
-    memcpy(&word, at, sizeof word);
-    if (pgas_archive_align(elem_bytes) > 1)
-        before +=
-            -(uint64_t)(at + sizeof word - archive->begin) & (pgas_archive_align(elem_bytes) - 1);
-    /* Counts of 0 and marks are the greatest words here, and have other forms. */
-    if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX ||
-                      word * (uint64_t)elem_bytes + before > room))
-        return pgas_archive_get_vector_far(archive, elem_bytes, data_p, n_p);
-    archive->get_at = at + before + word * (size_t)elem_bytes;
-    *data_p = at + before;
-    *n_p = word;
-    return PGAS_OK;
+    pgas_reader_begin(&reader, archive);
+    status = pgas_reader_get_vector(&reader, elem_bytes, data_p, n_p);
+    pgas_reader_end(&reader);
+    return status;
 }
 
 PGAS_INLINE pgas_status_t pgas_archive_get_string(pgas_archive_t *archive, const char **text_p)
