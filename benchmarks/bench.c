@@ -206,7 +206,7 @@ static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
     side[0] = (side_t){ .kind = BENCH_OURS, .loop = c->ours };
     head->name[0] = "";
     for (int i = 0; bench_opt.compare && i < BENCH_REFS_MAX && c->refs[i].name; i++) {
-        if (open_side(c->refs[i].kind)) {
+        if (c->refs[i].loop && open_side(c->refs[i].kind)) {
             side[n] = (side_t){ .name = c->refs[i].name,
                                 .kind = c->refs[i].kind,
                                 .loop = c->refs[i].loop };
@@ -220,6 +220,13 @@ static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
             bench_die("out of memory");
     }
     return n;
+}
+
+static void print_missing(const bench_case_t *c, const print_head_t *head)
+{
+    for (int i = 0; bench_opt.compare && i < BENCH_REFS_MAX && c->refs[i].name; i++)
+        if (!c->refs[i].loop)
+            print_skipped(head, c->refs[i].name);
 }
 
 static const char *unit_of(const bench_case_t *c)
@@ -264,11 +271,13 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
                           .unit = unit_of(c),
                           .higher = higher_is_better(c),
                           .full = bench_opt.full,
-                          .json = bench_opt.json };
+                          .json = bench_opt.json,
+                          .lines = bench_prog->archive_bytes != NULL };
     print_row_t row = { 0 };
     size_t low, high;
     int n_sides = choose_sides(c, side, &head);
-    snprintf(head.path, sizeof head.path, "%s%s%s", path, *c->variant ? "-" : "", c->variant);
+    snprintf(head.path, sizeof head.path, "%s%s%s", path, *path && *c->variant ? "-" : "",
+             c->variant);
     head.n_sides = n_sides;
     run->arg = c->arg;
     run->active = run->peer < 0 || c->both_ways || run->rank < run->n_ranks / 2;
@@ -284,6 +293,8 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
         measure_size(c, side, n_sides, run, &row);
         if (run->rank != 0)
             continue;
+        for (int s = 0; bench_prog->archive_bytes && s < n_sides; s++)
+            row.archive_bytes[s] = bench_prog->archive_bytes(c, head.name[s]);
         print_row(&head, &row);
         for (int s = 0; bench_prog->result && s < n_sides; s++)
             bench_prog->result(c, bytes, head.name[s], row.side[s].median, row.ratio[s]);
@@ -292,6 +303,8 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
         if (bench_prog->figures)
             print_figures(&head, bytes, figure, bench_prog->figures(c, figure));
     }
+    if (run->rank == 0)
+        print_missing(c, &head);
     for (int s = 0; s < n_sides; s++) {
         free(side[s].values);
         free(side[s].ratios);
@@ -346,7 +359,7 @@ static const char *path_between_nodes(const bench_run_t *run)
 static const char *path_of(const bench_run_t *run)
 {
     if (bench_is_alone())
-        return bench_prog->path();
+        return bench_prog->path ? bench_prog->path() : "";
     return run->far ? path_between_nodes(run) : "node";
 }
 

@@ -53,7 +53,7 @@ typedef enum { BENCH_OURS, BENCH_MEMORY, BENCH_UCX, BENCH_MPI, BENCH_KINDS } ben
 typedef struct {
     const char *name; /* the column, and the key in "vs" */
     bench_kind_t kind;
-    bench_loop_fn_t loop;
+    bench_loop_fn_t loop; /* NULL: not in this build; the table says that it is skipped */
 } bench_ref_t;
 
 typedef enum {
@@ -69,7 +69,7 @@ typedef enum {
 #define BENCH_NODE     1u
 #define BENCH_FAR      2u
 #define BENCH_ANYWHERE (BENCH_NODE | BENCH_FAR)
-#define BENCH_REFS_MAX 4
+#define BENCH_REFS_MAX 10
 
 typedef struct {
     const char *variant; /* words after the path in the case's name; "": the plain case */
@@ -150,8 +150,12 @@ typedef struct {
     /* called on rank 0 for every size; @return the number of figures; may be NULL */
     int (*figures)(const bench_case_t *c, bench_figure_t *figure);
     const bench_option_t *options; /* ends with one that has no name; may be NULL */
-    const char *(*path)(void);     /* BENCH_ALONE: the first word of the cases' names */
-    const char *(*about)(void);    /* BENCH_ALONE: the line below the title */
+    /* BENCH_ALONE: the first word of the cases' names; NULL: they have none */
+    const char *(*path)(void);
+    const char *(*about)(void); /* BENCH_ALONE: the line below the title */
+    /* Bytes of the archive that the case ("") or a reference makes: "archive_bytes" in JSON. Tables
+     * then have one line for each reference instead of columns. May be NULL. */
+    size_t (*archive_bytes)(const bench_case_t *c, const char *against);
     /* Runs and prints the cases instead of the harness, which only reads the options. Collective;
      * @return the exit status */
     int (*run)(bench_run_t *run);

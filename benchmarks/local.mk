@@ -74,6 +74,67 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_verbs_rate_SOURCES = %D%/verbs_rate.c %D%/verbs_work.c %D%/verbs_work.h
 %C%_pgas_verbs_rate_LDADD = $(bench_ldadd)
 
+# Other serializers, as far as configure has found them. Their compilers make code from descriptions. Objects refer to
+# the peers weakly, so all files are objects of the program, none of a library.
+noinst_PROGRAMS += %D%/pgas_serialize
+%C%_pgas_serialize_SOURCES = %D%/serialize.c %D%/serialize.h %D%/serialize_ours.c %D%/ref_serialize.c
+nodist_%C%_pgas_serialize_SOURCES =
+%C%_pgas_serialize_LDADD = $(bench_ldadd) $(SERIALIZER_LIBS)
+EXTRA_DIST += %D%/serialize.proto %D%/serialize.options %D%/serialize.fbs %D%/serialize.capnp %D%/ref_serialize_stream.hh
+if HAVE_CXX
+%C%_pgas_serialize_LINK = $(CXXLINK)
+else
+%C%_pgas_serialize_LINK = $(LINK)
+endif
+if HAVE_PROTOBUF_C
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_protobuf_c.c
+nodist_%C%_pgas_serialize_SOURCES += %D%/serialize.pb-c.c %D%/serialize.pb-c.h
+%D%/ref_serialize_protobuf_c.$(OBJEXT): %D%/serialize.pb-c.h
+%D%/serialize.pb-c.h: %D%/serialize.pb-c.c
+%D%/serialize.pb-c.c: %D%/serialize.proto
+	$(AM_V_GEN)$(PROTOBUF_C_COMPILER) -I$(top_srcdir) --c_out=. $(top_srcdir)/%D%/serialize.proto
+endif
+if HAVE_NANOPB
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_nanopb.c
+nodist_%C%_pgas_serialize_SOURCES += %D%/serialize.pb.c %D%/serialize.pb.h
+%D%/ref_serialize_nanopb.$(OBJEXT): %D%/serialize.pb.h
+%D%/serialize.pb.h: %D%/serialize.pb.c
+%D%/serialize.pb.c: %D%/serialize.proto %D%/serialize.options
+	$(AM_V_GEN)$(NANOPB_COMPILER) -q -I$(top_srcdir) -D. -f$(top_srcdir)/%D%/serialize.options \
+	  $(top_srcdir)/%D%/serialize.proto
+endif
+if HAVE_MSGPACK
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_msgpack.c
+endif
+if HAVE_LIBCBOR
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_libcbor.c
+endif
+if HAVE_FLATBUFFERS
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_flatbuffers.cc
+nodist_%C%_pgas_serialize_SOURCES += %D%/serialize_generated.h
+%D%/ref_serialize_flatbuffers.$(OBJEXT): %D%/serialize_generated.h
+%D%/serialize_generated.h: %D%/serialize.fbs
+	$(AM_V_GEN)$(FLATBUFFERS_COMPILER) --cpp -o %D% $(top_srcdir)/%D%/serialize.fbs
+endif
+if HAVE_CAPNPROTO
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_capnproto.cc
+nodist_%C%_pgas_serialize_SOURCES += %D%/serialize.capnp.c++ %D%/serialize.capnp.h
+%D%/ref_serialize_capnproto.$(OBJEXT): %D%/serialize.capnp.h
+%D%/serialize.capnp.h: %D%/serialize.capnp.c++
+# Otherwise make looks for a rule that links serialize.capnp from serialize.capnp.o.
+%D%/serialize.capnp: ;
+%D%/serialize.capnp.c++: %D%/serialize.capnp
+	$(AM_V_GEN)$(CAPNPROTO_COMPILER) compile -oc++:. --src-prefix=$(top_srcdir) $(top_srcdir)/%D%/serialize.capnp
+endif
+if HAVE_CEREAL
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_cereal.cc
+endif
+if HAVE_BOOST
+%C%_pgas_serialize_SOURCES += %D%/ref_serialize_boost.cc
+endif
+CLEANFILES += %D%/serialize.pb-c.c %D%/serialize.pb-c.h %D%/serialize.pb.c %D%/serialize.pb.h \
+	%D%/serialize_generated.h %D%/serialize.capnp.c++ %D%/serialize.capnp.h
+
 # The table of all ratios: benchmarks/ratios [--quick], from the build folder.
 EXTRA_DIST += %D%/ratios %D%/ratios.txt
 

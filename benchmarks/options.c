@@ -77,8 +77,11 @@ static void print_help(void)
                (double)bench_prog->paper_iters);
     for (const bench_option_t *o = bench_prog->options; o && o->name; o++)
         printf("  --%s %-*s%s\n", o->name, 14 - (int)strlen(o->name), o->arg ? o->arg : "", o->doc);
-    printf("\ncases; a printed name begins with the path (%s):\n",
-           bench_is_alone() ? "snic, mlx5, verbs" : "node, ucx-shm, ucx-tcp, snic");
+    if (bench_is_alone() && !bench_prog->path)
+        printf("\ncases:\n");
+    else
+        printf("\ncases; a printed name begins with the path (%s):\n",
+               bench_is_alone() ? "snic, mlx5, verbs" : "node, ucx-shm, ucx-tcp, snic");
     for (int i = 0; i < bench_prog->n_cases; i++) {
         const bench_case_t *c = &bench_prog->cases[i];
         printf("  %-15s %s%s%s\n", *c->variant ? c->variant : "plain", c->doc, paths_of(c),

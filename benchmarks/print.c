@@ -34,9 +34,9 @@ void print_case(const print_head_t *head)
         print_heading("Maximum", "", head->unit);
         print_heading("Iterations", "", "");
     }
-    for (int s = 1; s < head->n_sides; s++)
+    for (int s = 1; !head->lines && s < head->n_sides; s++)
         print_heading(head->name[s], "", "");
-    for (int s = 1; s < head->n_sides; s++)
+    for (int s = 1; !head->lines && s < head->n_sides; s++)
         print_heading("ours /", head->name[s], "");
     printf("\n");
     fflush(stdout);
@@ -57,10 +57,29 @@ static void print_json(const print_head_t *head, const print_row_t *row)
            head->bench, head->path, row->bytes, head->unit, head->higher ? "higher" : "lower");
     print_number("median", row->side[0].median, ",");
     print_number("min", row->side[0].min, ",");
-    print_number("max", row->side[0].max, ",\"vs\":{");
+    print_number("max", row->side[0].max, ",");
+    if (head->lines)
+        printf("\"archive_bytes\":%zu,", row->archive_bytes[0]);
+    printf("\"vs\":{");
     for (int s = 1; s < head->n_sides; s++)
         print_number(head->name[s], row->ratio[s], s + 1 < head->n_sides ? "," : "");
     printf("}}\n");
+}
+
+/* The archives of ours and of the references. */
+static void print_archives(const print_head_t *head, const print_row_t *row)
+{
+    printf("# Stats: %-16s %12.2f %s %12zu bytes\n", "ours", row->side[0].median, head->unit,
+           row->archive_bytes[0]);
+    for (int s = 1; s < head->n_sides; s++)
+        printf("# Stats: %-16s %12.2f %s %12zu bytes, ours / it %.3f\n", head->name[s],
+               row->side[s].median, head->unit, row->archive_bytes[s], row->ratio[s]);
+}
+
+void print_skipped(const print_head_t *head, const char *name)
+{
+    if (!head->json)
+        printf("# Stats: %-16s      skipped: not in this build\n", name);
 }
 
 static void print_table_row(const print_head_t *head, const print_row_t *row)
@@ -69,11 +88,13 @@ static void print_table_row(const print_head_t *head, const print_row_t *row)
     if (head->full)
         printf("%*.2f%*.2f%*llu", COLUMN, row->side[0].min, COLUMN, row->side[0].max, COLUMN,
                (unsigned long long)row->iters);
-    for (int s = 1; s < head->n_sides; s++)
+    for (int s = 1; !head->lines && s < head->n_sides; s++)
         printf("%*.2f", COLUMN, row->side[s].median);
-    for (int s = 1; s < head->n_sides; s++)
+    for (int s = 1; !head->lines && s < head->n_sides; s++)
         printf("%*.*f", COLUMN, fabs(row->ratio[s]) < 0.1 ? 5 : 2, row->ratio[s]);
     printf("\n");
+    if (head->lines)
+        print_archives(head, row);
 }
 
 void print_row(const print_head_t *head, const print_row_t *row)

@@ -18,6 +18,7 @@ typedef struct {
     const char *name[1 + BENCH_REFS_MAX];
     int n_sides;
     bool higher, full, json;
+    bool lines; /* references have a line each, with the bytes of their archives */
 } print_head_t;
 
 typedef struct {
@@ -25,11 +26,14 @@ typedef struct {
     uint64_t iters;
     print_stat_t side[1 + BENCH_REFS_MAX];
     double ratio[1 + BENCH_REFS_MAX]; /* ours over theirs */
+    size_t archive_bytes[1 + BENCH_REFS_MAX];
 } print_row_t;
 
 void print_title(const char *bench);
 void print_case(const print_head_t *head);
 void print_row(const print_head_t *head, const print_row_t *row);
+/** A line of the table, for a reference that is not in this build. */
+void print_skipped(const print_head_t *head, const char *name);
 void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n);
 
 #endif

@@ -9,6 +9,7 @@ libpgas $PACKAGE_VERSION
   verbs        $pgas_have_VERBS $VERBS_VERSION (mlx5: $pgas_have_MLX5DV)
   hwloc        $pgas_have_HWLOC $HWLOC_VERSION
   OpenMP       $pgas_have_openmp (tests, examples, benchmarks)
+  serializers  ${pgas_serializers:-none} (a benchmark)
   debug        $enable_debug
   sanitizers   ${PGAS_SANITIZERS:-no}
 "])

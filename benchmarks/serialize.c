@@ -1,0 +1,153 @@
+/* The time to save and load one record, by archives (pgas/archive.h) and by other libraries. One
+ * process, without MPI. Every run ends with a comparison of the whole loaded record, outside of the
+ * measured time; two values change with every operation and are checked in it.
+ *
+ * Source of the record: the comparison cpp-serializers. */
+#include "benchmarks/bench.h"
+#include "benchmarks/serialize.h"
+
+#include <string.h>
+
+/* More than a million rounds of the same values would let numbers of few bits look good, so all
+ * numbers use 64 bits. */
+static serialize_record_t record, copy;
+
+static void make_record(void)
+{
+    uint64_t state = bench_seed(0);
+    for (size_t i = 0; i < SERIALIZE_NUMBERS; i++)
+        record.number[i] = (int64_t)bench_random(&state);
+    for (size_t i = 0; i < SERIALIZE_TEXTS; i++)
+        for (size_t k = 0; k < SERIALIZE_TEXT_BYTES; k++)
+            record.text[i][k] = (char)('a' + bench_random_below(&state, 26));
+}
+
+/* Every library makes the same changes: the number of the operation. */
+static void check_record(const serialize_peer_t *peer, uint64_t n)
+{
+    record.number[0] = (int64_t)(n - 1);
+    record.text[SERIALIZE_TEXTS - 1][SERIALIZE_TEXT_BYTES - 1] = (char)(n - 1);
+    memset(&copy, 0, sizeof copy);
+    if (!peer->read(&copy) || memcmp(&copy, &record, sizeof copy) != 0)
+        bench_die("a loaded record is not the one that was saved");
+}
+
+static double time_peer(const serialize_peer_t *peer, uint64_t n)
+{
+    uint64_t begin = bench_now(), n_wrong = peer->run(n);
+    double ns = bench_since(begin);
+    if (n_wrong > 0)
+        bench_die("%llu loaded records are wrong", (unsigned long long)n_wrong);
+    check_record(peer, n);
+    return ns;
+}
+
+/* ---- the serializers ---- */
+
+#define LOOP(NAME)                                       \
+    static double run_##NAME(const bench_run_t *run)     \
+    {                                                    \
+        return time_peer(&serialize_##NAME, run->iters); \
+    }
+LOOP(in_place)
+LOOP(packed)
+LOOP(memcpy)
+LOOP(limit_in_place)
+LOOP(limit_packed)
+LOOP(protobuf_c)
+LOOP(nanopb)
+LOOP(msgpack)
+LOOP(libcbor)
+LOOP(flatbuffers)
+LOOP(capnproto)
+LOOP(cereal)
+LOOP(boost)
+
+enum { ZERO_COPY, PACKED, CASES };
+
+static const serialize_peer_t *const ours[CASES] = { &serialize_in_place, &serialize_packed };
+static const serialize_peer_t *const limit[CASES] = { &serialize_limit_in_place,
+                                                      &serialize_limit_packed };
+static const struct {
+    const char *name;
+    const serialize_peer_t *peer;
+    bench_loop_fn_t loop;
+} others[] = { { "memcpy", &serialize_memcpy, run_memcpy },
+               { "protobuf-c", &serialize_protobuf_c, run_protobuf_c },
+               { "nanopb", &serialize_nanopb, run_nanopb },
+               { "msgpack-c", &serialize_msgpack, run_msgpack },
+               { "libcbor", &serialize_libcbor, run_libcbor },
+               { "flatbuffers", &serialize_flatbuffers, run_flatbuffers },
+               { "capnproto", &serialize_capnproto, run_capnproto },
+               { "cereal", &serialize_cereal, run_cereal },
+               { "boost", &serialize_boost, run_boost } };
+#define OTHERS (sizeof others / sizeof others[0])
+
+static bench_case_t cases[CASES] = {
+    [ZERO_COPY] = { .variant = "zero-copy",
+                    .doc = "numbers stay in place, texts are read in place",
+                    .paths = BENCH_ANYWHERE,
+                    .metric = BENCH_LATENCY,
+                    .ours = run_in_place,
+                    .arg = ZERO_COPY,
+                    .refs = { { "limit", BENCH_OURS, run_limit_in_place } } },
+    [PACKED] = { .variant = "packed",
+                 .doc = "everything is in the archive, and is loaded into one arena",
+                 .paths = BENCH_ANYWHERE,
+                 .metric = BENCH_LATENCY,
+                 .ours = run_packed,
+                 .arg = PACKED,
+                 .refs = { { "limit", BENCH_OURS, run_limit_packed } } }
+};
+
+static size_t archive_bytes(const bench_case_t *c, const char *against)
+{
+    if (!*against)
+        return ours[c->arg]->bytes();
+    for (size_t i = 0; i < OTHERS; i++)
+        if (strcmp(against, others[i].name) == 0)
+            return others[i].peer->bytes();
+    return limit[c->arg]->bytes();
+}
+
+/* ---- the program ---- */
+
+static void setup(void)
+{
+    make_record();
+    for (int i = 0; i < CASES; i++) {
+        ours[i]->open(&record);
+        limit[i]->open(&record);
+    }
+    for (size_t i = 0; i < OTHERS; i++)
+        if (others[i].peer)
+            others[i].peer->open(&record);
+}
+
+static const char *about(void)
+{
+    return "Record: 1000 numbers of 64 bits, 100 texts of 86 bytes";
+}
+
+static const bench_program_t program = { .name = "pgas_serialize",
+                                         .doc = "time to save and load a record",
+                                         .ranks = BENCH_ALONE,
+                                         .label = "Time",
+                                         .min_bytes = sizeof(serialize_record_t),
+                                         .max_bytes = sizeof(serialize_record_t),
+                                         BENCH_CASES(cases),
+                                         .setup = setup,
+                                         .about = about,
+                                         .archive_bytes = archive_bytes,
+                                         .compare = true,
+                                         .paper_iters = 1000000 };
+
+int main(int argc, char **argv)
+{
+    for (int c = 0; c < CASES; c++)
+        for (size_t i = 0; i < OTHERS; i++)
+            cases[c].refs[1 + i] = (bench_ref_t){ .name = others[i].name,
+                                                  .kind = BENCH_OURS,
+                                                  .loop = others[i].peer ? others[i].loop : NULL };
+    return bench_main(&program, argc, argv);
+}
