@@ -187,3 +187,4 @@ check_PROGRAMS += %D%/archive.t %D%/archive_model.t %D%/archive_large.t
 %C%_archive_t_SOURCES = %D%/archive.c
 %C%_archive_model_t_SOURCES = %D%/archive_model.c
 %C%_archive_large_t_SOURCES = %D%/archive_large.c
+check_scripts += %D%/archive_inline.t
