@@ -68,10 +68,11 @@
 /** Defines NAME_t and its functions. */
 #define PGAS_STRUCT(name, FIELDS)       \
     PGAS_DESCRIBE_DECLARE(name, FIELDS) \
-    PGAS_DESCRIBE(name, FIELDS)
+    PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
 /** Defines only the functions, for a NAME_t that the program has defined. Its members have the types
  *  of the table; counts may have any unsigned type. Members that are not listed are left alone. */
-#define PGAS_DESCRIBE(name, FIELDS) PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
+#define PGAS_DESCRIBE(name, FIELDS) \
+    PGAS_DESCRIBE_KINDS(name, FIELDS) PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
 
 /** Defines a union NAME_t and its functions. CASES(C) lists C(tag value, field..), for example
  *  C(1, SCALAR, double, radius) C(2, STRUCT, box, box). A tag value without a case has no data. */
