@@ -5,7 +5,7 @@
  *      pgas_call_args(pgas_on_rank(7), handler, &out, NULL);           the archive is empty again
  *
  *      pgas_archive_from_call(&in);                                    in the handler on rank 7
- *      pgas_archive_get_object(&in, &halo, &bytes);                    no copy; the handler keeps it
+ *      pgas_archive_get_object(&in, &halo, &bytes);                   no copy; the handler has it
  *
  *  The stream travels in the message of the call. The message also has the table of chunks. The
  *  target reads all chunks at once into objects of its own (pgas/rma_object.h). One acknowledgement
@@ -25,15 +25,17 @@ PGAS_BEGIN_DECLS
  *  Shape:  target is a rank, thread or service. opts NULL: defaults; buffers, result and spawn are
  *          refused (PGAS_ERR_UNSUPPORTED). At most 65535 chunks, or one less with a stream of more
  *          than 16 KiB, and PGAS_BUFFER_LIMIT bytes of chunks; otherwise PGAS_ERR_LIMIT.
+ *          Calls with archives of one thread to one target, in one way, run in the order issued.
+ *          Other calls may overtake them.
  *  Done:   on return the archive is empty and may be used again. opts->local, or sync with
  *          PGAS_LOCAL, completes when no memory of the program is read any more; sync otherwise as
  *          in pgas_call_to. With neither, pointer chunks are copied on the way.
  *  Owns:   pointer chunks must not change until local completion. Objects are shared until then.
- *  Cost:   without chunks, a message. With chunks, on the node one copy of them and no registration,
- *          between nodes one get each; an acknowledgement. Small pointer chunks are first copied
- *          into registered memory if the target does not map them. A rank may have 1792 such calls
- *          that are not acknowledged; further ones wait. A stream of more than 16 KiB is read as
- *          one more chunk.
+ *  Cost:   without chunks, a message. With chunks also an acknowledgement, and on the node one copy
+ *          of them, between nodes one get each; no registration. Small pointer chunks are first
+ *          copied into registered memory if the target does not map them. A rank may have 1792 such
+ *          calls that are not acknowledged; further ones wait. A stream of more than 16 KiB is read
+ *          as one more chunk.
  *  @return as pgas_call_to, and the error of the archive. After an error it is unchanged. */
 PGAS_API pgas_status_t pgas_call_args(pgas_target_t target, pgas_handler_t handler,
                                       pgas_archive_t *archive, const pgas_call_opts_t *opts);
@@ -44,9 +46,9 @@ PGAS_API pgas_status_t pgas_call_args(pgas_target_t target, pgas_handler_t handl
  *          PGAS_ERR_INVALID  the call has no archive */
 PGAS_API pgas_status_t pgas_archive_from_call(pgas_archive_t *in_p);
 
-/** As pgas_call_args; the handler replies by pgas_reply_args. *result_p is a reader of the reply when
- *  sync reports, and the caller frees it. It and sync must stay until then.
- *  @return PGAS_ERR_INVALID  sync is NULL; opts has a sync */
+/** As pgas_call_args; the handler replies by pgas_reply_args. *result_p is a reader of the reply
+ *  when sync reports, and the caller frees it, also after an error. It and sync must stay until
+ *  then. @return PGAS_ERR_INVALID  sync is NULL; opts has a sync */
 PGAS_API pgas_status_t pgas_call_args_return_nb(pgas_target_t target, pgas_handler_t handler,
                                                 pgas_archive_t *archive,
                                                 const pgas_call_opts_t *opts,

@@ -2,9 +2,8 @@
  *
  * A call without chunks is one message, from which the handler reads in place. Otherwise the
  * message contains the table of chunks, and the target reads all of them at once into objects. A
- * reply is a call of PGASI_DESC_ARGS_REPLY, an internal handler, at the rank that made the call. The
- * reply names the record of the call (call/token.h), which also ends when the rank that replies
- * dies. */
+ * reply is a call of PGASI_DESC_ARGS_REPLY, an internal handler, at the rank that made the call. It
+ * names the record of the call (call/token.h), which also ends when the rank that replies dies. */
 #include "pgas/call_archive.h"
 
 #include <stdlib.h>

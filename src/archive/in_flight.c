@@ -20,7 +20,8 @@
 #define KEPT_CHUNKS ((size_t)1 << 10)
 /* Memory of the program that no rank maps: below these sizes a copy into registered memory is
  * faster than the other ways to read it. On the node process_vm_readv costs a system call and pins
- * pages one by one. Between nodes the alternative is pieces on demand. */
+ * pages one by one. Between nodes the alternative is pieces on demand; so a stream is always copied
+ * for another node. */
 #define COPY_NEAR ((size_t)64 << 10)
 #define COPY_FAR  ((size_t)1 << 20)
 
@@ -83,45 +84,61 @@ static bool make_room(pgasi_in_flight_t *flight, size_t n)
     return true;
 }
 
-/* An object that this record has made of the program's memory. chunk->data is still the program's. */
+/* A copy of the program's memory. chunk->data is still the program's. */
 static bool is_copied(const pgas_archive_chunk_t *chunk)
 {
     return chunk->object && chunk->object->data != chunk->data;
 }
 
-static bool is_better_copied(const pgas_archive_chunk_t *chunk, int rank)
+static bool is_better_copied(const void *data, size_t bytes, int rank, size_t most_far)
 {
-    size_t most = pgasi_boot.local_of[rank] >= 0 ? COPY_NEAR : COPY_FAR;
-    return rank != pgasi_boot.rank && chunk->bytes <= most && !pgas_gptr_of(chunk->data);
+    size_t most = pgasi_boot.local_of[rank] >= 0 ? COPY_NEAR : most_far;
+    return rank != pgasi_boot.rank && bytes <= most && !pgas_gptr_of(data);
 }
 
-static pgas_status_t copy_chunk(pgas_archive_chunk_t *chunk, bool must)
+/* must: the copy is needed, registered or not. */
+static pgas_status_t copy_data(const void *data, size_t bytes, bool must,
+                               pgas_rma_object_t **object_p)
 {
     pgas_rma_object_t *object;
-    pgas_status_t status = pgas_rma_object_create(chunk->bytes, &object);
+    pgas_status_t status = pgas_rma_object_create(bytes, &object);
     if (status != PGAS_OK)
         return must ? status : PGAS_OK;
     if (!must && !object->ptr) {
         pgas_rma_object_destroy(object);
         return PGAS_OK;
     }
-    memcpy(object->data, chunk->data, chunk->bytes);
-    chunk->object = object;
+    memcpy(object->data, data, bytes);
+    *object_p = object;
     return PGAS_OK;
+}
+
+static void set_buffer(pgas_buffer_t *buffer, const void *data, size_t bytes,
+                       const pgas_rma_object_t *object)
+{
+    *buffer = (pgas_buffer_t){ .mode = PGAS_BUFFER_PULL,
+                               .address = object ? object->data : data,
+                               .bytes = bytes,
+                               .target = object ? object->ptr : PGAS_NULL };
 }
 
 static pgas_status_t describe_chunk(pgas_archive_chunk_t *chunk, int rank, bool keep,
                                     pgas_buffer_t *buffer)
 {
     pgas_status_t status = PGAS_OK;
-    if (!chunk->object && (!keep || is_better_copied(chunk, rank)))
-        status = copy_chunk(chunk, !keep);
-    const pgas_rma_object_t *object = chunk->object;
-    *buffer = (pgas_buffer_t){ .mode = PGAS_BUFFER_PULL,
-                               .address = object ? object->data : chunk->data,
-                               .bytes = chunk->bytes,
-                               .target = object ? object->ptr : PGAS_NULL };
+    if (!chunk->object && (!keep || is_better_copied(chunk->data, chunk->bytes, rank, COPY_FAR)))
+        status = copy_data(chunk->data, chunk->bytes, !keep, &chunk->object);
+    set_buffer(buffer, chunk->data, chunk->bytes, chunk->object);
     return status;
+}
+
+static void describe_stream(pgasi_in_flight_t *flight, int rank)
+{
+    const char *stream = flight->archive.begin;
+    size_t bytes = pgasi_archive_stream_bytes(&flight->archive);
+    if (is_better_copied(stream, bytes, rank, SIZE_MAX))
+        (void)copy_data(stream, bytes, false, &flight->stream);
+    set_buffer(&flight->buffers[flight->n++], stream, bytes, flight->stream);
 }
 
 /* ---- beginning and ending ---- */
@@ -136,9 +153,16 @@ static void undo_copies(pgas_archive_t *archive)
     }
 }
 
+static void drop_stream(pgasi_in_flight_t *flight)
+{
+    pgas_rma_object_destroy(flight->stream);
+    flight->stream = NULL;
+}
+
 void pgasi_in_flight_undo(pgasi_in_flight_t *flight, pgas_archive_t *archive)
 {
     undo_copies(&flight->archive);
+    drop_stream(flight);
     pgasi_archive_move(&flight->archive, archive);
     give_record(flight);
 }
@@ -149,6 +173,7 @@ void pgasi_in_flight_end(void *arg)
     void (*done)(void *) = flight->done;
     void *done_arg = flight->arg;
     pgas_archive_clear(&flight->archive);
+    drop_stream(flight);
     give_record(flight);
     if (done)
         done(done_arg);
@@ -170,9 +195,7 @@ static pgas_status_t describe(pgasi_in_flight_t *flight, int rank, bool keep)
             return status;
     }
     if (flight->pulls_stream)
-        flight->buffers[flight->n++] = (pgas_buffer_t){ .mode = PGAS_BUFFER_PULL,
-                                                        .address = archive->begin,
-                                                        .bytes = stream_bytes };
+        describe_stream(flight, rank);
     return PGAS_OK;
 }
 

@@ -13,7 +13,8 @@ typedef struct pgasi_in_flight {
     pgas_archive_t archive; /* with what was written */
     pgas_buffer_t *buffers; /* [room]: what the target reads: chunks, and perhaps the stream */
     size_t room, n;
-    bool pulls_stream; /* the last buffer is the stream */
+    bool pulls_stream;         /* the last buffer is the stream ... */
+    pgas_rma_object_t *stream; /* ... or this copy of it; otherwise NULL */
     void (*done)(void *arg);
     void *arg;
 } pgasi_in_flight_t;

@@ -1,11 +1,12 @@
 /* Bulk messages arrive: this file checks them and assembles their pieces. See bulk.h.
  *
  * A message of one descriptor runs without a copy and without an allocation, if its pulled buffers
- * are within reach and its handler does not wait. For a message in pieces the head gets one block, and each
- * copied buffer gets memory of its own, which a handler may keep. The pieces of one message arrive
- * in order and at one endpoint; pieces of several messages of a rank may alternate. Endpoints
- * receive at the same time: the list of messages has a lock, and one thread at a time adds a piece
- * to a message. No size or address is used before pgasi_bulk_head_is_sane has checked it. */
+ * are within reach and its handler does not wait. For a message in pieces the head gets one block,
+ * and each copied buffer gets memory of its own, which a handler may keep. The pieces of one
+ * message arrive in order and at one endpoint; pieces of several messages of a rank may alternate.
+ * Endpoints receive at the same time: the list of messages has a lock, and one thread at a time
+ * adds a piece to a message. No size or address is used before pgasi_bulk_head_is_sane has checked
+ * it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
     p->own_block = true;
     pgasi_bulk_place_parts(p);
     pgasi_bulk_place_copies(p);
-    if (pgasi_bulk_has_pulls(p))
+    if (pgasi_bulk_waits_in_line(p))
         pgasi_pull_begin(p);
     else
         pgasi_bulk_finish(p);
@@ -234,7 +235,7 @@ static void complete_partial(pgasi_bulk_t *p)
     } else if (p->status != PGAS_OK) {
         pgasi_bulk_refuse((const char *)&p->head, p->source, p->status);
         pgasi_bulk_release(p);
-    } else if (pgasi_bulk_has_pulls(p)) {
+    } else if (pgasi_bulk_waits_in_line(p)) {
         release_copies(p); /* from here on the limit of pulls bounds the message */
         pgasi_pull_begin(p);
     } else {

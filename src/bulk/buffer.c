@@ -1,4 +1,5 @@
-/* Calls with buffers or an archive, the source's side. pgas/call.h says what they are, bulk.h how they travel.
+/* Calls with buffers or an archive, the source's side. pgas/call.h and pgas/call_archive.h say what
+ * they are, bulk.h how they travel.
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled

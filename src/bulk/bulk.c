@@ -109,6 +109,12 @@ static void free_parts(pgasi_bulk_t *p)
     }
 }
 
+bool pgasi_bulk_waits_in_line(const pgasi_bulk_t *p)
+{
+    return pgasi_bulk_has_pulls(p) ||
+           (p->head.flags & PGASI_BULK_ARCHIVE && pgasi_pulls_are_before(&p->head));
+}
+
 void pgasi_bulk_destroy(pgasi_bulk_t *p)
 {
     free_parts(p);
@@ -223,6 +229,8 @@ bool pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
     pgasi_bulk_place_parts(p);
     pgasi_bulk_place_copies(p);
     bool pulls = pgasi_bulk_has_pulls(p);
+    if (!pulls && pgasi_bulk_waits_in_line(p))
+        return false;
     if (pulls && (p->status != PGAS_OK || !pgasi_pull_now(p)))
         return false;
     if (p->head.flags & PGASI_BULK_ARCHIVE && (uintptr_t)(block + p->head.args_at) % 16 != 0)

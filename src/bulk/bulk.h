@@ -103,6 +103,8 @@ void pgasi_bulk_place_parts(pgasi_bulk_t *p);
 /** Fills in the addresses of copied buffers, which follow the head in the block. */
 void pgasi_bulk_place_copies(pgasi_bulk_t *p);
 bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p);
+/** Whether the message must go through the list of pull.c. */
+bool pgasi_bulk_waits_in_line(const pgasi_bulk_t *p);
 /** Runs the call, here or on a handler thread, or reports to its counter why it does not run. Then
  *  frees the message. In the context of handlers. */
 void pgasi_bulk_finish(pgasi_bulk_t *p);
@@ -221,6 +223,9 @@ bool pgasi_pull_now(pgasi_bulk_t *p);
 /** Gives the bytes of a message back to the limit. Any thread. */
 void pgasi_pull_release(pgasi_bulk_t *p);
 
+/** Whether earlier calls to the endpoint of this one are being read. Calls with archives keep their
+ *  order, so one without chunks then takes the same way. On the endpoint's thread. */
+bool pgasi_pulls_are_before(const pgasi_bulk_head_t *h);
 /** Takes over a complete message with buffers to be read. Any endpoint's thread. */
 void pgasi_pull_begin(pgasi_bulk_t *p);
 /** Takes the message whose buffers have been read. NULL: it is not known. */

@@ -110,6 +110,8 @@ static void advance(pgasi_bulk_t *p)
 /* The memory of an archive is free before its handler runs, which may take long. */
 static void send_free(const pgasi_bulk_t *p)
 {
+    if (!p->head.offer)
+        return;
     pgasi_bulk_free_t f = { p->head.offer, p->status };
     int rank = pgas_thread_rank(p->source);
     if (p->head.flags & PGASI_BULK_ARCHIVE)
@@ -151,9 +153,14 @@ static bool is_near(const pgasi_bulk_t *p)
     return near;
 }
 
+bool pgasi_pulls_are_before(const pgasi_bulk_head_t *h)
+{
+    return __atomic_load_n(&pulls.n_at[h->ep], __ATOMIC_ACQUIRE) != 0;
+}
+
 bool pgasi_pull_now(pgasi_bulk_t *p)
 {
-    if (__atomic_load_n(&pulls.n_at[p->head.ep], __ATOMIC_ACQUIRE) ||
+    if (pgasi_pulls_are_before(&p->head) ||
         __atomic_load_n(&pulls.waits_for_room, __ATOMIC_RELAXED) || !is_near(p) || !hold(p))
         return false;
     if (p->status == PGAS_OK && !pgasi_read_all_near(p)) {
