@@ -106,12 +106,12 @@ PGAS_INLINE pgas_status_t pgas_describe_get_root(pgas_archive_t *archive, uint64
 typedef struct {
     pgas_arena_t *memory;
     bool in_place;
-} pgas_way_t;
+} pgas_describe_way_t;
 
-PGAS_INLINE pgas_way_t pgas_describe_set_way(pgas_archive_t *archive, pgas_arena_t *memory,
-                                             bool in_place)
+PGAS_INLINE pgas_describe_way_t pgas_describe_set_way(pgas_archive_t *archive, pgas_arena_t *memory,
+                                                      bool in_place)
 {
-    pgas_way_t former;
+    pgas_describe_way_t former;
     former.memory = archive->memory;
     former.in_place = archive->in_place;
     archive->memory = memory;
@@ -986,9 +986,9 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
                                                                    bool in_place_)               \
     {                                                                                            \
         pgas_status_t status_;                                                                   \
-        pgas_way_t former_;                                                                      \
+        pgas_describe_way_t former_;                                                             \
         if (PGAS_UNLIKELY(!ar_ || !v_))                                                          \
-            return pgas_archive_fail(ar_, PGAS_ERR_INVALID);                                     \
+            return (void)pgas_archive_fail(ar_, PGAS_ERR_INVALID), PGAS_ERR_INVALID;             \
         pgas_value_clear_##name(v_);                                                             \
         former_ = pgas_describe_set_way(ar_, arena_, in_place_);                                 \
         status_ = pgas_describe_get_root(ar_, pgas_checksum_##name(), #name, sizeof #name - 1);  \
