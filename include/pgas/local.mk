@@ -4,7 +4,7 @@ pkginclude_HEADERS += %D%/status.h %D%/init.h %D%/runtime.h %D%/info.h %D%/team.
 pkginclude_HEADERS += %D%/gptr.h %D%/mem.h %D%/rma.h %D%/atomic.h %D%/many.h
 pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h
 pkginclude_HEADERS += %D%/lock.h %D%/object.h %D%/array.h
-pkginclude_HEADERS += %D%/rma_object.h %D%/archive.h %D%/call_archive.h %D%/describe.h
+pkginclude_HEADERS += %D%/rma_object.h %D%/archive.h %D%/call_archive.h %D%/describe.h %D%/call_args.h
 pkginclude_HEADERS += %D%/group.h
 pkginclude_HEADERS += %D%/graph.h %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h
@@ -15,4 +15,4 @@ pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/
 	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/handler.h %D%/detail/rma.h %D%/detail/rng.h
 pkgdetail_HEADERS += %D%/detail/graph.h %D%/detail/mcts.h %D%/detail/object.h %D%/detail/verbs_tx.h
 pkgdetail_HEADERS += %D%/detail/sync.h
-pkgdetail_HEADERS += %D%/detail/rma_object.h %D%/detail/archive.h %D%/detail/describe.h
+pkgdetail_HEADERS += %D%/detail/rma_object.h %D%/detail/archive.h %D%/detail/describe.h %D%/detail/call_args.h

@@ -100,7 +100,7 @@ typedef struct {
     size_t size;                             /* in: sizeof of this struct */
     uint64_t n_calls_sent, n_calls_received; /* with archives; replies count as calls */
     uint64_t bytes_sent, bytes_received;     /* streams and chunks */
-    uint64_t serialize_us;                   /* in typed calls: saving and loading arguments */
+    uint64_t serialize_us;                   /* in typed calls: saving and loading, by samples */
     uint64_t n_registered_sent, n_pointers_sent, n_chunks_received;
     uint64_t n_registrations;             /* made for a transfer: 0 for registered chunks */
     uint64_t n_unregistered;              /* objects for which the heap had no room */

@@ -1,5 +1,5 @@
 # Tests that read the sources, and tests of the harness itself. Add a script as: check_scripts += %D%/NAME.t
-check_scripts += %D%/calls.t %D%/configure.t %D%/format.t %D%/getenv.t %D%/clocks.t %D%/harness.t %D%/headers.t \
+check_scripts += %D%/args.t %D%/calls.t %D%/configure.t %D%/format.t %D%/getenv.t %D%/clocks.t %D%/harness.t %D%/headers.t \
 	%D%/includes.t %D%/install.t %D%/interface.t %D%/mutants.t %D%/page.t %D%/quickstart.t \
 	%D%/readme.t %D%/symbols.t %D%/tools.t %D%/typed.t
 check_data += %D%/calls.awk %D%/floors.awk %D%/includes.awk %D%/interface.awk

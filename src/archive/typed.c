@@ -1,0 +1,221 @@
+/* Typed calls: what pgas_call_NAME and the run of its handler share for all types.
+ *
+ * Shaped for calls of some hundred bytes. Each thread keeps one archive, with its memory, for the
+ * calls that it writes. A call that is written while this one is in use has an archive of its own:
+ * a call waits for room, and a handler that runs meanwhile calls, too.
+ *
+ * A reply begins with a status (int32_t). So the caller learns why there is no result. */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "mem/rma_object.h"
+#include "pgas/call_args.h"
+
+/* The most stream memory that a thread keeps. */
+#define KEPT_MAX ((size_t)1 << 16)
+#define SAMPLE   16
+
+/* A result that the caller still reads. */
+typedef struct {
+    void (*release)(void *result);
+    _Alignas(16) char result[];
+} later_t;
+
+static __thread struct {
+    pgas_archive_t archive;
+    bool used, has_end;
+    uint32_t n_times; /* calls written, read and answered */
+} kept __attribute__((tls_model("initial-exec")));
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t at_end;
+static bool has_key;
+
+static void free_kept(void *archive)
+{
+    (void)pgas_archive_free(archive);
+    kept.has_end = false;
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&at_end, free_kept) == 0;
+}
+
+/* Returns true if the end of the thread will free what it keeps. */
+static bool will_end(void)
+{
+    if (PGAS_LIKELY(kept.has_end))
+        return true;
+    pthread_once(&once, make_key);
+    kept.has_end = has_key && pthread_setspecific(at_end, &kept.archive) == 0;
+    return kept.has_end;
+}
+
+/* Reading the clock costs as much as a small call. So the time of one in SAMPLE counts for all. */
+static uint64_t begin_time(void)
+{
+    return kept.n_times++ % SAMPLE == 0 ? pgasi_now_ns() : 0;
+}
+
+static void count_since(uint64_t begun_ns)
+{
+    if (PGAS_UNLIKELY(begun_ns))
+        PGASI_RMA_COUNT(serialize_ns, (pgasi_now_ns() - begun_ns) * SAMPLE);
+}
+
+/* ---- the caller ---- */
+
+void pgas_args_begin(pgas_args_t *args)
+{
+    static const pgas_archive_t empty = PGAS_ARCHIVE_INIT;
+    args->begun_ns = begin_time();
+    args->archive = &kept.archive;
+    if (PGAS_LIKELY(!kept.used && will_end())) {
+        kept.used = true;
+        return;
+    }
+    args->own = empty;
+    args->archive = &args->own;
+}
+
+/* Ends the writing of an archive, which may have been sent or not. */
+static void end_writing(pgas_args_t *args)
+{
+    pgas_archive_t *archive = args->archive;
+    if (archive == &args->own) {
+        (void)pgas_archive_free(archive);
+        return;
+    }
+    (void)pgas_archive_clear(archive);
+    if (archive->room > KEPT_MAX)
+        (void)pgas_archive_free(archive);
+    kept.used = false;
+}
+
+pgas_status_t pgas_args_call(pgas_args_t *args, pgas_status_t status, pgas_target_t target,
+                             pgas_handler_t handler, const pgas_call_opts_t *opts)
+{
+    count_since(args->begun_ns);
+    if (status == PGAS_OK)
+        status = pgas_call_args(target, handler, args->archive, opts);
+    end_writing(args);
+    return status;
+}
+
+pgas_status_t pgas_args_return(pgas_args_t *args, pgas_status_t status, int rank,
+                               pgas_handler_t handler, pgas_archive_t *reply_p)
+{
+    count_since(args->begun_ns);
+    if (status == PGAS_OK)
+        status = pgas_call_args_return(pgas_on_rank(rank), handler, args->archive, reply_p);
+    end_writing(args);
+    return status;
+}
+
+pgas_status_t pgas_args_return_nb(pgas_args_t *args, pgas_status_t status, int rank,
+                                  pgas_handler_t handler, pgas_archive_t *reply_p,
+                                  pgas_sync_t *sync)
+{
+    count_since(args->begun_ns);
+    if (status == PGAS_OK)
+        status = pgas_call_args_return_nb(pgas_on_rank(rank), handler, args->archive, NULL, reply_p,
+                                          sync);
+    end_writing(args);
+    return status;
+}
+
+pgas_status_t pgas_args_result(pgas_archive_t *reply)
+{
+    int32_t number;
+    pgas_status_t status = pgas_archive_get(reply, &number, sizeof number);
+    if (status == PGAS_OK)
+        status = (pgas_status_t)number;
+    if (status != PGAS_OK && reply)
+        (void)pgas_archive_free(reply);
+    return status;
+}
+
+/* ---- the target ---- */
+
+pgas_status_t pgas_args_read(pgas_args_t *args)
+{
+    args->begun_ns = begin_time();
+    args->archive = &args->own;
+    return pgas_archive_from_call(&args->own);
+}
+
+void pgas_args_loaded(pgas_args_t *args, pgas_status_t status, pgas_handler_t handler,
+                      pgas_thread_t source)
+{
+    count_since(args->begun_ns);
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        const char *name = pgas_handler_name(handler);
+        PGASI_ERROR("archive", "handler '%s' does not run: the arguments from rank %d: %s",
+                    name ? name : "?", pgas_thread_rank(source), pgas_status_text(status));
+    }
+}
+
+void pgas_args_end(pgas_args_t *args)
+{
+    (void)pgas_archive_free(args->archive);
+}
+
+void pgas_args_reply_begin(pgas_args_t *args, pgas_status_t status)
+{
+    int32_t number = (int32_t)status;
+    pgas_args_begin(args);
+    (void)pgas_archive_put(args->archive, &number, sizeof number);
+}
+
+static void release_later(void *arg)
+{
+    later_t *later = arg;
+    later->release(later->result);
+    free(later);
+}
+
+/* Returns true if the caller will read memory of the result. */
+static bool has_pointers(const pgas_archive_t *archive)
+{
+    for (size_t i = 0; i < archive->n_chunks; i++)
+        if (!archive->chunk[i].object)
+            return true;
+    return false;
+}
+
+/* Without memory for the copy, the library copies the chunks instead. */
+static later_t *move_result(const void *result, size_t bytes, void (*release)(void *result))
+{
+    later_t *later = malloc(sizeof *later + bytes);
+    if (later) {
+        later->release = release;
+        memcpy(later->result, result, bytes);
+    }
+    return later;
+}
+
+void pgas_args_reply(pgas_args_t *args, pgas_status_t status, void *result, size_t bytes,
+                     void (*release_result)(void *result))
+{
+    later_t *later = NULL;
+    if (status != PGAS_OK) {
+        int32_t number = (int32_t)status;
+        (void)pgas_archive_clear(args->archive);
+        (void)pgas_archive_put(args->archive, &number, sizeof number);
+    } else if (has_pointers(args->archive)) {
+        later = move_result(result, bytes, release_result);
+    }
+    count_since(args->begun_ns);
+    status = pgas_reply_args(args->archive, later ? release_later : NULL, later);
+    if (!later)
+        release_result(result);
+    else if (status != PGAS_OK)
+        release_later(later);
+    end_writing(args);
+}
