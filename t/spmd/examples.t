@@ -70,7 +70,7 @@ published() {
 # The short forms of the suite, for further MPIs and compilers, run each example on three ranks only.
 counts="1 2 3"
 if [ -n "${PGAS_TEST_MATRIX:-}" ] && [ "$PGAS_TEST_MATRIX" != all ]; then counts=3; fi
-plan $((50 + 21 * $(wc -w <<<"$counts")))
+plan $((50 + 22 * $(wc -w <<<"$counts")))
 
 for n in $counts; do
     run $n 01_hello
@@ -107,6 +107,8 @@ for n in $counts; do
     says '^rank .* 100 letters .*right$' $n "17_elsewhere, $n ranks"
     run $n 18_objects
     says '77031 takes 350 steps, .*right$' 1 "18_objects, $n ranks"
+    run $n 20_args
+    says '^rank .*: survey of rank .* line 70: wind from the east; mean 0.500: right$' $n "20_args, $n ranks"
     run $n 12_mcts
     says '^x has won: right$|^[xo]: .* worth [0-9.]+$' 1 "12_mcts, $n ranks: x wins, and each move was proven"
 done

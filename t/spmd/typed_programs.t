@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# what: Typed handlers are registered before main in every kind of program: of one file and of two, in C++, linked with the
-#       shared and with the static library, and in a shared object that is loaded after pgas_init. Ranks with different handlers
-#       get PGAS_ERR_MISMATCH and the name. pgas_init reports errors of the registration.
+# what: Typed handlers, also those with described arguments, are registered before main in every kind of program: of one file
+#       and of two, in C++, linked with the shared and with the static library, and in a shared object that is loaded after
+#       pgas_init. Ranks with different handlers get PGAS_ERR_MISMATCH and the name. pgas_init reports errors of the
+#       registration.
 # needs: no-sanitizers command:c++
 # source: pgas/handler.h
 set -u
@@ -10,7 +11,11 @@ make_scratch
 cd "$scratch" || exit 1
 
 cat >add.h <<'END'
+#include <pgas/call_args.h>
 #include <pgas/pgas.h>
+#define TEXT_FIELDS(F) F(STRING, text) F(SCALAR, int64_t, value)
+PGAS_STRUCT(text, TEXT_FIELDS)
+#define LENGTH_FIELDS(F) F(STRING, text) F(VECTOR, int64_t, values, n)
 #ifdef __cplusplus
 extern "C" int64_t total;
 #else
@@ -18,35 +23,63 @@ extern int64_t total;
 #endif
 PGAS_HANDLER_DECLARE(add, int64_t);
 PGAS_HANDLER_DECLARE_RETURN(doubled, int64_t, int64_t);
+PGAS_HANDLER_ARGS_DECLARE(add_all, LENGTH_FIELDS);
+PGAS_HANDLER_ARGS_DECLARE_RETURN(length, LENGTH_FIELDS, text);
 END
 cat >add.c <<'END'
 #include "add.h"
 int64_t total;
 PGAS_HANDLER_DEFINE(add, int64_t) { total += *arg; }
 PGAS_HANDLER_DEFINE_RETURN(doubled, int64_t, int64_t) { return 2 * *arg; }
+PGAS_HANDLER_ARGS_DEFINE(add_all, LENGTH_FIELDS)
+{
+    for (size_t i = 0; i < n; i++)
+        total += values[i];
+}
+PGAS_HANDLER_ARGS_DEFINE_RETURN(length, LENGTH_FIELDS, text)
+{
+    result->value = (int64_t)(strlen(text) + n);
+}
 END
 
 # Each rank calls the other one; the result is printed by rank 0. ONE_FILE: the handlers are here too.
 cat >main.c <<'END'
 #include <stdio.h>
 #ifdef ONE_FILE
+#include <pgas/call_args.h>
 #include <pgas/pgas.h>
 static int64_t total;
 PGAS_HANDLER(add, int64_t) { total += *arg; }
 PGAS_HANDLER_RETURN(doubled, int64_t, int64_t) { return 2 * *arg; }
+#define TEXT_FIELDS(F) F(STRING, text) F(SCALAR, int64_t, value)
+PGAS_STRUCT(text, TEXT_FIELDS)
+#define LENGTH_FIELDS(F) F(STRING, text) F(VECTOR, int64_t, values, n)
+PGAS_HANDLER_ARGS(add_all, LENGTH_FIELDS)
+{
+    for (size_t i = 0; i < n; i++)
+        total += values[i];
+}
+PGAS_HANDLER_ARGS_RETURN(length, LENGTH_FIELDS, text)
+{
+    result->value = (int64_t)(strlen(text) + n);
+}
 #else
 #include "add.h"
 #endif
 int main(void)
 {
-    int64_t five = 5, ten = 0;
+    int64_t five = 5, ten = 0, three[3] = { 100, 200, 300 };
+    text_t length;
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
     int other = 1 - pgas_rank();
-    int n_bad = pgas_call_add(other, &five, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    int n_bad = pgas_call_add(other, &five, NULL) != PGAS_OK;
+    n_bad += pgas_call_add_all(other, "all", three, 3, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += pgas_call_return_doubled(other, &five, &ten) != PGAS_OK;
+    n_bad += pgas_call_return_length(other, "four", three, 3, &length) != PGAS_OK;
+    pgas_barrier(NULL);
     if (pgas_rank() == 0)
-        printf("%d %d %d\n", n_bad, (int)total, (int)ten);
+        printf("%d %d %d %d\n", n_bad, (int)total, (int)ten, (int)length.value);
     return pgas_finalize() == PGAS_OK ? 0 : 1;
 }
 END
@@ -120,16 +153,16 @@ log_lines() { grep -c "$1" <<<"$2"; }
 
 plan 20
 succeeds "one file builds" build one main.c -DONE_FILE
-is "$(mpirun_n 2 ./one 2>&1)" "0 5 10" "and its handlers run"
+is "$(mpirun_n 2 ./one 2>&1)" "0 605 10 7" "and its handlers run"
 succeeds "two files build" build two main.c add.c
-is "$(mpirun_n 2 ./two 2>&1)" "0 5 10" "and so do theirs"
+is "$(mpirun_n 2 ./two 2>&1)" "0 605 10 7" "and so do theirs"
 succeeds "C++ builds" build_cxx cxx main.c -DONE_FILE
-is "$(mpirun_n 2 ./cxx 2>&1)" "0 5 10" "and so do its"
+is "$(mpirun_n 2 ./cxx 2>&1)" "0 605 10 7" "and so do its"
 succeeds "a definition in C++ and a caller in C build" sh -c "c++ -std=c++11 -c -x c++ add.c -o add.o $COMPILE &&
     $CC -o mixed main.c add.o $COMPILE $SHARED"
-is "$(mpirun_n 2 ./mixed 2>&1)" "0 5 10" "and so do theirs"
+is "$(mpirun_n 2 ./mixed 2>&1)" "0 605 10 7" "and so do theirs"
 succeeds "the static library links" build_static static main.c add.c
-is "$(mpirun_n 2 ./static 2>&1)" "0 5 10" "and so do theirs"
+is "$(mpirun_n 2 ./static 2>&1)" "0 605 10 7" "and so do theirs"
 
 succeeds "an object builds" build object.so -shared -fPIC object.c
 succeeds "and a program that loads it" build late late.c -ldl
