@@ -275,7 +275,9 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
     uint32_t token = p ? (uint32_t)p->head.reply_address : 0;
     const pgasi_token_entry_t *e = pgasi_token_find(token);
     int rank = pgas_thread_rank(source);
-    if (!e || !e->reply || e->rank != rank)
+    /* the size says that the record is not for another kind of reply */
+    if (!e || !e->reply || e->reply_bytes || e->rank != rank ||
+        !(p->head.flags & PGASI_BULK_ARCHIVE))
         return;
     pgas_archive_t *result = e->reply;
     pgas_sync_t *sync = e->sync;

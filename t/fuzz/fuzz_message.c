@@ -14,12 +14,13 @@
 #include "msg/send_queue.h"
 #include "bulk/bulk.h"
 #include "mem/thread.h"
+#include "pgas/call_archive.h"
 
 #define SEGMENT 4096
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-static pgas_handler_t echo, nothing;
+static pgas_handler_t echo, nothing, reads;
 static pgas_gptr_t attached;
 
 /* Reads all arguments, so that the sanitizer detects missing bytes. */
@@ -53,6 +54,27 @@ static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
     }
 }
 
+/* Reads what may be an archive, and its chunks, until an error; then replies to it. */
+static void on_reads(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_archive_t in, out = PGAS_ARCHIVE_INIT;
+    const void *data;
+    size_t n;
+    (void)source;
+    (void)context;
+    total += sum_of(args, bytes);
+    if (pgas_archive_from_call(&in) != PGAS_OK)
+        return;
+    for (size_t i = 0; i < in.n_chunks; i++)
+        total += sum_of(in.chunk[i].data, in.chunk[i].bytes);
+    while (pgas_archive_get_vector(&in, 1, &data, &n) == PGAS_OK && n)
+        total += sum_of(data, n);
+    pgas_archive_free(&in);
+    pgas_archive_put(&out, &n, sizeof n);
+    pgas_reply_args(&out, NULL, NULL);
+    pgas_archive_free(&out);
+}
+
 static void start(void)
 {
     static bool started;
@@ -62,6 +84,7 @@ static void start(void)
     pgasi_log_set_fd(open("/dev/null", O_WRONLY));
     pgas_handler_register("echo", on_echo, NULL, NULL, &echo);
     pgas_handler_register("nothing", on_nothing, NULL, NULL, &nothing);
+    pgas_handler_register("reads", on_reads, NULL, NULL, &reads);
     require(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue") == PGAS_OK,
             "init");
     require(pgas_mem_attach(malloc(SEGMENT), SEGMENT, &attached) == PGAS_OK, "attach");
@@ -174,14 +197,22 @@ static void as_bulk(const uint8_t *data, size_t n_bytes, unsigned choices)
         h.args_bytes %= 16;
         h.head_bytes = h.args_at + 16;
         h.handler = choices & 2 ? echo : nothing;
+        if (h.flags & PGASI_BULK_ARCHIVE) {
+            h.handler = h.handler == echo ? PGASI_DESC_ARGS_REPLY : reads;
+            h.args_bytes = h.flags & PGASI_BULK_STREAM ? 0 : h.args_bytes;
+            h.head_bytes = (uint32_t)PGASI_MAX(n_bytes, h.args_at + 16);
+        }
         memcpy(stream, &h, sizeof h);
         for (size_t i = 0, copied = 0; i < h.n_parts && h.head_bytes <= n_bytes; i++) {
             pgasi_bulk_part_t part;
             memcpy(&part, stream + sizeof h + i * sizeof part, sizeof part);
-            part.mode %= 3;
+            part.mode = h.flags & PGASI_BULK_ARCHIVE ? PGAS_BUFFER_PULL : part.mode % 3;
             bool last = i + 1u == h.n_parts;
-            part.bytes = last ? n_bytes - h.head_bytes - copied
-                              : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
+            if (h.flags & PGASI_BULK_ARCHIVE)
+                part.bytes %= 512;
+            else
+                part.bytes = last ? n_bytes - h.head_bytes - copied
+                                  : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
             uint64_t base = choices & 4 ? attached : UINT64_C(1) << 30;
             part.ptr = part.ptr % 3 == 0 ? PGAS_NULL : base + part.ptr % 8192;
             copied += part.mode == PGAS_BUFFER_COPY ? part.bytes : 0;

@@ -12,20 +12,21 @@
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_VM_READ=0 | PGAS_CALL_MAX=64
  *   source: pgas/call_archive.h
  */
+#include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
 #include "pgas/call_archive.h"
 #include "t/pattern.h"
 #include "t/spmd/job.h"
 
-#define N_MIXED  120
-#define N_FLIGHT 300
-#define MANY     3000
-#define LARGEST  ((size_t)1 << 20)
-#define KEPT_MAX 64
+#define N_MIXED    120
+#define N_FLIGHT   300
+#define MANY       3000
+#define LARGEST    ((size_t)1 << 20)
+#define FULL_TRIES 20
 
 static pgas_handler_t check, blocking_check, keep, ordered, give, give_none, give_plain, plain,
-    gate, open_gate;
+    gate, open_gate, closed;
 static uint64_t n_run, n_done;
 static int n_bad_seen;
 static unsigned char *memory; /* [LARGEST], with pattern 1 */
@@ -347,7 +348,7 @@ static void order_is_kept(void)
 
 /* ---- when memory is free ---- */
 
-static int gate_open;
+static int gate_open, closed_open;
 
 static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -366,6 +367,17 @@ static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *
     n_bad_seen += !good || !pattern_matches(data, 1, n);
     n_run++;
     pgas_archive_free(&in);
+}
+
+/* Occupies the thread that runs it, outside of the library. */
+static void on_closed(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    while (!__atomic_load_n(&closed_open, __ATOMIC_ACQUIRE))
+        sched_yield();
 }
 
 static void on_open(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -401,6 +413,46 @@ static void memory_is_free_early(void)
     good = good && pgas_quiesce() == PGAS_OK;
     spmd_ok(all_ran(1) && good, "without a counter memory is free on return");
     free(mine);
+    pgas_archive_free(&out);
+}
+
+/* ---- no room ---- */
+
+/* Rank 0 stays outside of the library, so its receive queue or the table of calls in flight fills. */
+static void again_changes_nothing(void)
+{
+    pgas_archive_t out = PGAS_ARCHIVE_INIT;
+    pgas_status_t status = PGAS_OK;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    uint64_t n = 0;
+    bool good = true;
+    opts.full = PGAS_FULL_AGAIN;
+    pgas_barrier(NULL);
+    spmd_progress(NULL);
+    if (me == 1)
+        good = pgas_call(0, closed, NULL, 0, NULL) == PGAS_OK;
+    for (int n_full = 0; me == 1 && n_full < FULL_TRIES && n < 4000;) {
+        if (status == PGAS_OK) {
+            put_items(&out, 0, 0, NULL);
+            pgas_archive_put_vector(&out, memory, 5000, 1);
+        }
+        status = pgas_call_args(pgas_on_rank(0), check, &out, &opts);
+        n += status == PGAS_OK;
+        n_full += status == PGAS_ERR_AGAIN;
+        good = good && (status == PGAS_OK || status == PGAS_ERR_AGAIN);
+    }
+    if (me == 1)
+        good = good && status == PGAS_ERR_AGAIN && out.n_chunks == 1 &&
+               out.chunk[0].data == memory && !out.chunk[0].object;
+    spmd_ok(good, "AGAIN after some calls, and the archive is as before");
+    if (me == 0)
+        __atomic_store_n(&closed_open, 1, __ATOMIC_RELEASE);
+    spmd_progress(job_progress);
+    if (me == 1) {
+        good = pgas_call_args(pgas_on_rank(0), check, &out, NULL) == PGAS_OK;
+        n++;
+    }
+    spmd_ok(all_ran(n) && good, "it is sent when there is room; all run");
     pgas_archive_free(&out);
 }
 
@@ -580,9 +632,10 @@ int main(int argc, char **argv)
     pgas_handler_register("t.open", on_open, NULL, NULL, &open_gate);
     pgas_handler_register("t.plain", on_plain, NULL, NULL, &plain);
     pgas_handler_register("t.give_plain", on_give_none, &n_run, NULL, &give_plain);
+    pgas_handler_register("t.closed", on_closed, NULL, NULL, &closed);
     pgas_handler_register("t.give", on_give, NULL, NULL, &give);
     pgas_handler_register("t.give_none", on_give_none, NULL, NULL, &give_none);
-    job_begin(&argc, &argv, 14);
+    job_begin(&argc, &argv, 16);
     memory = job_alloc(LARGEST);
     pattern_fill(memory, 1, LARGEST);
     mixtures_arrive();
@@ -590,6 +643,7 @@ int main(int argc, char **argv)
     many_chunks_arrive();
     order_is_kept();
     memory_is_free_early();
+    again_changes_nothing();
     replies_come_back();
     answers_of_other_kinds();
     wrong_calls();
