@@ -6,19 +6,22 @@
  * thread send the same memory, and the receiver does not read what arrives. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
+#include "pgas/call_archive.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define BYTES_MAX ((size_t)16 << 20)
 
-static char *registered, *plain; /* what all threads of this rank send */
-static pgas_gptr_t registered_at;
+/* what all threads of this rank send */
+static pgas_rma_object_t *large;
+static char *plain;
 static struct {
     _Alignas(128) uint64_t n_arrived; /* calls of the peer's thread of the same number */
     uint64_t n_expected;
+    pgas_archive_t out;
 } thread_state[BENCH_TEAM_MAX];
-static pgas_handler_t take_buffer;
+static pgas_handler_t take_buffer, take_object, view_vector;
 
 /* ---- the receiver ---- */
 
@@ -47,6 +50,39 @@ static void run_buffer(const void *args, size_t args_bytes, pgas_thread_t source
     check_and_count(data, bytes, source, thread);
 }
 
+static void run_object(const void *args, size_t args_bytes, pgas_thread_t source, void *context)
+{
+    pgas_archive_t in;
+    pgas_rma_object_t *object = NULL;
+    size_t bytes = 0;
+    uint32_t thread = 0;
+    (void)args;
+    (void)args_bytes;
+    (void)context;
+    bench_check(pgas_archive_from_call(&in), "pgas_archive_from_call");
+    pgas_archive_get(&in, &thread, sizeof thread);
+    bench_check(pgas_archive_get_object(&in, &object, &bytes), "pgas_archive_get_object");
+    check_and_count(object->data, bytes, source, thread);
+    pgas_rma_object_destroy(object);
+    pgas_archive_free(&in);
+}
+
+static void run_vector(const void *args, size_t args_bytes, pgas_thread_t source, void *context)
+{
+    pgas_archive_t in;
+    const void *data = NULL;
+    size_t bytes = 0;
+    uint32_t thread = 0;
+    (void)args;
+    (void)args_bytes;
+    (void)context;
+    bench_check(pgas_archive_from_call(&in), "pgas_archive_from_call");
+    pgas_archive_get(&in, &thread, sizeof thread);
+    bench_check(pgas_archive_get_vector(&in, 1, &data, &bytes), "pgas_archive_get_vector");
+    check_and_count(data, bytes, source, thread);
+    pgas_archive_free(&in);
+}
+
 /* ---- the sender ---- */
 
 typedef pgas_status_t (*send_fn_t)(const bench_run_t *run, pgas_target_t target,
@@ -66,7 +102,7 @@ static pgas_status_t send_buffer(const bench_run_t *run, pgas_target_t target,
 
 static pgas_status_t send_pull(const bench_run_t *run, pgas_target_t target, pgas_sync_t *local)
 {
-    return send_buffer(run, target, PGAS_BUFFER_PULL, registered, local);
+    return send_buffer(run, target, PGAS_BUFFER_PULL, large->data, local);
 }
 
 static pgas_status_t send_pull_plain(const bench_run_t *run, pgas_target_t target,
@@ -78,6 +114,45 @@ static pgas_status_t send_pull_plain(const bench_run_t *run, pgas_target_t targe
 static pgas_status_t send_copy(const bench_run_t *run, pgas_target_t target, pgas_sync_t *local)
 {
     return send_buffer(run, target, PGAS_BUFFER_COPY, plain, local);
+}
+
+static pgas_archive_t *begin_archive(const bench_run_t *run, size_t threshold)
+{
+    pgas_archive_t *out = &thread_state[run->thread].out;
+    uint32_t thread = (uint32_t)run->thread;
+    out->threshold = threshold;
+    pgas_archive_put(out, &thread, sizeof thread);
+    return out;
+}
+
+static pgas_status_t send_archive(pgas_archive_t *out, pgas_target_t target, pgas_handler_t handler,
+                                  pgas_sync_t *local)
+{
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.local = local;
+    return pgas_call_args(target, handler, out, &opts);
+}
+
+static pgas_status_t send_registered(const bench_run_t *run, pgas_target_t target,
+                                     pgas_sync_t *local)
+{
+    pgas_archive_t *out = begin_archive(run, 0);
+    pgas_archive_put_object(out, large, run->bytes);
+    return send_archive(out, target, take_object, local);
+}
+
+static pgas_status_t send_pointer(const bench_run_t *run, pgas_target_t target, pgas_sync_t *local)
+{
+    pgas_archive_t *out = begin_archive(run, 0);
+    pgas_archive_put_vector(out, plain, run->bytes, 1);
+    return send_archive(out, target, view_vector, local);
+}
+
+static pgas_status_t send_packed(const bench_run_t *run, pgas_target_t target, pgas_sync_t *local)
+{
+    pgas_archive_t *out = begin_archive(run, SIZE_MAX);
+    pgas_archive_put_vector(out, plain, run->bytes, 1);
+    return send_archive(out, target, view_vector, local);
 }
 
 static void await_arrivals(int thread, uint64_t n)
@@ -116,6 +191,9 @@ static double send_windows(const bench_run_t *run, send_fn_t send)
     {                                                                                        \
         return run->arg > 1 ? bench_team(run, run->arg, NAME##_thread) : NAME##_thread(run); \
     }
+LOOPS(registered)
+LOOPS(pointer)
+LOOPS(packed)
 LOOPS(pull)
 LOOPS(pull_plain)
 LOOPS(copy)
@@ -126,21 +204,26 @@ static void prepare(void)
 {
     bench_check(pgas_handler_register("bench.buffer", run_buffer, NULL, NULL, &take_buffer),
                 "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.object", run_object, NULL, NULL, &take_object),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.vector", run_vector, NULL, NULL, &view_vector),
+                "pgas_handler_register");
 }
 
 static void setup(void)
 {
-    bench_check(pgas_alloc(BYTES_MAX, &registered_at), "pgas_alloc");
-    registered = pgas_gptr_local(registered_at, BYTES_MAX);
+    bench_check(pgas_rma_object_create(BYTES_MAX, &large), "pgas_rma_object_create");
     plain = bench_buffer(BYTES_MAX);
-    memset(registered, mark_of(pgas_rank()), BYTES_MAX);
+    memset(large->data, mark_of(pgas_rank()), BYTES_MAX);
     memset(plain, mark_of(pgas_rank()), BYTES_MAX);
 }
 
 static void teardown(void)
 {
+    for (int i = 0; i < BENCH_TEAM_MAX; i++)
+        pgas_archive_free(&thread_state[i].out);
     free(plain);
-    bench_check(pgas_free(registered_at), "pgas_free");
+    bench_check(pgas_rma_object_destroy(large), "pgas_rma_object_destroy");
 }
 
 #define CASE(NAME, DOC, OURS, THREADS, ...)                                                       \
@@ -164,6 +247,9 @@ static void teardown(void)
         CASE(NAME "-12", DOC ", 12 threads", OURS, 12, { 0 })
 
 static const bench_case_t cases[] = {
+    TEAMS("registered", "an archive with a registered object, which the handler takes", registered),
+    TEAMS("pointer", "an archive with a pointer chunk, which the handler views", pointer),
+    TEAMS("packed", "an archive with all data in its stream", packed),
     TEAMS("pull", "a buffer that the target reads, in the heap", pull),
     TEAMS("pull-plain", "a buffer that the target reads, from malloc", pull_plain),
     CASE("copy", "a buffer that travels with the call", copy, 1, LIMIT),

@@ -14,7 +14,7 @@ TINY="-i 20 -r 5 -t 5"
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
-    bibw_args) echo "-m 8:16 --case pull,pull-plain-2,copy" ;;
+    bibw_args) echo "-m 8:16 --case registered,pointer-2,packed,pull,copy" ;;
     put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast | \
         verbs_*)
         echo "-m 8:16" ;;
