@@ -83,13 +83,13 @@ static ucs_status_t fetch(pgasi_ucx_held_t *held, void *desc, size_t bytes)
 {
     pgasi_ucx_ctx_t *ctx = held->ctx;
     held->bytes = bytes;
-    if (bytes <= ctx->tp->opts.am_data_max)
+    if (bytes <= ctx->rx->data_max)
         held->data = pgasi_ucx_buffer_acquire(&ctx->rx->buffers, bytes);
     if (!held->data) {
         if (ctx->rx->n_too_large++ == 0) {
             PGASI_WARN("ucx",
                        "dropped a message of %zu bytes (limit %zu); further ones are only counted",
-                       bytes, ctx->tp->opts.am_data_max);
+                       bytes, ctx->rx->data_max);
         }
         held->complete = held->skip = true;
         return UCS_OK;
@@ -135,7 +135,7 @@ static ucs_status_t on_late(pgasi_ucx_source_t *source, uint32_t ahead, uint32_t
         held->bytes = bytes;
         held->ucx_data = (attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
         held->data = held->ucx_data ? data : pgasi_ucx_buffer_acquire(&ctx->rx->buffers, bytes);
-        held->skip = !held->data || bytes > ctx->tp->opts.am_data_max;
+        held->skip = !held->data || bytes > ctx->rx->data_max;
         if (held->ucx_data)
             status = UCS_INPROGRESS;
         else if (held->data)
@@ -275,7 +275,7 @@ pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_ctx_t *ctx)
     pgasi_pool_init(&rx->held, sizeof(pgasi_ucx_held_t), 0, 64, 0);
     rx->am_fn = ctx->tp->opts.am_fn;
     rx->arg = ctx->tp->opts.arg;
-    rx->data_max = ctx->tp->opts.am_data_max;
+    rx->data_max = PGASI_MAX(ctx->tp->opts.am_data_max, ctx->tp->am_bulk_max);
     rx->in_passing = ctx->tp->opts.am_in_passing;
     rx->cookie = ctx->tp->cookie;
     rx->rank_mask = (1u << ctx->tp->rank_bits) - 1;

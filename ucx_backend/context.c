@@ -187,6 +187,26 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     return PGAS_OK;
 }
 
+/* Whether all networks that UCX has opened are TCP. UCX carries out gets and puts over TCP by
+ * messages of 8 KiB, which it copies. An active message goes from the sender's memory to the
+ * receive buffer of UCX. */
+static bool is_tcp_only(ucp_context_h context)
+{
+    static const char *const others[] = { "rc_", "dc_", "ud_", "ugni" };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return false;
+    ucp_context_print_info(context, stream);
+    fclose(stream);
+    bool tcp = text && strstr(text, "tcp/");
+    for (size_t i = 0; tcp && i < PGASI_ARRAY_LENGTH(others); i++)
+        tcp = !strstr(text, others[i]);
+    free(text);
+    return tcp;
+}
+
 static pgas_status_t open_context(pgasi_ucx_t *tp)
 {
     ucp_config_t *config = NULL;
@@ -209,6 +229,8 @@ static pgas_status_t open_context(pgasi_ucx_t *tp)
             ucs, "opening the network",
             "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name devices that this host does not have");
     }
+    bool watched = tp->err_mode == UCP_ERR_HANDLING_MODE_PEER; /* no shared memory */
+    tp->am_bulk_max = watched && is_tcp_only(tp->context) ? PGASI_UCX_AM_BULK_MAX : 0;
     return PGAS_OK;
 }
 
@@ -273,6 +295,7 @@ static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
     snprintf(attr_p->detail, sizeof attr_p->detail, "%s", tp->detail);
     attr_p->caps = tp->caps;
     attr_p->am_inline_max = PGASI_UCX_EAGER_MAX;
+    attr_p->am_bulk_max = tp->am_bulk_max;
     /* measured with UCX 1.13: a context takes 4.2 MiB or 110 KiB, its buffer pools another 0.4 to
      * 0.5 MiB once it is used */
     attr_p->ctx_bytes = shared ? 5u << 20 : 640u << 10;
@@ -315,6 +338,7 @@ const pgasi_tp_ops_t pgasi_ucx_table = {
     .event_fd = pgasi_ucx_event_fd,
     .arm = pgasi_ucx_arm,
     .wake = pgasi_ucx_wake,
+    .am_arrived = pgasi_ucx_journal_arrived,
     .am_release = pgasi_ucx_am_release,
     .peer_dead = pgasi_ucx_peer_dead,
 };

@@ -209,13 +209,22 @@ static const ucp_request_param_t entry_param = {
     .memory_type = UCS_MEMORY_TYPE_HOST,
 };
 
+/* A rendezvous over TCP costs round trips and saves no copy. */
+static const ucp_request_param_t message_param = {
+    .op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_FLAGS,
+    .flags = UCP_AM_SEND_FLAG_EAGER,
+    .cb.send = entry_done,
+    .memory_type = UCS_MEMORY_TYPE_HOST,
+};
+
 static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
 {
     ucp_ep_h ep = entry->ep->ep;
     if (entry->kind == PGASI_UCX_MESSAGE) {
         return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG,
                                entry->copy, entry->header_bytes, entry->data, entry->bytes,
-                               &entry_param);
+                               &message_param);
     }
     if (entry->kind == PGASI_UCX_PUT) {
         return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
@@ -330,6 +339,23 @@ pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_
     ep->am_number++;
     append(entry);
     return go(entry, is_copied, comp);
+}
+
+/* The numbers of messages have no gaps, so a repetition has no data, and the peer drops it. */
+uint32_t pgasi_ucx_journal_arrived(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
+{
+    pgasi_ucx_ep_t *ep;
+    uint32_t n = 0;
+    if (pgasi_ucx_ep_get(pgasi_ucx_ctx_of(tp_ctx), peer, &ep) != PGAS_OK)
+        return 0;
+    for (pgasi_ucx_entry_t *entry = ep->journal.first; entry; entry = entry->next) {
+        if (entry->comp != comp)
+            continue;
+        entry->comp = NULL;
+        entry->bytes = 0;
+        n++;
+    }
+    return n;
 }
 
 pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,

@@ -28,6 +28,7 @@
 /* a number further ahead than this is invalid */
 #define PGASI_UCX_REORDER_MAX 8192
 #define PGASI_UCX_EAGER_MAX   7680 /* fits into one UCX segment of 8 KiB beside all headers */
+#define PGASI_UCX_AM_BULK_MAX 61440 /* the same for TCP's receive segments of 64 KiB */
 #define PGASI_UCX_CLOSE_NS    PGASI_NS_PER_S /* for closing a context that was not drained before */
 
 #define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
@@ -207,6 +208,7 @@ struct pgasi_ucx {
     pgasi_tp_opts_t opts;
     ucp_context_h context;
     ucp_err_handling_mode_t err_mode;
+    size_t am_bulk_max; /* as in pgasi_tp_attr_t */
     uint32_t caps;
     uint32_t cookie;
     unsigned rank_bits; /* bits of a rank in this job */
@@ -471,6 +473,7 @@ void pgasi_ucx_rx_stop(pgasi_ucx_ctx_t *ctx);
 void pgasi_ucx_rx_close(pgasi_ucx_ctx_t *ctx);
 /** Delivers messages of the own rank that arrived outside of progress. @return how many */
 int pgasi_ucx_rx_deliver(pgasi_ucx_ctx_t *ctx);
+uint32_t pgasi_ucx_journal_arrived(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 void pgasi_ucx_am_release(pgasi_tp_ctx_t *ctx, void *data);
 
 #endif

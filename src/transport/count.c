@@ -273,6 +273,7 @@ static const pgasi_tp_ops_t table = {
     .event_fd = pgasi_wrap_event_fd,
     .arm = pgasi_wrap_arm,
     .wake = pgasi_wrap_wake,
+    .am_arrived = pgasi_wrap_am_arrived,
     .am_release = pgasi_wrap_am_release,
     .peer_dead = pgasi_wrap_peer_dead,
 };

@@ -475,10 +475,17 @@ static void fault_ctx_close(pgasi_tp_ctx_t *tp_ctx)
     free(ctx);
 }
 
+/* Completions are the wrapper's own, so that it offers no am_arrived. */
+static void fault_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
+{
+    pgasi_wrap_query(tp, attr_p);
+    attr_p->am_bulk_max = 0;
+}
+
 static const pgasi_tp_ops_t table = {
     .open = fault_open,
     .close = fault_close,
-    .query = pgasi_wrap_query,
+    .query = fault_query,
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
     .ctx_open = fault_ctx_open,
@@ -501,6 +508,7 @@ static const pgasi_tp_ops_t table = {
     .event_fd = pgasi_wrap_event_fd,
     .arm = fault_arm,
     .wake = pgasi_wrap_wake,
+    .am_arrived = pgasi_wrap_am_arrived,
     .am_release = pgasi_wrap_am_release,
     .peer_dead = pgasi_wrap_peer_dead,
 };

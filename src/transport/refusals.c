@@ -155,6 +155,14 @@ static pgas_status_t no_ctx_operation(pgasi_tp_ctx_t *ctx)
     return PGAS_ERR_UNSUPPORTED;
 }
 
+static uint32_t no_am_arrived(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp)
+{
+    (void)ctx;
+    (void)peer;
+    (void)comp;
+    return 0;
+}
+
 static void no_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
     (void)ctx, (void)data;
@@ -191,6 +199,7 @@ const pgasi_tp_ops_t pgasi_tp_refusals = {
     .event_fd = no_event_fd,
     .arm = no_ctx_operation,
     .wake = no_ctx_operation,
+    .am_arrived = no_am_arrived,
     .am_release = no_am_release,
     .peer_dead = no_peer_dead,
 };

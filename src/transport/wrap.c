@@ -107,6 +107,12 @@ pgas_status_t pgasi_wrap_wake(pgasi_tp_ctx_t *ctx)
     return inner->ops->wake(inner);
 }
 
+uint32_t pgasi_wrap_am_arrived(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
+    return inner->ops->am_arrived(inner, peer, comp);
+}
+
 void pgasi_wrap_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
     pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;

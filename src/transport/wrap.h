@@ -57,6 +57,7 @@ void pgasi_wrap_key_release(pgasi_tp_key_t *key);
 pgas_status_t pgasi_wrap_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p);
 pgas_status_t pgasi_wrap_arm(pgasi_tp_ctx_t *ctx);
 pgas_status_t pgasi_wrap_wake(pgasi_tp_ctx_t *ctx);
+uint32_t pgasi_wrap_am_arrived(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 void pgasi_wrap_am_release(pgasi_tp_ctx_t *ctx, void *data);
 void pgasi_wrap_peer_dead(pgasi_tp_t *tp, int peer);
 

@@ -173,6 +173,7 @@ static void refuses(void)
     no->ctx_close(NULL);
     no->mem_release(NULL, NULL);
     no->key_release(NULL);
+    all = all && no->am_arrived(NULL, 0, NULL) == 0;
     no->am_release(NULL, NULL);
     no->peer_dead(NULL, 0);
     for (int i = 0; i < 2; i++) {
