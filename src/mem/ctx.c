@@ -284,6 +284,12 @@ int pgasi_ctxs_help(void)
     return n;
 }
 
+/* What a rank's transport needs of the others. */
+typedef struct {
+    uint64_t address, am_bulk_max;
+} sizes_t;
+static size_t far_bulk_max; /* of the rank with the least */
+
 static const void *address_of(void *arg, int rank)
 {
     (void)arg;
@@ -356,6 +362,11 @@ size_t pgasi_far_message_max(void)
     return PGASI_MAX(PGASI_MAX(call, pgasi_param.agg_size + 64), FAR_MESSAGE_LEAST);
 }
 
+size_t pgasi_far_bulk_max(void)
+{
+    return far_bulk_max;
+}
+
 static pgas_status_t open_transport(void)
 {
     const pgasi_tp_ops_t *ops = choose_ops();
@@ -388,14 +399,19 @@ static pgas_status_t exchange_addresses(void)
     status = pgasi_boot_agree(status);
     if (status != PGAS_OK)
         return status;
-    uint64_t *sizes = calloc((size_t)pgasi_boot.n_ranks, sizeof *sizes);
+    pgasi_tp_attr_t attr;
+    pgasi_tp->ops->query(pgasi_tp, &attr);
+    sizes_t my_sizes = { bytes, attr.am_bulk_max };
+    sizes_t *sizes = calloc((size_t)pgasi_boot.n_ranks, sizeof *sizes);
     if (!sizes)
         return PGAS_ERR_NO_MEMORY;
-    uint64_t my_bytes = bytes;
-    status = pgasi_boot_allgather(&my_bytes, sizes, sizeof my_bytes);
+    status = pgasi_boot_allgather(&my_sizes, sizes, sizeof my_sizes);
     addresses.bytes = 0;
-    for (int r = 0; r < pgasi_boot.n_ranks; r++)
-        addresses.bytes = PGASI_MAX(addresses.bytes, PGASI_ALIGN_UP(sizes[r], 8));
+    far_bulk_max = attr.am_bulk_max;
+    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+        addresses.bytes = PGASI_MAX(addresses.bytes, PGASI_ALIGN_UP(sizes[r].address, 8));
+        far_bulk_max = PGASI_MIN(far_bulk_max, sizes[r].am_bulk_max);
+    }
     free(sizes);
     char *padded = calloc(1, addresses.bytes);
     addresses.of = calloc((size_t)pgasi_boot.n_ranks, addresses.bytes);

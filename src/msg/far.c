@@ -65,6 +65,21 @@ pgas_status_t pgasi_far_message(pgasi_sendq_t *sq, out_t *out, int ep, buffer_t 
     return status;
 }
 
+pgas_status_t pgasi_far_send_data(int rank, const pgasi_far_head_t *head, const void *data,
+                                  size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
+    struct {
+        uint32_t mark, kind;
+        pgasi_far_head_t head;
+    } header = { pgasi_far_mark(pgasi_boot.rank, bytes), PGASI_FAR_DATA, *head };
+    pgas_status_t status =
+        ctx->tp->ops->am(ctx->tp, rank, &header, sizeof header, data, bytes, comp);
+    if (status == PGAS_INPROGRESS)
+        pgasi_ctx_count(ctx, 1);
+    return status;
+}
+
 /* ---- what waits for threads that stay away ---- */
 
 void pgasi_far_set_stop(int ep, int rank, uint64_t number, bool stop)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "mem/ctx.h"
 #include "msg/channel_memory.h"
@@ -151,9 +152,34 @@ static inline int ep_of_message(const pgasi_tp_am_t *am)
     return sane ? (int)header[1] : -1;
 }
 
+/* A message with memory of the program. False: it is of another kind, or malformed. */
+static bool is_data(const pgasi_tp_am_t *am, pgasi_far_head_t *head_p)
+{
+    uint32_t word[2];
+    if (PGAS_LIKELY(am->header_bytes != sizeof word + sizeof *head_p))
+        return false;
+    memcpy(word, am->header, sizeof word);
+    memcpy(head_p, (const char *)am->header + sizeof word, sizeof *head_p);
+    return pgasi_running && (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks &&
+           word[0] == pgasi_far_mark(am->source, am->data_bytes) && word[1] == PGASI_FAR_DATA &&
+           pgasi_hooks.data_arrived;
+}
+
+static __attribute__((noinline)) bool data_arrived(const pgasi_tp_am_t *am,
+                                                   const pgasi_far_head_t *head)
+{
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
+    pgasi_hooks.data_arrived(am->source, head, am->data, am->data_bytes);
+    pgasi_handlers_leave(before);
+    return false;
+}
+
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
 {
+    pgasi_far_head_t head;
     (void)arg;
+    if (PGAS_UNLIKELY(is_data(am, &head)))
+        return data_arrived(am, &head);
     int ep = ep_of_message(am);
     if (PGAS_UNLIKELY(ep < 0)) {
         if (pgasi_first_dropped())
