@@ -10,6 +10,7 @@
  *      bulk.c    a bulk message at its target
  *      reach.c   memory of other ranks within reach
  *      offer.c   the source: buffers that targets may read
+ *      answer.c  the source: sends them from where they are
  *      buffer.c  the source: calls with buffers or large results
  *      read.c    the target reads the buffers of one call
  *      pull.c    order and limits of these reads
@@ -166,10 +167,27 @@ pgas_status_t pgasi_offer_open(const pgasi_offer_call_t *call, const pgas_buffer
 bool pgasi_offer_withdraw(uint32_t id, int rank);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes);
+/** An answer has ended. */
+void pgasi_offer_release(uint32_t id);
 void pgasi_offers_peer_died(int rank);
 size_t pgasi_offers_table_bytes(void);
 pgas_status_t pgasi_offers_start(void);
 void pgasi_offers_stop(void);
+
+/* ---- answer.c, under the receive lock ---- */
+
+/** Whether this rank sends what a rank asks for from its own memory, and the same for that rank. */
+bool pgasi_answers_from(int rank);
+/** Begins to send what a rank asks for. pgasi_offer_release follows when `from` is not read any
+ *  more. */
+void pgasi_answer_begin(const pgasi_bulk_ask_t *ask, int rank, const char *from);
+/** Everything that was sent for an offer has arrived. */
+void pgasi_answers_arrived(uint32_t offer);
+/** True: the transport had no room. */
+bool pgasi_answers_progress(void);
+void pgasi_answers_peer_died(int rank);
+void pgasi_answers_start(void);
+void pgasi_answers_stop(void);
 
 /* ---- buffer.c ---- */
 

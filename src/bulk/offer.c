@@ -27,6 +27,10 @@ typedef struct {
     uint32_t generation;
     int rank; /* as in call; read while the offer may end */
     pgasi_offer_call_t call;
+    /* under the receive lock */
+    uint32_t n_answers; /* that read the buffers; the offer ends after them */
+    bool ending;
+    pgas_status_t status; /* with which it ends */
     uint32_t n;
     const pgas_buffer_t *buffer;
 } offer_t;
@@ -55,15 +59,31 @@ static bool close_offer(uint32_t id, int rank, pgasi_offer_call_t *call_p)
     return true;
 }
 
+/* Receive lock held. */
 static void end_offer(uint32_t id, int rank, pgas_status_t status)
 {
     pgasi_offer_call_t call;
+    offer_t *o = find_offer(id, rank);
+    if (o && o->n_answers && status == PGAS_OK) /* all data have arrived */
+        pgasi_answers_arrived(id);
+    if (o && o->n_answers) {
+        o->ending = true;
+        o->status = status;
+        return;
+    }
     if (!close_offer(id, rank, &call))
         return;
     if (call.ended)
         call.ended(call.arg);
     if (call.local)
         pgasi_sync_lower(call.local, status, rank, PGAS_OPERATION_CALL, call.handler);
+}
+
+void pgasi_offer_release(uint32_t id)
+{
+    offer_t *o = &offers.offer[id % N_OFFERS];
+    if (--o->n_answers == 0 && o->ending)
+        end_offer(id, o->rank, o->status);
 }
 
 bool pgasi_offer_withdraw(uint32_t id, int rank)
@@ -97,6 +117,8 @@ static pgas_status_t try_offer(const pgasi_offer_call_t *call, const pgas_buffer
     o->rank = call->rank;
     o->call = *call;
     o->n = (uint32_t)n;
+    o->n_answers = 0;
+    o->ending = false;
     o->buffer = buffers;
     if (!call->ended)
         o->buffer = memcpy(offers.buffer[o - offers.offer], buffers, n * sizeof *buffers);
@@ -141,7 +163,7 @@ static const pgas_buffer_t *offered(const offer_t *o, size_t part)
 static bool may_read(const pgasi_bulk_ask_t *a, const offer_t *o)
 {
     const pgas_buffer_t *b = offered(o, a->part);
-    return b && a->offset <= b->bytes && a->bytes <= b->bytes - a->offset;
+    return b && !o->ending && a->offset <= b->bytes && a->bytes <= b->bytes - a->offset;
 }
 
 static const char *address_of(const pgasi_bulk_ask_t *a, const offer_t *o)
@@ -155,12 +177,17 @@ bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes)
     return b && (uint64_t)(uintptr_t)b->address == address && b->bytes == bytes;
 }
 
-static void send_asked(const pgasi_bulk_ask_t *a, const offer_t *o, int rank)
+static void send_asked(const pgasi_bulk_ask_t *a, offer_t *o, int rank)
 {
     size_t piece_max = pgasi_bulk_piece_max(rank);
     pgasi_bulk_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
     if (!o) {
         pgasi_sendq_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
+        return;
+    }
+    if (pgasi_answers_from(rank)) {
+        o->n_answers++;
+        pgasi_answer_begin(a, rank, address_of(a, o));
         return;
     }
     for (uint64_t done = 0; done < a->bytes; done += piece_max) {
@@ -178,7 +205,7 @@ static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *
     if (bytes != sizeof a)
         return;
     memcpy(&a, args, sizeof a);
-    const offer_t *o = find_offer(a.offer, rank);
+    offer_t *o = find_offer(a.offer, rank);
     if (!may_read(&a, o))
         o = NULL;
     if (a.number)

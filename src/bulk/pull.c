@@ -99,11 +99,12 @@ static void advance(pgasi_bulk_t *p)
     if (p->dropped || p->status != PGAS_OK)
         return;
     pgasi_read_advance(p);
-    if (!p->asking && pulls.n_asking < ASKING_MAX && pgasi_read_asks(p)) {
+    bool may_ask = pulls.n_asking < ASKING_MAX || pgasi_answers_from(pgas_thread_rank(p->source));
+    if (!p->asking && may_ask && pgasi_read_asks(p)) {
         p->asking = true;
         pulls.n_asking++;
     }
-    if (p->asking)
+    if (p->asking && pgasi_read_asks(p))
         pgasi_read_ask(p);
 }
 
@@ -181,16 +182,21 @@ static pgasi_bulk_t *find_pending(uint64_t number, int rank)
     return p && pgas_thread_rank(p->source) == rank ? p : NULL;
 }
 
-static void on_data(const void *args, size_t bytes, pgas_thread_t source, void *context)
+static void data_arrived(int rank, const void *head, const void *data, size_t bytes)
 {
     pgasi_bulk_data_t d;
-    (void)context;
-    if (bytes < sizeof d)
-        return;
-    memcpy(&d, args, sizeof d);
-    pgasi_bulk_t *p = find_pending(d.number, pgas_thread_rank(source));
+    memcpy(&d, head, sizeof d);
+    pgasi_bulk_t *p = find_pending(d.number, rank);
     if (p)
-        pgasi_read_arrived(p, &d, (const char *)args + sizeof d, bytes - sizeof d);
+        pgasi_read_arrived(p, &d, data, bytes);
+}
+
+static void on_data(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    const size_t head = sizeof(pgasi_bulk_data_t);
+    (void)context;
+    if (bytes >= head)
+        data_arrived(pgas_thread_rank(source), args, (const char *)args + head, bytes - head);
 }
 
 static bool is_first_of_its_thread(const pgasi_bulk_t *p)
@@ -368,6 +374,7 @@ void pgasi_pulls_start(void)
     memset(pulls.n_at, 0, sizeof pulls.n_at);
     pulls.n_asking = 0;
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
+    pgasi_hooks.data_arrived = data_arrived;
 }
 
 static void destroy_all(pgasi_bulk_t **list)

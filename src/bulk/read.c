@@ -71,6 +71,8 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
         memcpy(part->here.address, peer->heap + inside, w->bytes);
         return PGAS_OK;
     }
+    if (pgasi_answers_from(rank))
+        return PGAS_ERR_UNSUPPORTED;
     pgas_status_t status = pgasi_key_get(ctx, rank, offset, w->bytes, &key, &address);
     if (status != PGAS_OK)
         return status;
@@ -100,8 +102,28 @@ bool pgasi_read_asks(pgasi_bulk_t *p)
     return p->n_in[PGASI_PART_ASK] != 0;
 }
 
+/* The source sends a whole buffer as the transport takes it, so nothing need wait. */
+static void ask_for_all(pgasi_bulk_t *p)
+{
+    uint32_t from = p->ask_from;
+    p->ask_from = p->n_parts; /* parts that ask later make it smaller */
+    for (uint32_t i = from; i < p->n_parts; i++) {
+        pgasi_part_t *part = &p->part[i];
+        pgasi_bulk_ask_t a = { 0, part->here.bytes, p->number, p->head.offer, i };
+        if (part->state != PGASI_PART_ASK || part->asked)
+            continue;
+        part->asked = a.bytes;
+        pgasi_sendq_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
+                           0);
+    }
+}
+
 void pgasi_read_ask(pgasi_bulk_t *p)
 {
+    if (pgasi_answers_from(pgas_thread_rank(p->source))) {
+        ask_for_all(p);
+        return;
+    }
     pgasi_part_t *part = first_asking(p);
     while (part && part->asked < part->here.bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
         pgasi_bulk_ask_t a = { part->asked, PGASI_MIN(part->here.bytes - part->asked, ASK_BYTES),

@@ -13,6 +13,7 @@ static int poll(void)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     int n = pgasi_pulls_progress(&retry);
     retry |= pgasi_replies_progress();
+    retry |= pgasi_answers_progress();
     if (retry)
         pgasi_bulk_want_poll();
     pgasi_handlers_leave(before);
@@ -26,6 +27,7 @@ static void forget_dead(int rank)
     pgasi_recv_lock();
     pgasi_replies_peer_died(rank);
     pgasi_pulls_peer_died(rank);
+    pgasi_answers_peer_died(rank);
     pgasi_offers_peer_died(rank);
     pgasi_recv_unlock();
 }
@@ -33,6 +35,7 @@ static void forget_dead(int rank)
 pgas_status_t pgasi_bulk_start(void)
 {
     pgas_status_t status = pgasi_offers_start();
+    pgasi_answers_start();
     pgasi_reach_start();
     pgasi_arrive_start();
     pgasi_pulls_start();
@@ -49,4 +52,5 @@ void pgasi_bulk_stop(void)
     pgasi_replies_stop();
     pgasi_pulls_stop();
     pgasi_offers_stop();
+    pgasi_answers_stop();
 }
