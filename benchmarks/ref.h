@@ -82,7 +82,7 @@ double ref_mpi_pingpong(const bench_run_t *run); /* send and receive, round trip
 double ref_mpi_isend(const bench_run_t *run);    /* one way, 64 outstanding */
 /* both ways, windows of 64: osu_bibw; arg: threads */
 double ref_mpi_bibw(const bench_run_t *run);
-/* the same, each with a header of its own, after which the receiver allocates memory for the data */
+/* the same, each with a header of its own, after which the receiver allocates memory */
 double ref_mpi_parcels(const bench_run_t *run);
 /* one way, packed by hand into 4 KiB, 16 outstanding */
 double ref_mpi_batches(const bench_run_t *run);
