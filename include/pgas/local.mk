@@ -15,4 +15,5 @@ pkgdetail_HEADERS = %D%/detail/agg.h %D%/detail/array.h %D%/detail/atomic.h %D%/
 	%D%/detail/compiler.h %D%/detail/gptr.h %D%/detail/handler.h %D%/detail/rma.h %D%/detail/rng.h
 pkgdetail_HEADERS += %D%/detail/graph.h %D%/detail/mcts.h %D%/detail/object.h %D%/detail/verbs_tx.h
 pkgdetail_HEADERS += %D%/detail/sync.h
-pkgdetail_HEADERS += %D%/detail/rma_object.h %D%/detail/archive.h %D%/detail/describe.h %D%/detail/call_args.h
+pkgdetail_HEADERS += %D%/detail/rma_object.h %D%/detail/archive.h
+pkgdetail_HEADERS += %D%/detail/describe.h %D%/detail/describe_kinds.h %D%/detail/call_args.h

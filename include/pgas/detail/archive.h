@@ -327,7 +327,21 @@ PGAS_INLINE pgas_status_t pgas_archive_put_vector(pgas_archive_t *archive, const
 
 PGAS_INLINE pgas_status_t pgas_archive_put_string(pgas_archive_t *archive, const char *text)
 {
-    return pgas_archive_put_string_far(archive, text);
+    char *at;
+    size_t bytes;
+    uint32_t word;
+    if (PGAS_UNLIKELY(!archive || !text))
+        return pgas_archive_put_string_far(archive, text);
+    bytes = strlen(text) + 1;
+    if (PGAS_UNLIKELY(bytes > PGAS_ARCHIVE_INLINE_MAX ||
+                      bytes >= (size_t)(archive->put_end - archive->put_at)))
+        return pgas_archive_put_string_far(archive, text);
+    at = archive->put_at;
+    word = (uint32_t)bytes;
+    memcpy(at, &word, sizeof word);
+    memcpy(at + sizeof word, text, bytes);
+    archive->put_at = at + sizeof word + bytes;
+    return PGAS_OK;
 }
 
 /* ---- reading ---- */
@@ -358,7 +372,23 @@ PGAS_INLINE pgas_status_t pgas_archive_get_vector(pgas_archive_t *archive, size_
 
 PGAS_INLINE pgas_status_t pgas_archive_get_string(pgas_archive_t *archive, const char **text_p)
 {
-    return pgas_archive_get_string_far(archive, text_p);
+    const char *at;
+    size_t room;
+    uint32_t word;
+    if (PGAS_UNLIKELY(!archive || !text_p))
+        return pgas_archive_get_string_far(archive, text_p);
+    at = archive->get_at;
+    room = (size_t)(archive->get_end - at);
+    if (PGAS_UNLIKELY(room < sizeof word))
+        return pgas_archive_get_string_far(archive, text_p);
+    memcpy(&word, at, sizeof word);
+    if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX || word > room - sizeof word ||
+                      at[sizeof word + word - 1]))
+        return pgas_archive_get_string_far(archive, text_p);
+    at += sizeof word;
+    archive->get_at = at + word;
+    *text_p = at;
+    return PGAS_OK;
 }
 
 /* ---- arenas ---- */
