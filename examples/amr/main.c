@@ -1,0 +1,127 @@
+/* amr: adaptive mesh refinement. A blob moves through a periodic cube of 3 dimensions. Small cells
+ * follow it; large ones fill the rest.
+ *
+ *   mpirun -n 4 build/examples/amr/amr --steps 200 --check --output blob.ppm
+ *
+ * The cube is an octree. Its leaves are blocks of 8^3 cells (--block). Each rank owns an equal part
+ * of the leaves along the Morton curve. A step in time has three parts:
+ *   1. Each rank sends the cells at the faces of its blocks to the owners of the neighbours: one
+ *      call for each of these ranks, with one vector of all these numbers (exchange.c).
+ *   2. It computes the new cells of its blocks (block.c).
+ *   3. Every fourth step blocks with steep slopes split into eight, and eight flat ones merge
+ *      (adapt.c). Then the parts of the curve have other ends. Blocks go to their new owners: one
+ *      call for each rank, with the blocks as arguments (exchange.c).
+ * The calls are in message.c. With --registered no number is copied on their way: the receiver reads
+ * it from the sender's memory into memory that becomes its block. --pointers and --packed show what
+ * other ways cost. Cells are the same bits on any number of ranks.
+ *
+ * Read amr.h first; then tree.c, adapt.c, block.c, strip.c; then exchange.c and message.c. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include "message.h"
+
+#define STEPS_PER_TREE 4
+
+static const char *const way_name[] = { "registered", "pointers", "packed" };
+
+void check(pgas_status_t status, const char *what)
+{
+    char text[200];
+    if (status == PGAS_OK)
+        return;
+    snprintf(text, sizeof text, "amr: %s: %s", what, pgas_status_text(status));
+    pgas_abort(1, text);
+}
+
+void *need(void *memory)
+{
+    check(memory ? PGAS_OK : PGAS_ERR_NO_MEMORY, "memory");
+    return memory;
+}
+
+/* ---- the run ---- */
+
+/* A picture: in a folder one of each call, otherwise only the last one. */
+static bool draw(const mesh_t *mesh, int step)
+{
+    struct stat info;
+    char path[4096];
+    if (!settings.output)
+        return true;
+    bool is_folder = stat(settings.output, &info) == 0 && S_ISDIR(info.st_mode);
+    if (!is_folder && step < settings.steps)
+        return true;
+    snprintf(path, sizeof path, is_folder ? "%s/step%06d.ppm" : "%s", settings.output, step);
+    return report_picture(mesh, path);
+}
+
+/* One step is as long as the smallest cells allow: the speeds add up to 2. @return block steps */
+static uint64_t run(mesh_t *mesh, bool *is_drawn_p)
+{
+    double dt = 0.4 * ldexp(1.0 / mesh->n, -mesh->tree.finest);
+    uint64_t n_blocks = 0;
+    for (int step = 0; step < settings.steps; step++) {
+        char note[40];
+        if (step % STEPS_PER_TREE == 0)
+            mesh_regrid(mesh);
+        if (step % STEPS_PER_TREE == 0 && !draw(mesh, step))
+            *is_drawn_p = false;
+        if (settings.spoil && step == settings.steps / 2 && mesh->n_blocks)
+            cells_data(&mesh->blocks[0].cells)[0] += 1e-3;
+        mesh_advect(mesh, dt);
+        n_blocks += (uint64_t)mesh->tree.n;
+        snprintf(note, sizeof note, "%d blocks", mesh->tree.n);
+        pgas_progress_show("steps", (uint64_t)step + 1, (uint64_t)settings.steps, note);
+    }
+    return n_blocks;
+}
+
+static void show_traffic(void)
+{
+    traffic_t traffic = report_traffic();
+    if (pgas_rank() == 0 && settings.way != PACKED)
+        printf("%llu calls, %.1f MB: %llu registered vectors, %llu others, %llu registrations\n",
+               (unsigned long long)traffic.n_calls, (double)traffic.bytes / 1e6,
+               (unsigned long long)traffic.n_registered, (unsigned long long)traffic.n_pointers,
+               (unsigned long long)traffic.n_registrations);
+}
+
+int main(int argc, char **argv)
+{
+    settings_parse(argc, argv);
+    if (pgas_init(NULL, NULL) != PGAS_OK)
+        return 1;
+    mesh_t mesh;
+    messages_init();
+    mesh_init(&mesh, settings.block, settings.levels);
+    totals_t before = report_totals(&mesh);
+
+    pgas_barrier(NULL);
+    double start = pgas_time();
+    bool is_drawn = true;
+    uint64_t n_blocks = run(&mesh, &is_drawn);
+    pgas_barrier(NULL);
+    double seconds = pgas_time() - start;
+
+    totals_t after = report_totals(&mesh);
+    is_drawn &= draw(&mesh, settings.steps);
+    bool is_conserved = true;
+    if (pgas_rank() == 0) {
+        printf("%d steps on %d ranks, %s: %d blocks of %d^3 cells at the end, %.0f blocks per "
+               "second\n",
+               settings.steps, pgas_n_ranks(), way_name[settings.way], mesh.tree.n, mesh.n,
+               (double)n_blocks / seconds);
+        is_conserved = fabs(after.mass - before.mass) <= 1e-12 * before.mass;
+        if (settings.check)
+            printf("mass %.12f, changed by %.1e of it: %s\nchecksum %016llx\n", after.mass,
+                   fabs(after.mass - before.mass) / before.mass, is_conserved ? "right" : "WRONG",
+                   (unsigned long long)after.checksum);
+    }
+    show_traffic();
+    mesh_free(&mesh);
+    messages_free();
+    pgas_finalize();
+    return is_drawn && (is_conserved || !settings.check) ? 0 : 1;
+}
