@@ -80,13 +80,11 @@ void pgasi_archive_move(pgas_archive_t *from, pgas_archive_t *to_p)
     pgas_archive_t empty = *to_p;
     to_p->begin = from->begin;
     to_p->room = from->room;
-    to_p->put_at = from->put_at;
-    to_p->put_end = from->put_end;
+    to_p->put_at = to_p->put_end = from->put_at;
     to_p->chunk = from->chunk;
     to_p->n_chunks = from->n_chunks;
     to_p->room_chunks = from->room_chunks;
     to_p->status = from->status;
-    to_p->small = from->small;
     from->begin = empty.begin;
     from->room = empty.room;
     from->put_at = from->put_end = from->begin;

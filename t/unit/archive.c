@@ -2,6 +2,8 @@
  *       chunks, objects are shared. Bad arguments and damaged archives give a status, and the first
  *       error stays. Arenas give aligned memory.
  * source: pgas/archive.h */
+#include <malloc.h>
+
 #include "archive/archive.h"
 #include "t/tap.h"
 
@@ -531,6 +533,33 @@ static void reader_memory(void)
     (void)pgas_arena_free(&arena);
 }
 
+static void large_pieces(void)
+{
+    pgas_arena_t arena = PGAS_ARENA_INIT;
+    enum { LARGE = 100000 };
+    char *a = pgas_arena_alloc(&arena, 16);
+    void *first = arena.blocks;
+    char *b = pgas_arena_alloc(&arena, LARGE);
+    char *c = pgas_arena_alloc(&arena, 16);
+    memset(b, 1, LARGE);
+    ok(c == a + 16 && arena.blocks == first, "behind a large piece, the block is used on");
+    is_int(pgas_arena_clear(&arena), PGAS_OK, "clearing");
+    void *kept = arena.blocks;
+    char *d = pgas_arena_alloc(&arena, LARGE);
+    ok(kept != first && arena.blocks == kept && d == b, "keeps the block of the large piece");
+    (void)pgas_arena_free(&arena);
+
+    a = pgas_arena_alloc(&arena, 16);
+    pgas_arena_t other = PGAS_ARENA_INIT;
+    b = pgas_arena_alloc(&other, 16);
+    ok(a && b && a != b, "two arenas have two blocks");
+    (void)pgas_arena_free(&arena);
+    (void)pgas_arena_free(&other);
+    c = pgas_arena_alloc(&arena, 16);
+    ok(c == a || c == b, "a thread keeps a small block for the next arena");
+    (void)pgas_arena_free(&arena);
+}
+
 static void arenas(void)
 {
     pgas_arena_t arena = PGAS_ARENA_INIT;
@@ -598,6 +627,51 @@ static void moved(void)
     (void)pgas_rma_object_destroy(object);
 }
 
+static void moved_errors(void)
+{
+    pgas_archive_t a = PGAS_ARCHIVE_INIT, b = PGAS_ARCHIVE_INIT;
+    (void)pgas_archive_put(&a, large, 8);
+    (void)pgas_archive_fail(&a, PGAS_ERR_IO);
+    pgasi_archive_move(&a, &b);
+    ok(a.status == PGAS_OK && b.status == PGAS_ERR_IO, "errors are moved, too");
+    (void)pgas_archive_free(&a);
+    (void)pgas_archive_free(&b);
+}
+
+/* Uses of all kinds leave nothing behind. */
+static void no_leaks(void)
+{
+    size_t before = 0, after = 0;
+    pgas_rma_object_t *object;
+    (void)pgas_rma_object_copy(large, sizeof large, &object);
+    for (int i = 0; i < 300; i++) {
+        pgas_archive_t out = PGAS_ARCHIVE_INIT, moved_to = PGAS_ARCHIVE_INIT, in;
+        void *memory;
+        char packed[96] __attribute__((aligned(16)));
+        write_all(&out, object);
+        (void)pgas_archive_from(&out, &in);
+        (void)pgas_archive_alloc(&in, 50000, &memory);
+        (void)pgas_archive_free(&in);
+        pgasi_archive_move(&out, &moved_to);
+        (void)pgas_archive_free(&moved_to);
+        out.threshold = 1;
+        (void)pgas_archive_put_vector(&out, large, 1, 8);
+        (void)pgas_archive_pack(&out, packed, sizeof packed);
+        (void)pgas_archive_from_bytes(packed, pgas_archive_bytes(&out), &in);
+        (void)pgas_archive_free(&in);
+        packed[24] ^= 1; /* refused */
+        (void)pgas_archive_from_bytes(packed, pgas_archive_bytes(&out), &in);
+        (void)pgas_archive_put(&out, NULL, 5);
+        (void)pgas_archive_free(&out);
+        after = mallinfo2().uordblks;
+        before = i == 99 ? after : before; /* caches of objects are full */
+    }
+    ok(before == after || before == 0, "200 uses leave nothing behind");
+    diag("%zu bytes, then %zu", before, after);
+    is_int(object->n_holders, 1, "no share either");
+    (void)pgas_rma_object_destroy(object);
+}
+
 static void owned(void)
 {
     pgas_archive_t in;
@@ -618,7 +692,7 @@ int main(void)
 {
     for (int i = 0; i < N_LARGE; i++)
         large[i] = i + .5;
-    plan(158);
+    plan(166);
     round_trip();
     nothing_at_all();
     thresholds();
@@ -633,7 +707,10 @@ int main(void)
     damaged_bytes();
     reader_memory();
     arenas();
+    large_pieces();
     moved();
+    moved_errors();
+    no_leaks();
     owned();
     return done();
 }
