@@ -2,8 +2,9 @@
  *
  * A record takes over the memory of the archive, and the archive gets that of an earlier one. So a
  * thread that sends archives of the same size again and again allocates nothing. Each slot of the
- * rank has a list of records. Only the slot's thread takes from it. Threads that end an archive put
- * its record on a second list, without a lock, and the slot's thread takes that list as a whole. */
+ * rank has a list of records, and so have the handlers under the receive lock. Only the slot's
+ * thread takes from its list. Threads that end an archive put its record on a second list, without
+ * a lock, and the slot's thread takes that list as a whole. */
 #include "archive/in_flight.h"
 
 #include <stdlib.h>
@@ -13,8 +14,9 @@
 #include "boot/boot.h"
 #include "mem/rma_object.h"
 #include "mem/thread.h"
+#include "msg/serve.h"
 
-#define N_HOMES 64
+#define N_SLOTS 64
 /* A record with more memory is not kept. */
 #define KEPT_BYTES  ((size_t)256 << 10)
 #define KEPT_CHUNKS ((size_t)1 << 10)
@@ -30,14 +32,23 @@ typedef struct {
     _Alignas(64) pgasi_in_flight_t *back; /* atomic */
 } home_t;
 
-static home_t homes[N_HOMES];
+static home_t homes[N_SLOTS + 1]; /* the last one: handlers under the receive lock */
 
 /* ---- records ---- */
 
+/* The list from which the thread takes; negative: none. */
+static int home_here(void)
+{
+    if (pgasi_is_serving())
+        return N_SLOTS;
+    bool has_home = pgasi_thread_attached() && pgasi_self.slot >= 0 && pgasi_self.slot < N_SLOTS;
+    return has_home ? pgasi_self.slot : -1;
+}
+
 static pgasi_in_flight_t *take_record(void)
 {
-    bool has_home = pgasi_thread_attached() && pgasi_self.slot >= 0 && pgasi_self.slot < N_HOMES;
-    home_t *home = has_home ? &homes[pgasi_self.slot] : NULL;
+    int at = home_here();
+    home_t *home = at >= 0 ? &homes[at] : NULL;
     if (home && !home->own)
         home->own = __atomic_exchange_n(&home->back, NULL, __ATOMIC_ACQUIRE);
     pgasi_in_flight_t *flight = home ? home->own : NULL;
@@ -48,7 +59,7 @@ static pgasi_in_flight_t *take_record(void)
     flight = calloc(1, sizeof *flight);
     if (flight) {
         flight->archive = (pgas_archive_t)PGAS_ARCHIVE_INIT;
-        flight->home = has_home ? pgasi_self.slot : -1;
+        flight->home = at;
     }
     return flight;
 }
