@@ -311,7 +311,7 @@ pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_
     pgas_status_t status = refusal(ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    bool is_copied = bytes <= COPY_MAX;
+    bool is_copied = bytes <= COPY_MAX && !(comp && comp->in_place);
     size_t prefix_bytes = ep->am_compact ? sizeof(uint32_t) : sizeof(pgasi_ucx_am_prefix_t);
     size_t data_at = PGASI_ALIGN_UP(prefix_bytes + header_bytes, 8);
     pgasi_ucx_entry_t *entry = new_entry(ep, data_at + (is_copied ? bytes : 0));

@@ -117,7 +117,7 @@ void pgasi_answer_begin(const pgasi_bulk_ask_t *ask, int rank, const char *from)
         pgasi_offer_release(ask->offer);
         return;
     }
-    *a = (answer_t){ .comp.fn = sent,
+    *a = (answer_t){ .comp = { sent, true },
                      .open_next = answers.open,
                      .open_back = &answers.open,
                      .rank = rank,

@@ -51,7 +51,7 @@ static nb_t *nb_create(pgasi_ctx_t *ctx)
         return NULL;
     }
     for (int i = 0; i < 2; i++)
-        nb->nameless[i] = (nameless_t){ { nameless_done }, ctx, 0 };
+        nb->nameless[i] = (nameless_t){ { .fn = nameless_done }, ctx, 0 };
     return nb;
 }
 

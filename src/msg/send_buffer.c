@@ -82,7 +82,7 @@ buffer_t *pgasi_send_buffer(pgasi_sendq_t *sq, size_t room, bool beyond)
     sq->n_buffers += pooled;
     buffer->pooled = pooled;
     buffer->sendq = sq;
-    buffer->comp.fn = buffer_has_left;
+    buffer->comp = (pgasi_tp_comp_t){ .fn = buffer_has_left };
     return buffer;
 }
 

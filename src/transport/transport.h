@@ -28,6 +28,9 @@ typedef struct pgasi_tp_key pgasi_tp_key_t; /* a peer's memory as one context se
 
 typedef struct pgasi_tp_comp {
     void (*fn)(struct pgasi_tp_comp *self, pgas_status_t status);
+    /* of messages: a transport that may repeat them does not copy their data, also if they are
+     * small. They stay until fn runs, or am_arrived */
+    bool in_place;
 } pgasi_tp_comp_t;
 
 /** The parts of an operation, such as a flush of several endpoints. The operation completes when
