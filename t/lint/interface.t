@@ -15,11 +15,11 @@ LINES=4300
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
     cat <<'END'
-pair       | pgas_team_destroy     | teams come from pgas_team_split
-outputs    | pgas_get_scalar_far   | inline functions call it, no program
-outputs    | pgas_fetch_op_far     | inline functions call it, no program
-outputs    | pgas_compare_swap_far | inline functions call it, no program
-parameters | pgas_call_return_nb   | the form of pgas_call with a result
+pair       | pgas_team_destroy         | teams come from pgas_team_split
+outputs    | pgas_get_scalar_far       | inline functions call it, no program
+outputs    | pgas_fetch_op_far         | inline functions call it, no program
+outputs    | pgas_compare_swap_far     | inline functions call it, no program
+parameters | pgas_call_return_nb       | the form of pgas_call with a result
 END
 }
 

@@ -73,7 +73,7 @@ PGAS_INLINE bool pgas_archive_is_moderate(size_t elem_bytes)
  * in a local variable from begin to end, so the compiler keeps it in registers: each field would
  * otherwise load and store the position, and wait for the store of the field before. Between begin
  * and end the archive is used only by the functions here, or after end and with a new begin. That
- * holds for errors, too: pgas_archive_fail closes the inline paths at the archive's position, and an
+ * holds for errors, too: pgas_archive_fail closes the inline paths at the archive's position. An
  * end with another position would open them beyond the memory. */
 typedef struct {
     pgas_archive_t *archive;
