@@ -373,6 +373,8 @@ static pgas_status_t issue(call_t *o, const pgas_call_opts_t *opts)
         return PGAS_OK;
     }
     bool refused = pgasi_sync_take_back(&s);
+    if (!refused && o->archive && o->archive->ended)
+        o->archive->ended(o->archive->arg);
     if (local && refused)
         pgasi_sync_refuse(local, before);
     else if (local)

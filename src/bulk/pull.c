@@ -300,6 +300,8 @@ static bool pass(int *n_p, bool *retry_p)
 
 static void append(pgasi_bulk_t *p)
 {
+    /* its death may have been settled before the last of its calls arrived */
+    p->dropped = p->dropped || pgasi_boot_is_dead(pgas_thread_rank(p->source));
     p->number = ++pulls.last_number;
     p->next = NULL;
     *pulls.pending_end = p;
