@@ -8,8 +8,7 @@ static bool is_family(const tree_t *tree, int first)
     if (first < 0 || first + 7 >= tree->n || box_octant(&tree->leaf[first]) != 0)
         return false;
     const box_t *eldest = &tree->leaf[first], *youngest = &tree->leaf[first + 7];
-    return youngest->level == eldest->level && box_octant(youngest) == 7 &&
-           box_parent(youngest).key == eldest->key;
+    return youngest->level == eldest->level && box_parent(youngest).key == eldest->key;
 }
 
 /* A merge needs the consent of all eight siblings. @return whether a leaf has lost its wish */

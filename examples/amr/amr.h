@@ -78,12 +78,15 @@ typedef struct {
     block_t *blocks;
     strips_t *strips; /* for each rank the strips that it gets */
     uint32_t epoch;   /* exchanges so far, the same number on all ranks */
+    double time, dt;  /* now, and the length of a step */
 } mesh_t;
 
+extern const double velocity[3];
 void block_init(const mesh_t *mesh, block_t *block, int leaf);
 void block_free(block_t *block);
-void block_fill(const mesh_t *mesh, block_t *block); /* the blob at the start */
-void block_advect(const mesh_t *mesh, block_t *block, double dt);
+double block_width(const mesh_t *mesh, const block_t *block); /* of a cell */
+void block_fill(const mesh_t *mesh, block_t *block);          /* the blob at the start */
+void block_advect(const mesh_t *mesh, block_t *block);
 int8_t block_wish(const mesh_t *mesh, const block_t *block);
 /* A child's cells, made of its parent's; the means of a block's cells in groups of eight. */
 void block_split(const mesh_t *mesh, const block_t *block, int octant, double *child);
@@ -115,13 +118,13 @@ void mesh_init(mesh_t *mesh, int n, int levels); /* with the blob at the start *
 void mesh_free(mesh_t *mesh);
 void mesh_own(mesh_t *mesh); /* allocates the blocks of this rank, without cells */
 void mesh_disown(mesh_t *mesh);
-void mesh_advect(mesh_t *mesh, double dt);
+void mesh_advect(mesh_t *mesh);
 void mesh_regrid(mesh_t *mesh); /* splits and merges leaves */
 
 /* ---- report.c ---- */
 
 typedef struct {
-    double mass;
+    double mass, off[3]; /* off: of the center of mass from its place in the exact solution */
     uint64_t checksum;
 } totals_t;
 totals_t report_totals(const mesh_t *mesh); /* rank 0 has the result; collective */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double velocity[3] = { 1.2, -0.7, 0.1 };
+const double velocity[3] = { 1.2, -0.7, 0.1 };
 
 /* Jumps between cells beyond which a block splits, and below which it merges. */
 #define JUMP_SPLIT 0.03
@@ -29,7 +29,7 @@ void block_free(block_t *block)
     free(block->ghosts);
 }
 
-static double width_of(const mesh_t *mesh, const block_t *block)
+double block_width(const mesh_t *mesh, const block_t *block)
 {
     return ldexp(1.0 / mesh->n, -block->box.level);
 }
@@ -44,7 +44,7 @@ static double blob(double x, double y, double z)
 void block_fill(const mesh_t *mesh, block_t *block)
 {
     int n = mesh->n;
-    double h = width_of(mesh, block);
+    double h = block_width(mesh, block);
     double corner[3];
     for (int d = 0; d < 3; d++)
         corner[d] = h * n * block->box.at[d];
@@ -85,10 +85,10 @@ static double flow(double here, double next, double speed)
     return speed > 0 ? speed * here : speed * next;
 }
 
-void block_advect(const mesh_t *mesh, block_t *block, double dt)
+void block_advect(const mesh_t *mesh, block_t *block)
 {
     int n = mesh->n, m = n + 2;
-    double factor = dt / width_of(mesh, block), *cell = cells_data(&block->cells);
+    double factor = mesh->dt / block_width(mesh, block), *cell = cells_data(&block->cells);
     const double *padded = surround(mesh, block);
     for (int k = 1; k <= n; k++)
         for (int j = 1; j <= n; j++)
@@ -108,11 +108,13 @@ int8_t block_wish(const mesh_t *mesh, const block_t *block)
     double most = 0;
     for (int k = 1; k <= n; k++)
         for (int j = 1; j <= n; j++)
-            for (int i = 1; i <= n; i++) {
-                const double *u = &padded[i + m * j + m * m * k];
-                for (int d = 0; d < 3; d++)
-                    most = fmax(most, fmax(fabs(u[stride[d]] - *u), fabs(*u - u[-stride[d]])));
-            }
+            for (int i = 1; i <= n; i++)
+                for (int d = 0; d < 3; d++) {
+                    const double *u = &padded[i + m * j + m * m * k];
+                    double up = fabs(u[stride[d]] - u[0]), down = fabs(u[0] - u[-stride[d]]);
+                    most = up > most ? up : most;
+                    most = down > most ? down : most;
+                }
     if (most > JUMP_SPLIT)
         return 1;
     return most < JUMP_MERGE ? -1 : 0;

@@ -57,25 +57,39 @@ static bool draw(const mesh_t *mesh, int step)
     return report_picture(mesh, path);
 }
 
-/* One step is as long as the smallest cells allow: the speeds add up to 2. @return block steps */
+/* @return the number of blocks in all steps */
 static uint64_t run(mesh_t *mesh, bool *is_drawn_p)
 {
-    double dt = 0.4 * ldexp(1.0 / mesh->n, -mesh->tree.finest);
     uint64_t n_blocks = 0;
     for (int step = 0; step < settings.steps; step++) {
         char note[40];
-        if (step % STEPS_PER_TREE == 0)
+        if (step % STEPS_PER_TREE == 0) {
             mesh_regrid(mesh);
-        if (step % STEPS_PER_TREE == 0 && !draw(mesh, step))
-            *is_drawn_p = false;
+            *is_drawn_p &= draw(mesh, step);
+        }
         if (settings.spoil && step == settings.steps / 2 && mesh->n_blocks)
             cells_data(&mesh->blocks[0].cells)[0] += 1e-3;
-        mesh_advect(mesh, dt);
+        mesh_advect(mesh);
         n_blocks += (uint64_t)mesh->tree.n;
         snprintf(note, sizeof note, "%d blocks", mesh->tree.n);
         pgas_progress_show("steps", (uint64_t)step + 1, (uint64_t)settings.steps, note);
     }
+    *is_drawn_p &= draw(mesh, settings.steps);
     return n_blocks;
+}
+
+/* Rounding changes the mass by far less than 1e-12 of it. The scheme moves the center of mass like
+ * the exact solution while the blob is in cells of one size; otherwise nearly so. */
+static bool show_totals(const totals_t *before, const totals_t *after)
+{
+    double change = fabs(after->mass - before->mass) / before->mass;
+    double off = fmax(fabs(after->off[0]), fmax(fabs(after->off[1]), fabs(after->off[2])));
+    bool is_conserved = change <= 1e-12, is_in_place = off <= 0.01;
+    printf("mass %.12f, changed by %.1e of it: %s\n", after->mass, change,
+           is_conserved ? "right" : "WRONG");
+    printf("center of mass off by %.1e: %s\n", off, is_in_place ? "right" : "WRONG");
+    printf("checksum %016llx\n", (unsigned long long)after->checksum);
+    return is_conserved && is_in_place;
 }
 
 static void show_traffic(void)
@@ -106,22 +120,17 @@ int main(int argc, char **argv)
     double seconds = pgas_time() - start;
 
     totals_t after = report_totals(&mesh);
-    is_drawn &= draw(&mesh, settings.steps);
-    bool is_conserved = true;
-    if (pgas_rank() == 0) {
+    bool is_right = true;
+    if (pgas_rank() == 0)
         printf("%d steps on %d ranks, %s: %d blocks of %d^3 cells at the end, %.0f blocks per "
                "second\n",
                settings.steps, pgas_n_ranks(), way_name[settings.way], mesh.tree.n, mesh.n,
                (double)n_blocks / seconds);
-        is_conserved = fabs(after.mass - before.mass) <= 1e-12 * before.mass;
-        if (settings.check)
-            printf("mass %.12f, changed by %.1e of it: %s\nchecksum %016llx\n", after.mass,
-                   fabs(after.mass - before.mass) / before.mass, is_conserved ? "right" : "WRONG",
-                   (unsigned long long)after.checksum);
-    }
+    if (settings.check && pgas_rank() == 0)
+        is_right = show_totals(&before, &after);
     show_traffic();
     mesh_free(&mesh);
     messages_free();
     pgas_finalize();
-    return is_drawn && (is_conserved || !settings.check) ? 0 : 1;
+    return is_drawn && is_right ? 0 : 1;
 }

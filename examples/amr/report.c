@@ -5,29 +5,48 @@
 #include <string.h>
 #include "amr.h"
 
-/* What a leaf adds to the results. */
+/* What a leaf adds to the results. Distances from the center are the shortest in the periodic cube. */
 static totals_t totals_of(const mesh_t *mesh, const block_t *block)
 {
-    size_t n = cells_size(&block->cells);
-    const double *cell = cells_data(&block->cells);
-    totals_t totals = { 0, block->box.key * 64 + (uint64_t)block->box.level };
-    for (size_t i = 0; i < n; i++) {
+    int n = mesh->n;
+    double h = block_width(mesh, block), volume = h * h * h;
+    totals_t totals = { .checksum = block->box.key * 64 + (uint64_t)block->box.level };
+    for (int i = 0; i < n * n * n; i++) {
+        double value = cells_data(&block->cells)[i];
+        int at[3] = { i % n, i / n % n, i / (n * n) };
         uint64_t bits;
-        memcpy(&bits, &cell[i], sizeof bits);
-        totals.mass += cell[i];
+        memcpy(&bits, &value, sizeof bits);
         totals.checksum = (totals.checksum ^ bits) * 0x100000001b3; /* FNV-1a by words */
         totals.checksum ^= totals.checksum >> 29;
+        totals.mass += value * volume;
+        for (int d = 0; d < 3; d++) {
+            double place = (block->box.at[d] * (double)n + at[d] + 0.5) * h;
+            totals.off[d] += value * volume * remainder(place - 0.5 - velocity[d] * mesh->time, 1);
+        }
     }
-    totals.mass *= pow(ldexp(1.0 / mesh->n, -block->box.level), 3);
     return totals;
 }
 
 /* Rank 0 adds up leaf by leaf in their order, so that rounding does not depend on the ranks. */
+static totals_t add_up(const totals_t *all, int n)
+{
+    totals_t sum = { 0 };
+    for (int i = 0; i < n; i++) {
+        sum.mass += all[i].mass;
+        sum.checksum = (sum.checksum ^ all[i].checksum) * 0x100000001b3;
+        for (int d = 0; d < 3; d++)
+            sum.off[d] += all[i].off[d];
+    }
+    for (int d = 0; d < 3 && n; d++)
+        sum.off[d] /= sum.mass;
+    return sum;
+}
+
 totals_t report_totals(const mesh_t *mesh)
 {
     int n_ranks = pgas_n_ranks();
     size_t n = (size_t)mesh->n_blocks, *bytes_of = need(calloc((size_t)n_ranks, sizeof *bytes_of));
-    totals_t *mine = need(calloc(n + 1, sizeof *mine)), sum = { 0, 0 };
+    totals_t *mine = need(calloc(n + 1, sizeof *mine));
     totals_t *all = need(calloc((size_t)mesh->tree.n, sizeof *all));
     for (size_t i = 0; i < n; i++)
         mine[i] = totals_of(mesh, &mesh->blocks[i]);
@@ -35,10 +54,7 @@ totals_t report_totals(const mesh_t *mesh)
         bytes_of[rank] = sizeof *mine * (size_t)(tree_first(&mesh->tree, rank + 1) -
                                                  tree_first(&mesh->tree, rank));
     check(pgas_gatherv(NULL, mine, n * sizeof *mine, all, bytes_of, 0), "pgas_gatherv");
-    for (int i = 0; i < mesh->tree.n && pgas_rank() == 0; i++) {
-        sum.mass += all[i].mass;
-        sum.checksum = (sum.checksum ^ all[i].checksum) * 0x100000001b3;
-    }
+    totals_t sum = add_up(all, pgas_rank() == 0 ? mesh->tree.n : 0);
     free(all);
     free(mine);
     free(bytes_of);
