@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: amr computes the same cells, bit by bit, on 1, 2, 3 and 5 ranks, however they send them. Mass is conserved.
-#       Registered vectors travel without a copy and without a registration. Pictures are the same, too.
+# what: amr computes the same cells, bit by bit, on 1, 2, 3 and 5 ranks, however they send them. Mass is conserved, and
+#       its center moves as it should. Registered vectors travel without a copy and without a registration. Pictures are the same, too.
 # timeout: 200
 # source: examples/amr
 set -u
@@ -21,10 +21,11 @@ amr_n() {
 
 checksum() { sed -n 's/^checksum //p' out; }
 
-# same N OPTION..: the run is good, its mass is right, and its cells are those of one rank.
+# same N OPTION..: the run is good, its mass is right and where it should be, and its cells are those of one rank.
 same() {
     amr_n "$@"
-    is "$status $(grep -c '^mass .*: right$' out) $(checksum) $(cat err)" "0 1 $want " "amr $*${NODES:+, each rank on a node}"
+    is "$status $(grep -cE '^(mass|center) .*: right$' out) $(checksum) $(cat err)" "0 2 $want " \
+        "amr $*${NODES:+, $NODES ranks a node}${PGAS_FAULT:+, with faults}"
 }
 
 # counts PATTERN DESCRIPTION: the last run has counted so.
@@ -41,7 +42,7 @@ refused() {
     is "$? $(head -n 1 err)" "2 amr: not possible: $word" "amr $*"
 }
 
-plan 26
+plan 27
 
 amr_n 1 --output one.ppm
 want=$(checksum)
@@ -57,6 +58,7 @@ NODES=1 same 3 --registered
 counts '[1-9][0-9]* registered vectors, 0 others, 0 registrations' "between nodes, too"
 NODES=1 same 3 --packed
 NODES=2 same 3 --pointers
+NODES=1 PGAS_FAULT=delay=5,reorder=4,again=3 same 3 --registered
 
 amr_n 2 --steps 21
 ok $([ "$(checksum)" != "$want" ]; echo $?) "another step, another checksum (broken on purpose)"

@@ -80,6 +80,9 @@ check_PROGRAMS += %D%/hex.t %D%/hex_playouts.t
 check_PROGRAMS += %D%/replog.t
 %C%_replog_t_SOURCES = %D%/replog.c examples/replog/format.c examples/replog/format.h examples/replog/recover.c \
     examples/replog/look.c examples/replog/recover.h examples/replog/scan.c examples/replog/scan.h
+# The octree of examples/amr.
+check_PROGRAMS += %D%/amr_tree.t
+%C%_amr_tree_t_SOURCES = %D%/amr_tree.c examples/amr/tree.c examples/amr/adapt.c examples/amr/amr.h
 check_PROGRAMS += %D%/op.t
 %C%_op_t_SOURCES = %D%/op.c
 check_PROGRAMS += %D%/array_lock_queue.t
