@@ -172,9 +172,84 @@ static int take_from_idle(void)
     return n_bad + idle.n_bad;
 }
 
+/* ---- what threads and the rank keep: the pool grows by exactly what is missing ---- */
+
+#define KEPT_MAX (SMALL_HEAP / 64) /* by a thread */
+#define BLOCK    ((size_t)8 << 10)
+
+/* @return the bytes by which the pool has grown */
+static uint64_t create_and_destroy(size_t n, size_t bytes)
+{
+    pgas_rma_object_t *o[100];
+    uint64_t before = info().pool_bytes;
+    for (size_t i = 0; i < n; i++)
+        (void)pgas_rma_object_create(bytes, &o[i]);
+    uint64_t grown = info().pool_bytes - before;
+    for (size_t i = 0; i < n; i++)
+        (void)pgas_rma_object_destroy(o[i]);
+    return grown;
+}
+
+typedef struct {
+    size_t n;
+    bool attaches, waits;
+    uint64_t grown;
+} keeper_t;
+
+static void *keeper_main(void *arg)
+{
+    keeper_t *k = arg;
+    if (k->attaches)
+        (void)pgas_thread_attach();
+    k->grown = create_and_destroy(k->n, BLOCK);
+    if (k->attaches)
+        (void)pgas_thread_detach();
+    if (k->waits) {
+        pthread_barrier_wait(&idle.keeps);
+        pthread_barrier_wait(&idle.ends);
+    }
+    return NULL;
+}
+
+/* @return the bytes by which the pool grows when this thread creates n objects after another one
+ *          has had some */
+static uint64_t create_after(keeper_t *keeper, size_t n)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, keeper_main, keeper);
+    if (keeper->waits)
+        pthread_barrier_wait(&idle.keeps);
+    else
+        pthread_join(thread, NULL);
+    uint64_t grown = create_and_destroy(n, BLOCK);
+    if (keeper->waits) {
+        pthread_barrier_wait(&idle.ends);
+        pthread_join(thread, NULL);
+    }
+    return grown;
+}
+
+/* Each step begins with blocks that this thread or the common lists keep from the steps before. */
+static void keep(void)
+{
+    size_t n = KEPT_MAX / BLOCK;
+    keeper_t ends = { .n = n }, detaches = { .n = 2 * n, .attaches = true, .waits = true },
+             stays = { .n = 5 * n, .waits = true };
+    uint64_t grown = create_after(&ends, n);
+    ok(grown == 0 && ends.grown == KEPT_MAX, "a thread that ends leaves its blocks to others");
+    grown = create_after(&detaches, 3 * n);
+    ok(grown == 0 && detaches.grown == 2 * KEPT_MAX, "a thread that detaches does, too");
+    grown = create_after(&stays, 5 * n);
+    ok(stays.grown > 0 && grown <= KEPT_MAX,
+       "a thread that stays keeps at most a 64th of the heap");
+    is_int((intmax_t)create_and_destroy(6, 640 << 10), 6 * 640 << 10, "large objects");
+    is_int((intmax_t)create_and_destroy(3, 512 << 10), 0,
+           "of which the rank keeps at most a quarter of the heap");
+}
+
 int main(void)
 {
-    plan(11);
+    plan(17);
     seed = tap_seed(20240502);
     for (int i = 0; i < SHELF; i++)
         pthread_mutex_init(&shelf[i].lock, NULL);
@@ -194,6 +269,10 @@ int main(void)
     end = info();
     ok(end.n_objects == 0 && end.object_bytes == 0 && end.n_unregistered > 0,
        "all is back, and some objects were plain memory");
+    const char *params = "HEAP_SIZE=8M SERVICE_THREADS=0 POOL_UNIT=4K POOL_GROWTH=linear";
+    ok(pgas_finalize() == PGAS_OK && lone_init(1, params) == PGAS_OK,
+       "a pool that grows by little");
+    keep();
     ok(pgas_finalize() == PGAS_OK && lone_init(1, "HEAP_SIZE=256M SERVICE_THREADS=0") == PGAS_OK,
        "a further job");
     careless = true;
