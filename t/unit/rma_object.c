@@ -405,24 +405,40 @@ static int bound_vectors(void)
 
 /* ---- the end of the heap ---- */
 
+#define N_AFTER 60
+
+/* Objects of a new heap do not overlap: none has memory of the former one. */
+static int create_apart(void)
+{
+    pgas_rma_object_t *o[N_AFTER];
+    int n_bad = 0;
+    for (int i = 0; i < N_AFTER; i++)
+        o[i] = create(500 + 200 * (size_t)(i % 2));
+    for (int i = 0; i < N_AFTER; i++) {
+        n_bad += pgas_gptr_local(o[i]->ptr, o[i]->bytes) != o[i]->data;
+        for (int k = 0; k < i; k++)
+            n_bad += (o[i]->ptr > o[k]->ptr ? o[i]->ptr - o[k]->ptr : o[k]->ptr - o[i]->ptr) < 500;
+    }
+    for (int i = 0; i < N_AFTER; i++)
+        n_bad += pgas_rma_object_destroy(o[i]) != PGAS_OK;
+    return n_bad;
+}
+
 static int outlive(void)
 {
-    pgas_rma_object_t *a = create(500), *b = create((size_t)2 << 20), *c;
+    pgas_rma_object_t *a = create(500), *b = create((size_t)2 << 20), *c, *d = create(500);
     char text[] = "kept";
     int n_bad = pgas_rma_object_reference(text, sizeof text, on_release, NULL, &c) != PGAS_OK;
     pgas_rma_object_destroy(create(700)); /* kept by the thread */
     n_bad += pgas_finalize() != PGAS_OK;
-    n_bad += info().n_objects != 3 || info().pool_bytes != 0 || a->bytes != 500;
+    n_bad += info().n_objects != 4 || info().pool_bytes != 0 || a->bytes != 500;
     memset(&released, 0, sizeof released);
     n_bad += pgas_rma_object_destroy(a) != PGAS_OK || pgas_rma_object_destroy(c) != PGAS_OK ||
              released.n != 1;
     n_bad += lone_init(1, "HEAP_SIZE=8M SERVICE_THREADS=0") != PGAS_OK;
-    n_bad += pgas_rma_object_destroy(b) != PGAS_OK;
-    a = create(700);
-    memset(a->data, 1, a->bytes);
-    n_bad += pgas_gptr_local(a->ptr, 700) != a->data || info().n_objects != 1;
-    n_bad += pgas_rma_object_destroy(a) != PGAS_OK;
-    return n_bad + (info().object_bytes != 0);
+    n_bad += pgas_rma_object_destroy(b) != PGAS_OK || pgas_rma_object_destroy(d) != PGAS_OK;
+    n_bad += create_apart();
+    return n_bad + (info().n_objects != 0 || info().object_bytes != 0);
 }
 
 /* The heap is not touched but for some pages. */

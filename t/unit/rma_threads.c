@@ -6,9 +6,10 @@
  * log: no room in the heap for an object
  * source: pgas/rma_object.h; seeded test */
 #include <pthread.h>
+#include <sched.h>
 #include "base/rng.h"
+#include "mem/rma_object.h"
 #include "pgas/mem.h"
-#include "pgas/rma_object.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -180,7 +181,7 @@ static int take_from_idle(void)
 /* @return the bytes by which the pool has grown */
 static uint64_t create_and_destroy(size_t n, size_t bytes)
 {
-    pgas_rma_object_t *o[100];
+    static pgas_rma_object_t *o[1000];
     uint64_t before = info().pool_bytes;
     for (size_t i = 0; i < n; i++)
         (void)pgas_rma_object_create(bytes, &o[i]);
@@ -191,7 +192,7 @@ static uint64_t create_and_destroy(size_t n, size_t bytes)
 }
 
 typedef struct {
-    size_t n;
+    size_t n, bytes;
     bool attaches, waits;
     uint64_t grown;
 } keeper_t;
@@ -201,7 +202,7 @@ static void *keeper_main(void *arg)
     keeper_t *k = arg;
     if (k->attaches)
         (void)pgas_thread_attach();
-    k->grown = create_and_destroy(k->n, BLOCK);
+    k->grown = create_and_destroy(k->n, k->bytes);
     if (k->attaches)
         (void)pgas_thread_detach();
     if (k->waits) {
@@ -211,45 +212,89 @@ static void *keeper_main(void *arg)
     return NULL;
 }
 
-/* @return the bytes by which the pool grows when this thread creates n objects after another one
- *          has had some */
-static uint64_t create_after(keeper_t *keeper, size_t n)
+/* @return the bytes by which the pool grows when a second thread creates as many objects as a first
+ *          one has had */
+static uint64_t create_after(keeper_t *first)
 {
-    pthread_t thread;
-    pthread_create(&thread, NULL, keeper_main, keeper);
-    if (keeper->waits)
+    pthread_t thread, other;
+    keeper_t second = { .n = first->n, .bytes = first->bytes };
+    pthread_create(&thread, NULL, keeper_main, first);
+    if (first->waits)
         pthread_barrier_wait(&idle.keeps);
     else
         pthread_join(thread, NULL);
-    uint64_t grown = create_and_destroy(n, BLOCK);
-    if (keeper->waits) {
+    pthread_create(&other, NULL, keeper_main, &second);
+    pthread_join(other, NULL);
+    if (first->waits) {
         pthread_barrier_wait(&idle.ends);
         pthread_join(thread, NULL);
     }
-    return grown;
+    return second.grown;
 }
 
-/* Each step begins with blocks that this thread or the common lists keep from the steps before. */
 static void keep(void)
 {
     size_t n = KEPT_MAX / BLOCK;
-    keeper_t ends = { .n = n }, detaches = { .n = 2 * n, .attaches = true, .waits = true },
-             stays = { .n = 5 * n, .waits = true };
-    uint64_t grown = create_after(&ends, n);
+    keeper_t ends = { .n = n, .bytes = BLOCK },
+             detaches = { .n = 2 * n, .bytes = BLOCK, .attaches = true, .waits = true },
+             stays = { .n = 5 * n, .bytes = BLOCK, .waits = true },
+             small = { .n = 640, .bytes = 64, .waits = true };
+    uint64_t grown = create_after(&ends);
     ok(grown == 0 && ends.grown == KEPT_MAX, "a thread that ends leaves its blocks to others");
-    grown = create_after(&detaches, 3 * n);
-    ok(grown == 0 && detaches.grown == 2 * KEPT_MAX, "a thread that detaches does, too");
-    grown = create_after(&stays, 5 * n);
-    ok(stays.grown > 0 && grown <= KEPT_MAX,
+    grown = create_after(&detaches);
+    ok(grown == 0 && detaches.grown == KEPT_MAX, "a thread that detaches does, too");
+    grown = create_after(&stays);
+    ok(stays.grown == 3 * KEPT_MAX && grown > 0 && grown <= KEPT_MAX,
        "a thread that stays keeps at most a 64th of the heap");
+    grown = create_after(&small);
+    ok(small.grown > 0 && grown <= 4096, "and few small blocks");
     is_int((intmax_t)create_and_destroy(6, 640 << 10), 6 * 640 << 10, "large objects");
     is_int((intmax_t)create_and_destroy(3, 512 << 10), 0,
            "of which the rank keeps at most a quarter of the heap");
 }
 
+/* ---- lists that are emptied while their owners use them ---- */
+
+#define N_TRIMS 300
+
+static int trim_is_over;
+
+static void *user_main(void *arg)
+{
+    int *n_bad_p = arg;
+    pgas_rma_object_t *o[8];
+    while (!__atomic_load_n(&trim_is_over, __ATOMIC_ACQUIRE)) {
+        for (int i = 0; i < 8; i++) {
+            *n_bad_p += pgas_rma_object_create(64, &o[i]) != PGAS_OK;
+            mark(o[i]);
+        }
+        for (int i = 0; i < 8; i++)
+            *n_bad_p += end_of(o[i]);
+    }
+    return NULL;
+}
+
+static int trim_meanwhile(void)
+{
+    pthread_t thread[N_THREADS];
+    int n_bad[N_THREADS] = { 0 }, sum = 0;
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_create(&thread[i], NULL, user_main, &n_bad[i]);
+    for (int i = 0; i < N_TRIMS; i++) {
+        pgasi_rma_blocks_trim();
+        sched_yield();
+    }
+    __atomic_store_n(&trim_is_over, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        sum += n_bad[i];
+    }
+    return sum;
+}
+
 int main(void)
 {
-    plan(17);
+    plan(19);
     seed = tap_seed(20240502);
     for (int i = 0; i < SHELF; i++)
         pthread_mutex_init(&shelf[i].lock, NULL);
@@ -266,6 +311,7 @@ int main(void)
     is_int(take_from_idle(), 0, "a request gets blocks that an idle thread keeps");
     is_int(run(N_THREADS, 2, STEPS) + clear_shelf(), 0,
            "threads use objects while the heap is full");
+    is_int(trim_meanwhile(), 0, "threads use objects while another one empties their lists");
     end = info();
     ok(end.n_objects == 0 && end.object_bytes == 0 && end.n_unregistered > 0,
        "all is back, and some objects were plain memory");
