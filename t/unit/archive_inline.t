@@ -39,7 +39,7 @@ at_most() {
     echo "# $2: $got"
 }
 
-plan 10
+plan 12
 at_most 16 'pgas_archive_put(a, at, 4)'
 at_most 28 'pgas_archive_put(a, at, n)'
 at_most 35 'pgas_archive_put_vector(a, at, n, 1)'
@@ -47,6 +47,8 @@ at_most 42 'pgas_archive_put_vector(a, at, n, 8)'
 at_most 16 'pgas_archive_get(a, at, 4)'
 at_most 32 'pgas_archive_get_vector(a, 1, data_p, n_p)'
 at_most 36 'pgas_archive_get_vector(a, 8, data_p, n_p)'
+at_most 40 'pgas_archive_put_string(a, at)'
+at_most 40 'pgas_archive_get_string(a, (const char **)data_p)'
 at_most 25 'pgas_archive_get_count(a, 4, n_p)'
 at_most 16 'pgas_arena_alloc(arena, n)'
 

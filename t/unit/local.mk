@@ -191,3 +191,6 @@ check_PROGRAMS += %D%/archive.t %D%/archive_model.t %D%/archive_large.t
 %C%_archive_model_t_SOURCES = %D%/archive_model.c
 %C%_archive_large_t_SOURCES = %D%/archive_large.c
 check_scripts += %D%/archive_inline.t
+# Described types: each kind by hand, and random values.
+check_PROGRAMS += %D%/describe_model.t
+%C%_describe_model_t_SOURCES = %D%/describe_model.c %D%/describe_oracle.h %D%/describe_types.h

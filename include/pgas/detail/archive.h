@@ -7,8 +7,8 @@
  *
  *  The inline paths compare the bytes that they need with the rest of the stream, and nothing
  *  else. So put_at == put_end in a reader and after an error, and get_at == get_end in a writer and
- *  after an error. put_end is PGAS_ARCHIVE_SLACK bytes before the end of the memory, so that there
- *  is room for a count and alignment. */
+ *  after an error. Every path keeps put_at <= put_end: a place behind the end would be room without
+ *  limit. put_end is PGAS_ARCHIVE_SLACK bytes before the end of the memory. */
 #ifndef PGAS_DETAIL_ARCHIVE_H
 #define PGAS_DETAIL_ARCHIVE_H
 
@@ -144,7 +144,7 @@ PGAS_INLINE pgas_status_t pgas_writer_put_count(pgas_writer_t *writer, size_t n)
 {
     char *at = writer->at;
     uint32_t word = (uint32_t)n;
-    if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_INLINE_MAX || writer->end == at)) {
+    if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_INLINE_MAX || (size_t)(writer->end - at) < sizeof word)) {
         pgas_status_t status;
         pgas_writer_end(writer);
         status = pgas_archive_put_count_far(writer->archive, n);
@@ -191,7 +191,7 @@ PGAS_INLINE pgas_status_t pgas_writer_put_vector(pgas_writer_t *writer, const vo
     uint32_t word = (uint32_t)n;
     if (PGAS_UNLIKELY(!data || !pgas_archive_is_moderate(elem_bytes) || n - 1 >= writer->small ||
                       n * elem_bytes > writer->small ||
-                      n * elem_bytes >= (size_t)(writer->end - writer->at))) {
+                      n * elem_bytes + sizeof word + align > (size_t)(writer->end - writer->at))) {
         pgas_status_t status;
         pgas_writer_end(writer);
         status = pgas_archive_put_vector_far(writer->archive, data, n, elem_bytes);
@@ -336,7 +336,7 @@ PGAS_INLINE pgas_status_t pgas_archive_put_string(pgas_archive_t *archive, const
         return pgas_archive_put_string_far(archive, text);
     bytes = strlen(text) + 1;
     if (PGAS_UNLIKELY(bytes > PGAS_ARCHIVE_INLINE_MAX ||
-                      bytes >= (size_t)(archive->put_end - archive->put_at)))
+                      bytes + sizeof word > (size_t)(archive->put_end - archive->put_at)))
         return pgas_archive_put_string_far(archive, text);
     at = archive->put_at;
     word = (uint32_t)bytes;
