@@ -20,6 +20,8 @@ outputs    | pgas_get_scalar_far       | inline functions call it, no program
 outputs    | pgas_fetch_op_far         | inline functions call it, no program
 outputs    | pgas_compare_swap_far     | inline functions call it, no program
 parameters | pgas_call_return_nb       | the form of pgas_call with a result
+parameters | pgas_describe_print_elems | macros of descriptions call it, no program
+parameters | pgas_describe_get_count   | macros of descriptions call it, no program
 END
 }
 
