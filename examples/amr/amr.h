@@ -44,8 +44,8 @@ int tree_owner(const tree_t *tree, int leaf);
 
 /* ---- adapt.c: the next tree ---- */
 
-/* wish: for each leaf 1 (split it), 0, or -1 (merge it with its seven siblings). new_leaf[i] becomes
- * the leaf of next that has replaced leaf i: itself, its parent, or its first child. */
+/* wish: for each leaf 1 (split it), 0, or -1 (merge it with its seven siblings). new_leaf[i]
+ * becomes the leaf of next that has replaced leaf i: itself, its parent, or its first child. */
 void tree_adapt(const tree_t *tree, const int8_t *wish, tree_t *next, int *new_leaf);
 
 /* ---- block.c: the cells of a leaf ---- */

@@ -1,6 +1,6 @@
-/* amr: what ranks send each other: strips in every step, blocks when the tree has changed. Each rank
- * sends one message to every rank that needs something of it. Messages to the rank itself take the
- * same way through the same code, so results do not depend on the number of ranks. */
+/* amr: what ranks send each other: strips in every step, blocks when the tree has changed. Each
+ * rank sends one message to every rank that needs something of it. A message to the rank itself is
+ * handled by the same code, so results do not depend on the number of ranks. */
 #include <stdlib.h>
 #include "message.h"
 
@@ -21,6 +21,7 @@ void exchange_plan(mesh_t *mesh)
         }
 }
 
+/* The list of strips is sent again in each step. It is shared, not copied. */
 static void send_strips(const mesh_t *mesh, int rank)
 {
     message_t message = { .epoch = mesh->epoch };
@@ -30,8 +31,10 @@ static void send_strips(const mesh_t *mesh, int rank)
         n_values += strip_size(mesh, &strip[i]);
     message_cells(&message.values, n_values);
     double *value = cells_data(&message.values);
-    for (size_t i = 0; i < n; i++, value += strip_size(mesh, strip + i - 1))
+    for (size_t i = 0; i < n; i++) {
         strip_read(mesh, &strip[i], value);
+        value += strip_size(mesh, &strip[i]);
+    }
     strips_share(&mesh->strips[rank], &message.strips);
     message_send(rank, &message);
 }
@@ -47,7 +50,7 @@ static void use_strips(mesh_t *mesh, message_t *message)
     message_empty(message);
 }
 
-/* Neighbours are neighbours of each other: a rank gets strips of the ranks to which it sends some. */
+/* A rank gets strips of exactly the ranks to which it sends some. */
 void exchange_strips(mesh_t *mesh)
 {
     int n_ranks = pgas_n_ranks(), n_messages = 0;
@@ -66,7 +69,8 @@ void exchange_strips(mesh_t *mesh)
 
 /* ---- blocks ---- */
 
-/* Adds the new leaves of one block to the messages of their owners. */
+/* Adds the new leaves of one block to the messages of their owners. A block that stays as it is
+ * gives its own memory away. */
 static void send_block(const mesh_t *mesh, const tree_t *next, block_t *block, int new_leaf,
                        message_t *messages)
 {

@@ -11,9 +11,9 @@
  *   3. Every fourth step blocks with steep slopes split into eight, and eight flat ones merge
  *      (adapt.c). Then the parts of the curve have other ends. Blocks go to their new owners: one
  *      call for each rank, with the blocks as arguments (exchange.c).
- * The calls are in message.c. With --registered no number is copied on their way: the receiver reads
- * it from the sender's memory into memory that becomes its block. --pointers and --packed show what
- * other ways cost. Cells are the same bits on any number of ranks.
+ * The calls are in message.c. With --registered the receiver reads a vector straight from the
+ * sender's memory, and the memory into which it reads becomes its block. --pointers and --packed
+ * show what other ways cost. The cells have the same bits on any number of ranks.
  *
  * Read amr.h first; then tree.c, adapt.c, block.c, strip.c; then exchange.c and message.c. */
 #include <math.h>

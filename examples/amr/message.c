@@ -1,8 +1,8 @@
 /* amr: messages as calls with described arguments (pgas/call_args.h), in three ways.
  *
- * A rank may be one exchange ahead of another one, never two: to end an exchange it needs messages
- * of all its neighbours. So there are two inboxes, for even and for odd epochs. The handler puts a
- * message into its inbox; the program reads it there later, in place. */
+ * The handler puts a message into an inbox. The program uses it there later, in place. Two inboxes,
+ * for even and for odd epochs, are enough, because no rank gets a message of the epoch after the
+ * next one: the sender first needs strips of that rank, or a collective in which both take part. */
 #include "message.h"
 #include <stdlib.h>
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include "amr.h"
 
-/* What a leaf adds to the results. Distances from the center are the shortest in the periodic cube. */
+/* What a leaf adds to the results. The cube is periodic: of the distances to the center the
+ * shortest one counts. */
 static totals_t totals_of(const mesh_t *mesh, const block_t *block)
 {
     int n = mesh->n;

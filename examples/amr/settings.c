@@ -13,7 +13,7 @@ static const char usage[] =
     "  --pointers       send vectors in memory of malloc\n"
     "  --packed         send packed archives\n"
     "  --output PLACE   a picture in PPM: a file; or a folder, with a picture every fourth step\n"
-    "  --check          the mass must not change; prints a checksum of all cells\n"
+    "  --check          checks mass and center of mass, prints a checksum of all cells\n"
     "  --spoil          changes a cell half-way, so that --check fails\n"
     "  --help           this\n";
 

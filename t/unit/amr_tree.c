@@ -1,6 +1,6 @@
-/* what: The octree of examples/amr stays an octree under random wishes: leaves cover the cube once, in
- *       order; those that share a face differ by one level at most; wishes are granted unless that
- *       forbids it; neighbours are those that a plain grid shows.
+/* what: The octree of examples/amr stays an octree under random wishes: leaves cover the cube once,
+ *       in order; those that share a face differ by one level at most; wishes are granted unless
+ *       that forbids it; neighbours are those that a plain grid shows.
  * A model: the cube as a grid of the smallest boxes, seeded
  * source: examples/amr */
 #include "examples/amr/amr.h"
@@ -71,7 +71,7 @@ static int grid_neighbors(const tree_t *tree, grid_t in, int leaf, int face, int
     return n;
 }
 
-/* @return how many faces have other neighbours than in the grid, or neighbours that are too small */
+/* @return how many faces have other neighbours than in the grid, or some that are too small */
 static int count_bad_faces(const tree_t *tree, grid_t in)
 {
     int n_bad = 0;
