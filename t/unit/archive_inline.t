@@ -42,7 +42,7 @@ at_most() {
 plan 12
 at_most 16 'pgas_archive_put(a, at, 4)'
 at_most 28 'pgas_archive_put(a, at, n)'
-at_most 35 'pgas_archive_put_vector(a, at, n, 1)'
+at_most 40 'pgas_archive_put_vector(a, at, n, 1)'
 at_most 42 'pgas_archive_put_vector(a, at, n, 8)'
 at_most 16 'pgas_archive_get(a, at, 4)'
 at_most 32 'pgas_archive_get_vector(a, 1, data_p, n_p)'

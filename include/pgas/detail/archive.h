@@ -67,6 +67,39 @@ PGAS_INLINE bool pgas_archive_is_moderate(size_t elem_bytes)
     return elem_bytes - 1 < 0x7fffffff;
 }
 
+/* ---- copies ---- */
+
+#define PGAS_ARCHIVE_COPY_FEW 128
+
+/* memcpy of n > 0 bytes, mostly few: a call of memcpy with a variable size costs more than the copy
+ * of a short text. Each branch copies the first and the last bytes, which may overlap. */
+PGAS_INLINE void pgas_archive_copy(char *to, const char *from, size_t n)
+{
+    if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_COPY_FEW))
+        memcpy(to, from, n);
+    else if (n > 32) {
+        memcpy(to, from, 32);
+        if (n > 64)
+            memcpy(to + 32, from + 32, 32);
+        if (n > 96)
+            memcpy(to + 64, from + 64, 32);
+        memcpy(to + n - 32, from + n - 32, 32);
+    } else if (n >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + n - 16, from + n - 16, 16);
+    } else if (n >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + n - 8, from + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + n - 4, from + n - 4, 4);
+    } else {
+        to[0] = from[0];
+        to[n / 2] = from[n / 2];
+        to[n - 1] = from[n - 1];
+    }
+}
+
 /* ---- positions in registers ---- */
 
 /* The place where an archive is written or read, copied from it. Functions for structures keep it
@@ -156,6 +189,16 @@ PGAS_INLINE pgas_status_t pgas_writer_put_count(pgas_writer_t *writer, size_t n)
     return PGAS_OK;
 }
 
+PGAS_INLINE pgas_status_t pgas_reader_get_count_far(pgas_reader_t *reader, size_t least_bytes,
+                                                    size_t *n_p)
+{
+    pgas_status_t status;
+    pgas_reader_end(reader);
+    status = pgas_archive_get_count_far(reader->archive, least_bytes, n_p);
+    pgas_reader_begin(reader, reader->archive);
+    return status;
+}
+
 /* Reads such a number. Each value needs at least least_bytes bytes of the stream: a number that
  * the rest of the stream cannot have is PGAS_ERR_FORMAT. So it is safe to allocate memory for n
  * values. least_bytes is not 0. */
@@ -163,20 +206,13 @@ PGAS_INLINE pgas_status_t pgas_reader_get_count(pgas_reader_t *reader, size_t le
                                                 size_t *n_p)
 {
     size_t room = (size_t)(reader->end - reader->at);
-    uint32_t word = PGAS_ARCHIVE_ABSENT;
-    if (PGAS_LIKELY(room >= sizeof word && pgas_archive_is_moderate(least_bytes)))
-        memcpy(&word, reader->at, sizeof word);
+    uint32_t word;
+    if (PGAS_UNLIKELY(room < sizeof word || !pgas_archive_is_moderate(least_bytes)))
+        return pgas_reader_get_count_far(reader, least_bytes, n_p);
+    memcpy(&word, reader->at, sizeof word);
     if (PGAS_UNLIKELY(word > PGAS_ARCHIVE_INLINE_MAX ||
-                      (uint64_t)word * least_bytes > room - sizeof word)) {
-        pgas_status_t status;
-        size_t n = 0;
-        pgas_reader_end(reader);
-        status = pgas_archive_get_count_far(reader->archive, least_bytes, &n);
-        pgas_reader_begin(reader, reader->archive);
-        if (status == PGAS_OK)
-            *n_p = n;
-        return status;
-    }
+                      (uint64_t)word * least_bytes > room - sizeof word))
+        return pgas_reader_get_count_far(reader, least_bytes, n_p);
     reader->at += sizeof word;
     *n_p = word;
     return PGAS_OK;
@@ -205,7 +241,10 @@ PGAS_INLINE pgas_status_t pgas_writer_put_vector(pgas_writer_t *writer, const vo
         memset(at, 0, align);
         at += -(uintptr_t)at & (align - 1);
     }
-    memcpy(at, data, n * elem_bytes);
+    if (elem_bytes == 1)
+        pgas_archive_copy(at, (const char *)data, n);
+    else
+        memcpy(at, data, n * elem_bytes);
     writer->at = at + n * elem_bytes;
     return PGAS_OK;
 }
@@ -341,7 +380,7 @@ PGAS_INLINE pgas_status_t pgas_archive_put_string(pgas_archive_t *archive, const
     at = archive->put_at;
     word = (uint32_t)bytes;
     memcpy(at, &word, sizeof word);
-    memcpy(at + sizeof word, text, bytes);
+    pgas_archive_copy(at + sizeof word, text, bytes);
     archive->put_at = at + sizeof word + bytes;
     return PGAS_OK;
 }

@@ -167,7 +167,7 @@ PGAS_INLINE pgas_status_t pgas_describe_copy(pgas_archive_t *archive, const void
     void *copy = archive->memory ? pgas_arena_alloc(archive->memory, bytes) : malloc(bytes);
     if (PGAS_UNLIKELY(!copy))
         return pgas_archive_fail(archive, PGAS_ERR_NO_MEMORY);
-    memcpy(copy, data, bytes);
+    pgas_archive_copy((char *)copy, (const char *)data, bytes);
     *copy_p = copy;
     return PGAS_OK;
 }
