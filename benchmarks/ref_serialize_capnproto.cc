@@ -1,5 +1,5 @@
-/* Cap'n Proto for pgas_serialize. The first segment is reused memory, and the archive is the list of
- * segments. A loaded record is read in place: the program gets the address and size of every
+/* Cap'n Proto for pgas_serialize. The first segment is reused memory, and the archive is the list
+ * of segments. A loaded record is read in place: the program gets the address and size of every
  * text. */
 #include "benchmarks/serialize.h"
 #include "benchmarks/serialize.capnp.h"

@@ -1,4 +1,4 @@
-/* nanopb for pgas_serialize. The structure has room for all elements, so that nothing is allocated. */
+/* nanopb for pgas_serialize. The structure has room for all elements, so nothing is allocated. */
 #include "benchmarks/serialize.h"
 #include "benchmarks/serialize.pb.h"
 

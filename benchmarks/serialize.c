@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* More than a million rounds of the same values would let numbers of few bits look good, so all
- * numbers use 64 bits. */
+/* Numbers use all 64 bits: formats that shorten small numbers have no advantage and no burden. */
 static serialize_record_t record, copy;
 
 static void make_record(void)
@@ -63,9 +62,65 @@ LOOP(capnproto)
 LOOP(cereal)
 LOOP(boost)
 
-enum { ZERO_COPY, PACKED, CASES };
+/* ---- serializers that do not work, for the test of the checks ---- */
 
-static const serialize_peer_t *const ours[CASES] = { &serialize_in_place, &serialize_packed };
+static serialize_record_t before, now;
+
+static void broken_open(const serialize_record_t *from)
+{
+    before = now = *from;
+}
+
+static size_t broken_bytes(void)
+{
+    return sizeof now;
+}
+
+/* It loads the record of the operation before. */
+static uint64_t late_run(uint64_t n)
+{
+    uint64_t n_wrong = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        now.number[0] = (int64_t)i;
+        n_wrong += before.number[0] != (int64_t)i;
+        before = now;
+    }
+    return n_wrong;
+}
+
+/* It changes one text. */
+static uint64_t other_run(uint64_t n)
+{
+    now.number[0] = (int64_t)(n - 1);
+    now.text[0][SERIALIZE_TEXT_BYTES - 1] = '.';
+    return 0;
+}
+
+static bool broken_read(serialize_record_t *record_p)
+{
+    *record_p = now;
+    return true;
+}
+
+static const serialize_peer_t late = { broken_open, late_run, broken_read, broken_bytes };
+static const serialize_peer_t other = { broken_open, other_run, broken_read, broken_bytes };
+
+static double run_late(const bench_run_t *run)
+{
+    return time_peer(&late, run->iters);
+}
+
+static double run_other(const bench_run_t *run)
+{
+    return time_peer(&other, run->iters);
+}
+
+/* ---- the cases ---- */
+
+enum { ZERO_COPY, PACKED, CASES, LATE = CASES, OTHER, ALL_CASES };
+
+static const serialize_peer_t *const ours[ALL_CASES] = { &serialize_in_place, &serialize_packed,
+                                                         &late, &other };
 static const serialize_peer_t *const limit[CASES] = { &serialize_limit_in_place,
                                                       &serialize_limit_packed };
 static const struct {
@@ -83,7 +138,7 @@ static const struct {
                { "boost", &serialize_boost, run_boost } };
 #define OTHERS (sizeof others / sizeof others[0])
 
-static bench_case_t cases[CASES] = {
+static bench_case_t cases[ALL_CASES] = {
     [ZERO_COPY] = { .variant = "zero-copy",
                     .doc = "numbers stay in place, texts are read in place",
                     .paths = BENCH_ANYWHERE,
@@ -97,7 +152,17 @@ static bench_case_t cases[CASES] = {
                  .metric = BENCH_LATENCY,
                  .ours = run_packed,
                  .arg = PACKED,
-                 .refs = { { "limit", BENCH_OURS, run_limit_packed } } }
+                 .refs = { { "limit", BENCH_OURS, run_limit_packed } } },
+    [LATE] = { .variant = "late",
+               .doc = "fails: a record is loaded too late",
+               .paths = BENCH_ANYWHERE,
+               .ours = run_late,
+               .on_request = true },
+    [OTHER] = { .variant = "other",
+                .doc = "fails: the loaded record has another text",
+                .paths = BENCH_ANYWHERE,
+                .ours = run_other,
+                .on_request = true }
 };
 
 static size_t archive_bytes(const bench_case_t *c, const char *against)
@@ -115,10 +180,10 @@ static size_t archive_bytes(const bench_case_t *c, const char *against)
 static void setup(void)
 {
     make_record();
-    for (int i = 0; i < CASES; i++) {
+    for (int i = 0; i < ALL_CASES; i++)
         ours[i]->open(&record);
+    for (int i = 0; i < CASES; i++)
         limit[i]->open(&record);
-    }
     for (size_t i = 0; i < OTHERS; i++)
         if (others[i].peer)
             others[i].peer->open(&record);

@@ -1,10 +1,10 @@
 /** The record of pgas_serialize, and the interface of the serializers that it compares. C and C++
  *  include this file.
  *
- *  The record has 1000 numbers and 100 texts, as in the comparison cpp-serializers. A serializer has
- *  a form of the record that is usual for it, with its own memory for every text. One operation
- *  saves that form into an archive and loads the archive into a second form. Two values change
- *  before each operation and are read after it. The whole last record of a run is compared later. */
+ *  The record has 1000 numbers and 100 texts, as in the comparison cpp-serializers. Each serializer
+ *  has the record in its usual form. One operation saves that form into an archive and loads the
+ *  archive into a second form. Two values change before each operation and are read after it. The
+ *  whole last record of a run is compared later. */
 #ifndef SERIALIZE_H
 #define SERIALIZE_H
 

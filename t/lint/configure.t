@@ -31,10 +31,11 @@ openmp_wanted() {
 }
 
 if [ -e "$TOP/config.status" ]; then skip_all "the sources are configured in place, no other folder can be"; fi
-plan 16
+plan 17
 # First the good one: it leaves a cache that makes the others short.
-succeeds "auto goes through without hwloc, verbs and OpenMP, and ends in a summary" bash -c '
-    "$0" -C CC="$1" MPICC="$2" --with-hwloc=no --with-verbs=no --with-openmp=no | tail -n 15 >summary &&
+succeeds "auto goes through without hwloc, verbs, OpenMP and C++, and ends in a summary" bash -c '
+    "$0" -C CC="$1" MPICC="$2" CXX=false --with-hwloc=no --with-verbs=no --with-openmp=no | tail -n 15 >summary &&
+    ! grep -qE "serializers.*(cereal|boost|capn|flatb)" summary &&
     grep -q "hwloc  *no" summary && grep -q "UCX  *yes" summary' "$TOP/configure" "$CC" "$MPICC"
 
 # All that this build would make, and that mentions OpenMP, must do without it.
@@ -51,7 +52,7 @@ refuses 'no .*bin/mpicc' "--with-mpi of a folder without mpicc" --with-mpi="$scr
 refuses 'apt install libucx-dev' "no data plane names the package" --with-ucx=no
 refuses 'ucx.*was asked for.*libucx-dev' "--with-ucx of a folder without UCX" --with-ucx="$scratch/none"
 refuses 'hwloc.*was asked for.*libhwloc-dev' "--with-hwloc of a folder without hwloc" --with-hwloc="$scratch/none"
-for option in --with-openmp=/foo --with-openmp=maybe --enable-werror=maybe --enable-debug=maybe --with-ucx= --with-hwloc=here; do
+for option in --with-serializers=maybe --with-openmp=/foo --with-openmp=maybe --enable-werror=maybe --enable-debug=maybe --with-ucx= --with-hwloc=here; do
     refuses "error: ${option}: " "$option" "$option"
 done
 mkdir "$scratch/a blank" && cd "$scratch/a blank" || exit 1

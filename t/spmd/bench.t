@@ -8,7 +8,9 @@ cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw bibw_args put_rate atomic call_latency call_rate invoke busy_target numa"
 OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather gups mcts startup"
-ALONE="verbs_latency verbs_rate" # one process, without a launcher
+QUEUES="verbs_latency verbs_rate"
+ALONE="$QUEUES serialize" # one process, without a launcher
+LIBRARIES="protobuf-c nanopb msgpack-c libcbor flatbuffers capnproto cereal boost" # to which serialize compares
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
@@ -63,7 +65,7 @@ table() {
     "$AWK" -v name="pgas_$name" -v full="${FULL:-0}" -v ours="${COLUMNS_MIN:-1}" '
         function bad(why) { print FILENAME ":" NR ": " why ": " $0; failed = 1 }
         NR == 1 { if ($0 !~ "^# " name " v[0-9]+\\.[0-9]+\\.[0-9]+$") bad("title"); next }
-        /^# (Ranks|Device): / { next }
+        /^# (Ranks|Device|Record): / { next }
         /^# (Case|Table|Stats): / { next }
         /^# Size / { n_heads++; if (length($0) < 30 || substr($0, 7, 4) != "    ") bad("header"); next }
         {
@@ -90,15 +92,17 @@ json() {
     json_shape "$1"
 }
 json_shape() {
-    "$AWK" -v name="pgas_$1" '
+    "$AWK" -v name="pgas_$1" -v libraries="${LIBRARIES// /|}" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
             names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
                 "playouts|puts|rma|shared-tree|signaled|ucx|write"
+            if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
+                (name == "pgas_serialize" ? ",\"archive_bytes\":[1-9][0-9]*" : "") \
                 ",\"vs\":\\{(" versus "(," versus ")*)?\\}\\}$"
         }
         $0 !~ shape { print "not as promised: " $0; failed = 1 }
@@ -163,6 +167,26 @@ few_completions() {
         END { exit n != 28 || few != n }' "$scratch/out" || { cat "$scratch/out"; return 1; }
 }
 
+# Libraries that configure has found are compared, others are named; archives have the promised sizes. Also under a launcher.
+serializes() {
+    local name n_cases
+    start serialize >"$scratch/table" && mpirun_n 1 benchmarks/pgas_serialize $TINY --json >"$scratch/out" || return 1
+    for name in $LIBRARIES; do
+        case " $SERIALIZERS " in
+        *" $name "*) n_cases=$(grep -c "\"vs\":{.*\"$name\":[0-9.e-]*[,}]" "$scratch/out") ;;
+        *) n_cases=$(grep -c "^# Stats: $name *skipped" "$scratch/table") ;;
+        esac
+        [ "$n_cases" = 2 ] || { echo "$name: $n_cases cases"; cat "$scratch/table" "$scratch/out"; return 1; }
+    done
+    "$AWK" -F '"archive_bytes":' '
+        /"case":"zero-copy"/ { zero_copy = $2 + 0 }
+        /"case":"packed"/ { packed = $2 + 0 }
+        END { exit !(zero_copy > 9000 && zero_copy <= 9100 && packed > 17000 && packed <= 17100) }' "$scratch/out" ||
+        { cat "$scratch/out"; return 1; }
+}
+# broken CASE WORDS: the program notices that it loads wrong records.
+broken() { start serialize --case "$1" 2>&1 >"$scratch/out" | grep -q "$2"; }
+
 # Sizes and cases of the software NIC, and both ways to name it.
 software() {
     start "$1" --json --device "$2" --engine "$3" 2>"$scratch/err" >"$scratch/out" && json_shape "$1" &&
@@ -200,7 +224,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 73))
+plan $((4 * n + 77))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -248,17 +272,21 @@ for options in "latency --device" "latency --engine step" "rate -m 1:4"; do
     # shellcheck disable=SC2086
     succeeds "refuses verbs_$options" refuses verbs_$options
 done
-for name in $ALONE; do
+for name in $QUEUES; do
     succeeds "pgas_$name on the software NIC, carried out by a thread" software "$name" snic thread
 done
 if [ -r "$shim" ]; then
-    for name in $ALONE; do
+    for name in $QUEUES; do
         succeeds "pgas_$name on a card, by our own queues" on_card "$name" mlx5_0 mlx5
         succeeds "pgas_$name on a card, by libibverbs" on_card "$name" verbs:mlx5_0 verbs
     done
 else
     skip 4 "built without libmlx5"
 fi
+succeeds "pgas_serialize names the libraries and the bytes" serializes
+succeeds "a record that is loaded too late is noticed" broken late "loaded records are wrong"
+succeeds "and one with another text" broken other "is not the one that was saved"
+fails "which cannot be said of good ones" broken packed "record"
 fails "a device that is not there" start verbs_rate --device no_such_device
 succeeds "puts over the software NIC" over_snic put_latency plain snic
 succeeds "calls over the software NIC" over_snic call_rate trad snic-trad
