@@ -194,3 +194,7 @@ check_scripts += %D%/archive_inline.t
 # Described types: each kind by hand, and random values.
 check_PROGRAMS += %D%/describe_model.t
 %C%_describe_model_t_SOURCES = %D%/describe_model.c %D%/describe_oracle.h %D%/describe_types.h
+check_PROGRAMS += %D%/call_archive.t
+%C%_call_archive_t_SOURCES = %D%/call_archive.c %D%/lone.c %D%/lone.h t/pattern.h
+check_PROGRAMS += %D%/tsan_call_archive.t
+%C%_tsan_call_archive_t_SOURCES = %D%/tsan_call_archive.c %D%/lone.c %D%/lone.h t/pattern.h
