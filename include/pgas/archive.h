@@ -70,7 +70,7 @@ typedef struct {
 /** An archive. The program may set threshold before it writes: 0 is the default, SIZE_MAX puts all
  *  data into the stream. The other fields belong to the library. */
 typedef struct pgas_archive {
-    char *put_at, *put_end;       /* writing: the place of the next byte, the end of fast writes */
+    char *put_at, *put_end;       /* writing: the place of the next byte, the end of the room */
     const char *get_at, *get_end; /* reading: the next byte, the end of the stream */
     char *begin;                  /* of the stream, aligned to 16 */
     size_t room;                  /* writing: bytes from begin on */

@@ -109,12 +109,12 @@ static bool is_writable(pgas_archive_t *archive)
 static bool make_room(pgas_archive_t *archive, size_t bytes)
 {
     size_t used = (size_t)(archive->put_at - archive->begin);
-    if (bytes > PTRDIFF_MAX - PGAS_ARCHIVE_SLACK - used) {
+    if (bytes > PTRDIFF_MAX - used) {
         (void)pgas_archive_fail(archive, PGAS_ERR_NO_MEMORY);
         return false;
     }
-    size_t need = used + bytes + PGAS_ARCHIVE_SLACK;
-    if (need > archive->room) {
+    size_t need = used + bytes;
+    if (need > archive->room || !archive->begin) {
         size_t room = PGASI_MAX(PGASI_MAX(need, FIRST_BYTES),
                                 archive->room <= PTRDIFF_MAX / 2 ? 2 * archive->room : 0);
         char *memory = realloc(archive->begin, room);
@@ -126,7 +126,7 @@ static bool make_room(pgas_archive_t *archive, size_t bytes)
         archive->room = room;
         archive->put_at = memory + used;
     }
-    archive->put_end = archive->begin + archive->room - PGAS_ARCHIVE_SLACK;
+    archive->put_end = archive->begin + archive->room;
     if (!archive->threshold)
         archive->threshold = PGAS_ARCHIVE_THRESHOLD;
     /* Below 2^32, so that a count has one word and a product of two such numbers is right. */

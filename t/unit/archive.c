@@ -229,6 +229,70 @@ static void growth_keeps_data(void)
     (void)pgas_archive_free(&out);
 }
 
+static pgas_status_t write_short(pgas_archive_t *out, int how)
+{
+    switch (how) {
+    case 0:
+        return pgas_archive_put_count(out, 5);
+    case 1:
+        return pgas_archive_put_string(out, "four");
+    case 2:
+        return pgas_archive_put(out, "word", 4);
+    default: /* elements of 1, 2, 4, 8 and 16 bytes */
+        return pgas_archive_put_vector(out, large, 1, (size_t)1 << (how - 3));
+    }
+}
+
+static bool read_short(pgas_archive_t *in, int how)
+{
+    const void *data = NULL;
+    const char *text = NULL;
+    char word[4];
+    size_t n = 0;
+    switch (how) {
+    case 0:
+        return pgas_archive_get_count(in, 1, &n) == PGAS_OK && n == 5;
+    case 1:
+        return pgas_archive_get_string(in, &text) == PGAS_OK && !strcmp(text, "four");
+    case 2:
+        return pgas_archive_get(in, word, 4) == PGAS_OK && !memcmp(word, "word", 4);
+    default:
+        return pgas_archive_get_vector(in, (size_t)1 << (how - 3), &data, &n) == PGAS_OK &&
+               n == 1 && !memcmp(data, large, (size_t)1 << (how - 3));
+    }
+}
+
+/* A short value where n bytes of the room are left, then another one. */
+static bool writes_at_end(size_t n, int how)
+{
+    static char filler[1 << 16];
+    pgas_archive_t out = PGAS_ARCHIVE_INIT, in;
+    (void)pgas_archive_put(&out, filler, 1);
+    size_t before = out.room - 1 - n;
+    (void)pgas_archive_put(&out, filler, before);
+    bool good = true;
+    for (int i = 0; i < 2; i++) {
+        (void)write_short(&out, how);
+        good = good && out.put_at <= out.put_end && out.put_end == out.begin + out.room;
+    }
+    (void)pgas_archive_put(&out, filler, 5); /* that a count of 5 is true */
+    (void)pgas_archive_from(&out, &in);
+    (void)pgas_archive_get(&in, filler, before + 1);
+    good = good && read_short(&in, how) && read_short(&in, how);
+    (void)pgas_archive_free(&in);
+    (void)pgas_archive_free(&out);
+    return good;
+}
+
+static void ends_of_memory(void)
+{
+    int n_good = 0;
+    for (size_t n = 0; n < 64; n++)
+        for (int how = 0; how < 8; how++)
+            n_good += writes_at_end(n, how);
+    is_int(n_good, 64 * 8, "writes stop at the end of the memory");
+}
+
 /* ---- errors ---- */
 
 /* Counts calls that give this status, and leave it in the archive. */
@@ -692,13 +756,14 @@ int main(void)
 {
     for (int i = 0; i < N_LARGE; i++)
         large[i] = i + .5;
-    plan(166);
+    plan(167);
     round_trip();
     nothing_at_all();
     thresholds();
     record_is_small();
     alignment();
     growth_keeps_data();
+    ends_of_memory();
     bad_arguments();
     readers_write_nothing();
     first_error_stays();

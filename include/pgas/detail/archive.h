@@ -8,7 +8,7 @@
  *  The inline paths compare the bytes that they need with the rest of the stream, and nothing
  *  else. So put_at == put_end in a reader and after an error, and get_at == get_end in a writer and
  *  after an error. Every path keeps put_at <= put_end: a place behind the end would be room without
- *  limit. put_end is PGAS_ARCHIVE_SLACK bytes before the end of the memory. */
+ *  limit. */
 #ifndef PGAS_DETAIL_ARCHIVE_H
 #define PGAS_DETAIL_ARCHIVE_H
 
@@ -22,7 +22,6 @@ PGAS_BEGIN_DECLS
 #define PGAS_ARCHIVE_CHUNK      0xfffffffdu /* the count follows in 64 bits; a chunk has the data */
 #define PGAS_ARCHIVE_ABSENT     0xffffffffu /* NULL */
 
-#define PGAS_ARCHIVE_SLACK     64
 #define PGAS_ARCHIVE_ALIGN_MAX 16
 
 /** What a reader frees: begin, the table of chunks, its share of the objects in the table. */
