@@ -40,8 +40,10 @@
  *          After an error *value_p is empty.
  *      pgas_status_t pgas_view_NAME(pgas_archive_t *archive, NAME_t *value_p);
  *          Vectors and texts of the value point into the archive, and end with it. Only objects and
- *          RMA vectors are the value's own; pgas_drop_NAME gives them back.
- *      size_t pgas_size_NAME(const NAME_t *value);       bytes of the stream and chunks
+ *          RMA vectors are the value's own; pgas_drop_NAME gives them back, before the archive is
+ *          freed. A value that was loaded into an arena is dropped, too, before the arena is cleared.
+ *      size_t pgas_size_NAME(const NAME_t *value);       bytes of the stream and chunks,
+ *          with the default threshold, of a value that is the first one of its archive
  *      void pgas_free_NAME(NAME_t *value);               frees what malloc allocated; empty after it
  *      void pgas_drop_NAME(NAME_t *value);
  *      bool pgas_equal_NAME(const NAME_t *a, const NAME_t *b);   floating-point numbers by their bytes
@@ -78,10 +80,17 @@
  *  C(1, SCALAR, double, radius) C(2, STRUCT, box, box). A tag value without a case has no data. */
 #define PGAS_UNION(name, CASES) PGAS_DESCRIBE_UNION(name, CASES)
 
-/** Functions of the program's own for NAME_t, which may then stand where a described name may: it
- *  defines save, load, free and equal as NAME_save(pgas_archive_t *, const NAME_t *),
- *  NAME_load(pgas_archive_t *, NAME_t *), NAME_free(NAME_t *) and NAME_equal(const NAME_t *, const
- *  NAME_t *). NAME_load allocates by pgas_archive_alloc; NAME_free frees what came from malloc. */
+/** Functions of the program's own for NAME_t, which may then stand where a described name may:
+ *      pgas_status_t NAME_save(pgas_archive_t *archive, const NAME_t *value);
+ *          writes at least one byte. What it gives to pgas_archive_put_vector must outlive the
+ *          archive's use; memory that ends with the function is copied by pgas_archive_put.
+ *      pgas_status_t NAME_load(pgas_archive_t *archive, NAME_t *value);
+ *          gets zeros, and allocates by pgas_archive_alloc. It does not trust what it reads.
+ *      void NAME_free(NAME_t *value);
+ *          frees what came from malloc, also of zeros and after an error of NAME_load. Values in an
+ *          arena or view are not freed, so that NAME_load keeps no objects.
+ *      bool NAME_equal(const NAME_t *a, const NAME_t *b);
+ *  version is an integer of the program, in the checksum: change it with the format. */
 #define PGAS_OWN(name, version) PGAS_DESCRIBE_OWN(name, version)
 
 #endif

@@ -19,3 +19,4 @@ fuzz_targets += %D%/fuzz_wqe %D%/fuzz_cqe
 fuzz_targets += %D%/fuzz_group
 fuzz_targets += %D%/fuzz_replica
 fuzz_targets += %D%/fuzz_archive
+fuzz_targets += %D%/fuzz_describe

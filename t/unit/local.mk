@@ -192,7 +192,9 @@ check_PROGRAMS += %D%/archive.t %D%/archive_model.t %D%/archive_large.t
 %C%_archive_large_t_SOURCES = %D%/archive_large.c
 check_scripts += %D%/archive_inline.t
 # Described types: each kind by hand, and random values.
-check_PROGRAMS += %D%/describe_model.t
+check_PROGRAMS += %D%/describe.t %D%/describe_model.t
+check_scripts += %D%/describe_compile.t
+%C%_describe_t_SOURCES = %D%/describe.c %D%/describe_types.h
 %C%_describe_model_t_SOURCES = %D%/describe_model.c %D%/describe_oracle.h %D%/describe_types.h
 check_PROGRAMS += %D%/call_archive.t
 %C%_call_archive_t_SOURCES = %D%/call_archive.c %D%/lone.c %D%/lone.h t/pattern.h
