@@ -12,8 +12,8 @@
  *   - calls larger than a batch while they are under way;
  *   - messages that overtake others;
  *   - answers and routed calls that queue for a peer that is full;
- *   - what the allocators of registered memory note (32 bytes a block of a circular one). Their
- *     memory itself is the heap's. */
+ *   - what the allocators of registered memory note (32 bytes a block of a circular one, 64 bytes
+ *     an object). Their memory itself is the heap's. */
 uint64_t pgasi_account_worst(void);
 /** Compares that and the heap with PGAS_MEMORY_LIMIT. Collective, with the same status on all
  *  ranks.
