@@ -173,13 +173,19 @@ static uint64_t next_seed(void)
            __atomic_fetch_add(&n, 1, __ATOMIC_RELAXED);
 }
 
+static void spoil(void *data, size_t bytes)
+{
+    if (bytes)
+        memset(data, 0xEE, bytes);
+}
+
 /* Other values, where the call must not read any more. */
 static void scribble(every_t *e)
 {
-    memset(e->numbers, 0xEE, e->n_numbers * sizeof *e->numbers);
-    memset(e->sun.history, 0xEE, e->sun.n_history * sizeof *e->sun.history);
+    spoil(e->numbers, e->n_numbers * sizeof *e->numbers);
+    spoil(e->sun.history, e->sun.n_history * sizeof *e->sun.history);
     for (size_t i = 0; i < e->n_many; i++)
-        memset(e->many[i].history, 0xEE, e->many[i].n_history * sizeof *e->many[i].history);
+        spoil(e->many[i].history, e->many[i].n_history * sizeof *e->many[i].history);
     pgas_free_every(e);
 }
 
