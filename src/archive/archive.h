@@ -14,6 +14,24 @@ static inline size_t pgasi_archive_stream_bytes(const pgas_archive_t *archive)
     return (size_t)(archive->put_at - archive->begin);
 }
 
+/** Makes an archive empty: PGAS_ARCHIVE_INIT, field by field, because compilers clear so many bytes
+ *  by a string instruction, which takes 10 ns. The threshold stays. */
+static inline void pgasi_archive_reset(pgas_archive_t *archive)
+{
+    archive->put_at = archive->put_end = archive->begin = NULL;
+    archive->get_at = archive->get_end = NULL;
+    archive->room = archive->small = 0;
+    archive->chunk = NULL;
+    archive->n_chunks = archive->next_chunk = archive->room_chunks = 0;
+    archive->arena.at = archive->arena.end = NULL;
+    archive->arena.blocks = NULL;
+    archive->memory = NULL;
+    archive->status = PGAS_OK;
+    archive->depth = 0;
+    archive->reading = archive->in_place = false;
+    archive->owns = 0;
+}
+
 /** Makes *in_p a reader of a stream and chunks. stream is aligned to 16, because readers
  *  promise aligned vectors. owns: what pgas_archive_free frees, of pgas_archive_owns_t. */
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,

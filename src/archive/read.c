@@ -19,7 +19,8 @@ static const char nothing[PGAS_ARCHIVE_ALIGN_MAX] __attribute__((aligned(PGAS_AR
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
                         pgas_archive_chunk_t *chunk, size_t n_chunks, unsigned owns)
 {
-    *in_p = (pgas_archive_t)PGAS_ARCHIVE_INIT;
+    pgasi_archive_reset(in_p);
+    in_p->threshold = 0;
     if (!stream)
         stream = nothing;
     PGASI_ASSERT((uintptr_t)stream % PGAS_ARCHIVE_ALIGN_MAX == 0);

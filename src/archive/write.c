@@ -67,10 +67,9 @@ pgas_status_t pgas_archive_free(pgas_archive_t *archive)
         free(archive->chunk);
         free(archive->begin);
     }
-    (void)pgas_arena_free(&archive->arena);
-    size_t threshold = archive->threshold;
-    *archive = (pgas_archive_t)PGAS_ARCHIVE_INIT;
-    archive->threshold = threshold;
+    if (archive->arena.blocks)
+        (void)pgas_arena_free(&archive->arena);
+    pgasi_archive_reset(archive);
     return PGAS_OK;
 }
 
