@@ -256,7 +256,8 @@ static void keep(void)
 
 /* ---- lists that are emptied while their owners use them ---- */
 
-#define N_TRIMS 300
+#define N_TRIMS 100
+#define N_USERS 2
 
 static int trim_is_over;
 
@@ -277,17 +278,17 @@ static void *user_main(void *arg)
 
 static int trim_meanwhile(void)
 {
-    pthread_t thread[N_THREADS];
-    int n_bad[N_THREADS] = { 0 }, sum = 0;
+    pthread_t thread[N_USERS];
+    int n_bad[N_USERS] = { 0 }, sum = 0;
     __atomic_store_n(&trim_is_over, 0, __ATOMIC_RELAXED);
-    for (int i = 0; i < N_THREADS; i++)
+    for (int i = 0; i < N_USERS; i++)
         pthread_create(&thread[i], NULL, user_main, &n_bad[i]);
     for (int i = 0; i < N_TRIMS; i++) {
         pgasi_rma_blocks_trim();
         sched_yield();
     }
     __atomic_store_n(&trim_is_over, 1, __ATOMIC_RELEASE);
-    for (int i = 0; i < N_THREADS; i++) {
+    for (int i = 0; i < N_USERS; i++) {
         pthread_join(thread[i], NULL);
         sum += n_bad[i];
     }
