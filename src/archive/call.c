@@ -143,12 +143,20 @@ pgas_status_t pgas_call_args(pgas_target_t target, pgas_handler_t handler, pgas_
     return status == PGAS_OK ? call_archive(target, handler, archive, o, 0) : status;
 }
 
+/* The result without a reply: the program may free it in every case. */
+static void be_empty(pgas_archive_t *result_p)
+{
+    pgasi_archive_read(result_p, NULL, 0, NULL, 0, 0);
+}
+
 pgas_status_t pgas_call_args_return_nb(pgas_target_t target, pgas_handler_t handler,
                                        pgas_archive_t *archive, const pgas_call_opts_t *opts,
                                        pgas_archive_t *result_p, pgas_sync_t *sync)
 {
     const pgas_call_opts_t *given;
     pgas_status_t status = read_opts(opts, &given);
+    if (result_p)
+        be_empty(result_p);
     if (status != PGAS_OK)
         return status;
     if (!result_p || !sync || given->sync || given->when != PGAS_EXECUTED)
@@ -156,8 +164,6 @@ pgas_status_t pgas_call_args_return_nb(pgas_target_t target, pgas_handler_t hand
     pgas_call_opts_t o = *given;
     o.sync = sync;
     o.result = result_p;
-    pgasi_archive_read(result_p, NULL, 0, NULL, 0,
-                       0); /* the reply of a handler that sends nothing */
     return call_archive(target, handler, archive, &o, PGASI_BULK_WANTS_ARCHIVE);
 }
 
@@ -166,6 +172,8 @@ pgas_status_t pgas_call_args_return(pgas_target_t target, pgas_handler_t handler
 {
     pgas_sync_t done = PGAS_SYNC_INIT;
     pgas_status_t status = pgasi_thread_check_wait();
+    if (result_p)
+        be_empty(result_p);
     if (status == PGAS_OK)
         status = pgas_call_args_return_nb(target, handler, archive, NULL, result_p, &done);
     return status == PGAS_OK ? pgasi_sync_wait_own(&done) : status;

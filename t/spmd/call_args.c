@@ -598,6 +598,9 @@ static void wrong_calls(void)
              PGAS_ERR_UNSUPPORTED;
     n_bad += pgas_call_args_return(right, check, &out, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_call_args_return_nb(right, check, &out, NULL, &in, NULL) != PGAS_ERR_INVALID;
+    memset(&in, 0xee, sizeof in);
+    n_bad += pgas_call_args_return(right, 60000, &out, &in) != PGAS_ERR_NOT_FOUND ||
+             pgas_archive_free(&in) != PGAS_OK;
     n_bad += pgas_archive_from_call(&in) != PGAS_ERR_CONTEXT;
     n_bad += pgas_reply_args(&out, NULL, NULL) != PGAS_ERR_CONTEXT;
     pgas_archive_fail(&bad, PGAS_ERR_RANGE);
