@@ -18,6 +18,11 @@
 #include "call/handler.h"
 #include "msg/dispatch.h"
 
+/* A message with as many parts as one may have that runs in place. */
+#define IN_PLACE_BYTES      \
+    (sizeof(pgasi_bulk_t) + \
+     PGAS_BUFFERS_MAX * (sizeof(pgasi_part_t) + sizeof(pgas_archive_chunk_t)))
+
 static struct {
     pthread_mutex_t lock;
     pgasi_bulk_t *partial; /* messages of which some pieces have arrived; under the lock */
@@ -40,6 +45,51 @@ static bool is_task(const char *block)
     return block[offsetof(pgasi_bulk_head_t, spawn)] || pgasi_handler_blocks(handler);
 }
 
+/* Whether the message must go through the list of pull.c. */
+static bool waits_in_line(const pgasi_bulk_t *p)
+{
+    return pgasi_bulk_has_pulls(p) ||
+           (p->head.flags & PGASI_BULK_ARCHIVE && pgasi_pulls_are_before(&p->head));
+}
+
+/* The stream of an archive is aligned to 16, but it may have arrived at a multiple of 8. */
+static __attribute__((noinline)) void run_aligned(pgasi_bulk_t *p)
+{
+    _Alignas(16) char block[PGASI_BULK_PIECE_MAX];
+    p->block = memcpy(block, p->block, p->head.head_bytes);
+    pgasi_bulk_run(p);
+}
+
+/* Runs a call that came in one piece, without copying it. Reads its pulled buffers, if the thread
+ * can read all of them at once. False: it cannot, and nothing has happened. */
+static bool run_in_place(const char *block, pgas_thread_t source)
+{
+    _Alignas(16) char room[IN_PLACE_BYTES];
+    pgasi_bulk_t *p = (pgasi_bulk_t *)(void *)room;
+    pgasi_bulk_head_t h;
+    memcpy(&h, block, sizeof h);
+    bool unaligned = h.flags & PGASI_BULK_ARCHIVE && (uintptr_t)(block + h.args_at) % 16 != 0;
+    if (h.n_parts > PGAS_BUFFERS_MAX || (unaligned && h.head_bytes > PGASI_BULK_PIECE_MAX))
+        return false;
+    pgasi_bulk_init(p, block, source);
+    p->block = (char *)(uintptr_t)block;
+    pgasi_bulk_place_parts(p);
+    pgasi_bulk_place_copies(p);
+    bool pulls = pgasi_bulk_has_pulls(p);
+    if (!pulls && waits_in_line(p))
+        return false;
+    if (pulls && (p->status != PGAS_OK || !pgasi_pull_now(p)))
+        return false;
+    if (unaligned)
+        run_aligned(p);
+    else
+        pgasi_bulk_run(p);
+    pgasi_bulk_free_parts(p);
+    if (pulls)
+        pgasi_pull_release(p);
+    return true;
+}
+
 static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t source, bool left)
 {
     if (total < sizeof(pgasi_bulk_head_t) || !pgasi_bulk_head_is_sane(stream, total, source)) {
@@ -50,7 +100,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
         pgasi_bulk_refuse(stream, source, PGAS_ERR_PEER);
         return;
     }
-    if (!is_task(stream) && pgasi_bulk_run_in_place(stream, source))
+    if (!is_task(stream) && run_in_place(stream, source))
         return;
     pgasi_bulk_t *p = pgasi_bulk_new(stream, source);
     char *block = malloc(total);
@@ -65,7 +115,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
     p->own_block = true;
     pgasi_bulk_place_parts(p);
     pgasi_bulk_place_copies(p);
-    if (pgasi_bulk_waits_in_line(p))
+    if (waits_in_line(p))
         pgasi_pull_begin(p);
     else
         pgasi_bulk_finish(p);
@@ -235,7 +285,7 @@ static void complete_partial(pgasi_bulk_t *p)
     } else if (p->status != PGAS_OK) {
         pgasi_bulk_refuse((const char *)&p->head, p->source, p->status);
         pgasi_bulk_release(p);
-    } else if (pgasi_bulk_waits_in_line(p)) {
+    } else if (waits_in_line(p)) {
         release_copies(p); /* from here on the limit of pulls bounds the message */
         pgasi_pull_begin(p);
     } else {

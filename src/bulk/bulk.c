@@ -30,7 +30,7 @@ pgasi_bulk_t *pgasi_bulk_running(void)
 
 /* ---- memory and parts ---- */
 
-static void init_bulk(pgasi_bulk_t *p, const char *block, pgas_thread_t source)
+void pgasi_bulk_init(pgasi_bulk_t *p, const char *block, pgas_thread_t source)
 {
     memset(p, 0, sizeof *p);
     memcpy(&p->head, block, sizeof p->head);
@@ -52,7 +52,7 @@ pgasi_bulk_t *pgasi_bulk_new(const char *head, pgas_thread_t source)
     memcpy(&h, head, sizeof h);
     pgasi_bulk_t *p = malloc(bulk_bytes(h.n_parts, h.flags & PGASI_BULK_ARCHIVE));
     if (p)
-        init_bulk(p, head, source);
+        pgasi_bulk_init(p, head, source);
     return p;
 }
 
@@ -100,7 +100,7 @@ bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p)
     return false;
 }
 
-static void free_parts(pgasi_bulk_t *p)
+void pgasi_bulk_free_parts(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
         pgas_rma_object_destroy(p->part[i].object);
@@ -109,15 +109,9 @@ static void free_parts(pgasi_bulk_t *p)
     }
 }
 
-bool pgasi_bulk_waits_in_line(const pgasi_bulk_t *p)
-{
-    return pgasi_bulk_has_pulls(p) ||
-           (p->head.flags & PGASI_BULK_ARCHIVE && pgasi_pulls_are_before(&p->head));
-}
-
 void pgasi_bulk_destroy(pgasi_bulk_t *p)
 {
-    free_parts(p);
+    pgasi_bulk_free_parts(p);
     if (p->own_block)
         free(p->block);
     free(p);
@@ -158,7 +152,7 @@ static void count_archive(const pgasi_bulk_t *p)
 
 /* Runs the call, or reports to its counter why it does not run. A reply runs in every case, because
  * its handler reports the status. */
-static void run(pgasi_bulk_t *p)
+void pgasi_bulk_run(pgasi_bulk_t *p)
 {
     const pgasi_bulk_head_t *h = &p->head;
     pgas_status_t status = p->status;
@@ -189,7 +183,7 @@ void pgasi_bulk_release(pgasi_bulk_t *p)
 
 static void run_as_task(void *arg)
 {
-    run(arg);
+    pgasi_bulk_run(arg);
     pgasi_bulk_release(arg);
 }
 
@@ -202,45 +196,8 @@ void pgasi_bulk_finish(pgasi_bulk_t *p)
             return;
         p->status = status;
     }
-    run(p);
+    pgasi_bulk_run(p);
     pgasi_bulk_release(p);
-}
-
-/* The stream of an archive is aligned to 16, but it may have arrived at a multiple of 8. */
-static __attribute__((noinline)) void run_aligned(pgasi_bulk_t *p)
-{
-    _Alignas(16) char block[PGASI_BULK_PIECE_MAX];
-    p->block = memcpy(block, p->block, p->head.head_bytes);
-    run(p);
-}
-
-bool pgasi_bulk_run_in_place(const char *block, pgas_thread_t source)
-{
-    _Alignas(
-        16) char room[sizeof(pgasi_bulk_t) +
-                      PGAS_BUFFERS_MAX * (sizeof(pgasi_part_t) + sizeof(pgas_archive_chunk_t))];
-    pgasi_bulk_t *p = (pgasi_bulk_t *)(void *)room;
-    uint32_t n_parts;
-    memcpy(&n_parts, block + offsetof(pgasi_bulk_head_t, n_parts), sizeof n_parts);
-    if (n_parts > PGAS_BUFFERS_MAX)
-        return false;
-    init_bulk(p, block, source);
-    p->block = (char *)(uintptr_t)block;
-    pgasi_bulk_place_parts(p);
-    pgasi_bulk_place_copies(p);
-    bool pulls = pgasi_bulk_has_pulls(p);
-    if (!pulls && pgasi_bulk_waits_in_line(p))
-        return false;
-    if (pulls && (p->status != PGAS_OK || !pgasi_pull_now(p)))
-        return false;
-    if (p->head.flags & PGASI_BULK_ARCHIVE && (uintptr_t)(block + p->head.args_at) % 16 != 0)
-        run_aligned(p);
-    else
-        run(p);
-    free_parts(p);
-    if (pulls)
-        pgasi_pull_release(p);
-    return true;
 }
 
 void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status)
@@ -253,7 +210,7 @@ void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t st
     pgasi_bulk_free_t f = { p.head.offer, status };
     if (p.head.offer)
         pgasi_sendq_answer(pgas_thread_rank(source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL, 0);
-    run(&p);
+    pgasi_bulk_run(&p);
 }
 
 void pgasi_bulk_wake_poll(void)

@@ -1,7 +1,8 @@
 /** Bulk messages: calls that do not fit one descriptor, or that have buffers. Copied buffers travel
  *  in the message (eager); the target reads pulled ones when it has room (rendezvous). The call
  *  runs at its endpoint when the message is complete and every pulled buffer has been read. If its
- *  handler may wait, it runs on a handler thread. Buffers are read under the receive lock, for all
+ *  handler may wait, it runs on a handler thread. Buffers that the endpoint's thread reaches are
+ *  read when the message arrives. Otherwise they are read under the receive lock, for all
  *  endpoints; then the endpoint gets a message that the call is ready.
  *
  *  The files. Each one calls only those above it:
@@ -97,23 +98,24 @@ static inline const pgasi_bulk_part_t *pgasi_bulk_part(const pgasi_bulk_t *p, si
     return (const pgasi_bulk_part_t *)(const void *)(p->block + sizeof p->head) + i;
 }
 
-/** A message with this head, without its block. NULL: no memory. */
+/** Makes a message with this head in memory that has room for its parts and their chunks. */
+void pgasi_bulk_init(pgasi_bulk_t *p, const char *head, pgas_thread_t source);
+/** The same in memory of malloc, without its block. NULL: no memory. */
 pgasi_bulk_t *pgasi_bulk_new(const char *head, pgas_thread_t source);
 /** Fills in sizes, and the addresses of pushed buffers. */
 void pgasi_bulk_place_parts(pgasi_bulk_t *p);
 /** Fills in the addresses of copied buffers, which follow the head in the block. */
 void pgasi_bulk_place_copies(pgasi_bulk_t *p);
 bool pgasi_bulk_has_pulls(const pgasi_bulk_t *p);
-/** Whether the message must go through the list of pull.c. */
-bool pgasi_bulk_waits_in_line(const pgasi_bulk_t *p);
 /** Runs the call, here or on a handler thread, or reports to its counter why it does not run. Then
  *  frees the message. In the context of handlers. */
 void pgasi_bulk_finish(pgasi_bulk_t *p);
-/** Runs a call that came in one piece, without copying it. Reads its pulled buffers, if the thread
- *  can read all of them at once. False: it cannot, and nothing has happened. */
-bool pgasi_bulk_run_in_place(const char *block, pgas_thread_t source);
 /** Reports to the source that the call with this head does not run. */
 void pgasi_bulk_refuse(const char *block, pgas_thread_t source, pgas_status_t status);
+/** Runs the call on this thread, or reports to its counter why it does not run. */
+void pgasi_bulk_run(pgasi_bulk_t *p);
+/** Frees the memory of its buffers, except what the handler has taken. */
+void pgasi_bulk_free_parts(pgasi_bulk_t *p);
 /** Frees the message. pgasi_bulk_release also gives its bytes back to the limit. */
 void pgasi_bulk_destroy(pgasi_bulk_t *p);
 void pgasi_bulk_release(pgasi_bulk_t *p);

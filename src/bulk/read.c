@@ -6,8 +6,9 @@
  *                                                      call
  *      all other memory                                the source sends pieces on demand
  *
- * The receive lock is held, except in read_as_helper. That function runs on a handler thread and
- * uses only the parts that it reads. */
+ * The receive lock is held, except in two functions. read_as_helper runs on a handler thread and
+ * uses only the parts that it reads. pgasi_read_all_near runs on the thread of an endpoint, for a
+ * message that no other thread knows. */
 #include <stdlib.h>
 #include <string.h>
 
