@@ -27,8 +27,8 @@
  *  | F(OBJECT, member)                       | pgas_rma_object_t *member     | shared, or NULL   |
  *  | F(RMA_VECTOR, name, member)             | name_t member                 | shared            |
  *  In SCALAR, ARRAY, VECTOR and OPTIONAL, type is one word for a type that is copied as bytes: a
- *  number, an enumeration, or a structure without pointers. `VECTOR, char` or `VECTOR, uint8_t` is a
- *  counted text or opaque bytes. A tag is a SCALAR of integer type in front of its union.
+ *  number, an enumeration, or a structure without pointers. `VECTOR, char` or `VECTOR, uint8_t` is
+ *  a counted text or opaque bytes. A tag is a SCALAR of integer type in front of its union.
  *
  *  A structure whose fields are all copied as bytes, and which has no padding, is copied as one
  *  block, and so is a vector of them. pgas_is_flat_NAME, a constant, says so.
@@ -41,19 +41,21 @@
  *      pgas_status_t pgas_view_NAME(pgas_archive_t *archive, NAME_t *value_p);
  *          Vectors and texts of the value point into the archive, and end with it. Only objects and
  *          RMA vectors are the value's own; pgas_drop_NAME gives them back, before the archive is
- *          freed. A value that was loaded into an arena is dropped, too, before the arena is cleared.
+ *          freed. A value that was loaded into an arena is dropped, too, before the arena is
+ *          cleared.
  *      size_t pgas_size_NAME(const NAME_t *value);       bytes of the stream and chunks,
  *          with the default threshold, of a value that is the first one of its archive
- *      void pgas_free_NAME(NAME_t *value);               frees what malloc allocated; empty after it
+ *      void pgas_free_NAME(NAME_t *value);        frees what malloc allocated; empty after it
  *      void pgas_drop_NAME(NAME_t *value);
- *      bool pgas_equal_NAME(const NAME_t *a, const NAME_t *b);   floating-point numbers by their bytes
+ *      bool pgas_equal_NAME(const NAME_t *a, const NAME_t *b);   numbers by their bytes
  *      void pgas_print_NAME(FILE *out, const NAME_t *value);     one line for each field
  *      uint64_t pgas_checksum_NAME(void);                of the description
  *  pgas_save_NAME writes the name and checksum in front. Loading a value of another description
  *  returns PGAS_ERR_MISMATCH, and the log names both.
  *
  *  Statuses are those of pgas/archive.h. A structure may contain itself by STRUCT_VECTOR or
- *  STRUCT_OPTIONAL, up to PGAS_ARCHIVE_DEPTH deep. Two pointers to one value are saved as two values.
+ *  STRUCT_OPTIONAL, up to PGAS_ARCHIVE_DEPTH deep. Two pointers to one value are saved as two
+ *  values.
  *
  *  Source: boost.serialization and HPX serialize(ar, version), as X-macros instead of templates. */
 #ifndef PGAS_DESCRIBE_H
@@ -71,8 +73,9 @@
 #define PGAS_STRUCT(name, FIELDS)       \
     PGAS_DESCRIBE_DECLARE(name, FIELDS) \
     PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
-/** Defines only the functions, for a NAME_t that the program has defined. Its members have the types
- *  of the table; counts may have any unsigned type. Members that are not listed are left alone. */
+/** Defines only the functions, for a NAME_t that the program has defined. Its members have the
+ *  types of the table; counts may have any unsigned type. Members that are not listed are left
+ *  alone. */
 #define PGAS_DESCRIBE(name, FIELDS) \
     PGAS_DESCRIBE_KINDS(name, FIELDS) PGAS_DESCRIBE_FUNCTIONS(name, FIELDS)
 

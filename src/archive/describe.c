@@ -1,5 +1,6 @@
-/* Descriptions of structures: what their functions need beyond the archive. Checksums are FNV-1a over
- * the kinds, names and sizes of the fields, which the compiler's preprocessor gives as text. */
+/* Descriptions of structures: what their functions need beyond the archive. Checksums are FNV-1a
+ * over the kinds, names and sizes of the fields, which the compiler's preprocessor gives as text.
+ * */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* what: Any bytes may follow the checksum of a described value. Loading and viewing give a value that
- *       can be read, compared, saved and freed, or an error and an empty value.
+/* what: Any bytes may follow the checksum of a described value. Loading and viewing give a value
+ *       that can be read, compared, saved and freed, or an error and an empty value.
  * source: pgas/describe.h; libFuzzer
- * Input: a byte that picks the type and the way, then the stream behind the checksum and the name. */
+ * Input: a byte that picks the type and the way, then the stream behind the checksum and the name.
+ * */
 #include "archive/archive.h"
 #include "t/fuzz/require.h"
 #include "t/unit/describe_types.h"

@@ -49,7 +49,24 @@ uses_macros() {
     cat >"$scratch/use.$suffix" <<'END'
 #include <pgas/pgas.h>
 #include <pgas/verbs_snic.h>
+#include <pgas/describe.h>
 typedef struct { int64_t amount; } money;
+typedef struct { double *x; uint8_t n; int hidden; } mine_t;
+PGAS_RMA_VECTOR(cells, double)
+#define FLAT_FIELDS(F) F(SCALAR, int64_t, a) F(ARRAY, double, b, 2 * 2)
+#define TEXT_FIELDS(F) F(VECTOR, char, text, n)
+#define TREE_FIELDS(F) F(SCALAR, bool, on) F(STRUCT_VECTOR, tree, child, n) F(STRUCT_OPTIONAL, tree, more)
+#define SHAPE_CASES(C) C(1, SCALAR, double, r) C(2, STRUCT, flat, flat) C(3, STRING, s) C(4, STRUCT_VECTOR, text, t, n)
+#define MINE_FIELDS(F) F(VECTOR, double, x, n)
+#define ALL_FIELDS(F) F(SCALAR, uint32_t, what) F(STRING, s) F(OPTIONAL, float, o) F(STRUCT, flat, f) F(STRUCT, text, t) \
+    F(STRUCT_ARRAY, text, ta, 3) F(STRUCT_VECTOR, flat, fv, n_fv) F(UNION, shape, shape, what) F(OBJECT, object) \
+    F(RMA_VECTOR, cells, cells) F(STRUCT, mine, mine)
+PGAS_STRUCT(flat, FLAT_FIELDS)
+PGAS_STRUCT(text, TEXT_FIELDS)
+PGAS_STRUCT(tree, TREE_FIELDS)
+PGAS_UNION(shape, SHAPE_CASES)
+PGAS_DESCRIBE(mine, MINE_FIELDS)
+PGAS_STRUCT(all, ALL_FIELDS)
 PGAS_HANDLER_RETURN(ask, money, money)
 {
     money m = { arg->amount + (source != 0) };
@@ -58,6 +75,15 @@ PGAS_HANDLER_RETURN(ask, money, money)
 PGAS_HANDLER(pay, money)
 {
     (void)arg;
+}
+extern pgas_status_t describe(pgas_archive_t *archive, all_t *all, tree_t *tree);
+pgas_status_t describe(pgas_archive_t *archive, all_t *all, tree_t *tree)
+{
+    if (pgas_load_all(archive, NULL, all) == PGAS_OK && pgas_view_tree(archive, tree) == PGAS_OK)
+        pgas_print_all(stdout, all);
+    pgas_free_all(all);
+    pgas_drop_tree(tree);
+    return pgas_size_all(all) ? pgas_save_tree(archive, tree) : PGAS_OK;
 }
 extern pgas_status_t use(const pgas_verbs_tx_t *tx, money *m);
 pgas_status_t use(const pgas_verbs_tx_t *tx, money *m)

@@ -1,6 +1,6 @@
-/* what: Random values of described types, 10^6 with the nested ones, are loaded by malloc and into an
- *       arena and viewed as they were saved, with random thresholds, also from packed bytes. The
- *       size is what is written. A shortened or changed stream gives a value or an error. All
+/* what: Random values of described types, 10^6 with the nested ones, are loaded by malloc and into
+ *       an arena and viewed as they were saved, with random thresholds, also from packed bytes.
+ *       The size is what is written. A shortened or changed stream gives a value or an error. All
  *       memory and all objects are given back.
  * needs: tsan-ok
  * source: pgas/describe.h; comparisons written by hand (describe_oracle.h) */
@@ -130,7 +130,8 @@ static bool refuse_part(const pgas_archive_t *out, size_t bytes, way_t way)
     return good;
 }
 
-/* Changes some bytes behind the name. Reading gives a value that can be saved again, or an error. */
+/* Changes some bytes behind the name. Reading gives a value that can be saved again, or an error.
+ * */
 static bool survive_change(const pgas_archive_t *out, way_t way)
 {
     pgas_archive_t in, again = PGAS_ARCHIVE_INIT;

@@ -1,5 +1,5 @@
-/* Random values of the types of describe_types.h, and comparisons that name each member by hand. So a
- * macro that forgets a field is found. */
+/* Random values of the types of describe_types.h, and comparisons that name each member by hand.
+ * So a macro that forgets a field is found. */
 #ifndef T_UNIT_DESCRIBE_ORACLE_H
 #define T_UNIT_DESCRIBE_ORACLE_H
 

@@ -1,9 +1,9 @@
 /** The kinds of fields of pgas/describe.h: for each pass and kind, what one field becomes.
  *
- *  A pass is one expansion of the list of fields, for one function or constant. PGAS_FIELD_pass looks
- *  up the kind, so that only one pass reports a kind that does not exist, and expands to the macro of
- *  this pass and kind, for example PGAS_SAVE_VECTOR_FIELD. pgas/detail/describe.h explains the names
- *  that end in an underscore. */
+ *  A pass is one expansion of the list of fields, for one function or constant. PGAS_FIELD_pass
+ *  looks up the kind, so that only one pass reports a kind that does not exist, and expands to the
+ *  macro of this pass and kind, for example PGAS_SAVE_VECTOR_FIELD. pgas/detail/describe.h
+ *  explains the names that end in an underscore. */
 #ifndef PGAS_DETAIL_DESCRIBE_KINDS_H
 #define PGAS_DETAIL_DESCRIBE_KINDS_H
 
@@ -184,7 +184,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_LEAST_STRING_FIELD(member)              +4
 #define PGAS_LEAST_VECTOR_FIELD(type, member, count) +4
 #define PGAS_LEAST_OPTIONAL_FIELD(type, member)      +4
-#define PGAS_LEAST_STRUCT_FIELD(name, member)        +(pgas_is_flat_##name ? 0 : 0 + pgas_least_##name)
+#define PGAS_LEAST_STRUCT_FIELD(name, member)        +(pgas_is_flat_##name ? 0 : +pgas_least_##name)
 #define PGAS_LEAST_STRUCT_ARRAY_FIELD(name, member, n_elems) \
     +(pgas_is_flat_##name ? 0 : (n_elems)*pgas_least_##name)
 #define PGAS_LEAST_STRUCT_VECTOR_FIELD(name, member, count) +4
@@ -341,7 +341,8 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
         return NULL;
 #define PGAS_SAVE_NO_FIELD(...)
 
-/* The other fields: reading. Memory that was allocated is in the value at once, so that it can be freed. */
+/* The other fields: reading. Memory that was allocated is in the value at once, so that it can be
+ * freed. */
 #define PGAS_READ_SCALAR_FIELD(...)
 #define PGAS_READ_ARRAY_FIELD(...)
 #define PGAS_READ_STRING_FIELD(member)                     \
