@@ -27,7 +27,7 @@
 #define PGASI_UCX_AHEAD_BYTES (4u << 20)
 /* a number further ahead than this is invalid */
 #define PGASI_UCX_REORDER_MAX 8192
-#define PGASI_UCX_EAGER_MAX   7680 /* fits into one UCX segment of 8 KiB beside all headers */
+#define PGASI_UCX_EAGER_MAX   7680  /* fits into one UCX segment of 8 KiB beside all headers */
 #define PGASI_UCX_AM_BULK_MAX 61440 /* the same for TCP's receive segments of 64 KiB */
 #define PGASI_UCX_CLOSE_NS    PGASI_NS_PER_S /* for closing a context that was not drained before */
 

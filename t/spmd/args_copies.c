@@ -1,7 +1,7 @@
 /* The number of copies of an argument.
- *   what:   One transfer of a registered vector moves each of its bytes once. So does a reply, and so
- *           do several vectors in one call. A parcel that is
- *           serialized into buffers on both sides, with five copies, does not pass.
+ *   what:   One transfer of a registered vector moves each of its bytes once. So does a reply, and
+ *           so do several vectors in one call. A parcel that is serialized into buffers on both
+ *           sides, with five copies, does not pass.
  *   np:     2
  *   nodes:  1 0 1 1
  *   tls:    posix posix tcp,self posix

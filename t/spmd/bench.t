@@ -16,7 +16,7 @@ TINY="-i 20 -r 5 -t 5"
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
-    bibw_args) echo "-m 8:16 --case registered,pointer-2,packed,pull,copy" ;;
+    bibw_args) echo "-m 8:16 --case registered-2,packed,copy" ;;
     put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast | \
         verbs_*)
         echo "-m 8:16" ;;
@@ -96,7 +96,7 @@ json_shape() {
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
             names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
-                "playouts|puts|rma|shared-tree|signaled|ucx|write"
+                "playouts|pointer|pull|puts|rma|shared-tree|signaled|ucx|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
