@@ -26,13 +26,15 @@
 #include "msg/send_queue.h"
 #include "msg/serve.h"
 
-#define N_EPS_MAX  (PGASI_EP_FIRST_THREAD + 64) /* PGAS_LANES is at most 64 */
-#define ASKING_MAX 8 /* calls whose buffers come in pieces at the same time */
+#define N_EPS_MAX   (PGASI_EP_FIRST_THREAD + 64) /* PGAS_LANES is at most 64 */
+#define READING_MAX ((uint64_t)16 << 20)
+#define ASKING_MAX  8 /* calls whose buffers come in pieces at the same time */
 
 static struct {
     pgasi_bulk_t *pending, **pending_end;
     uint64_t last_number;     /* given to a message */
     uint64_t held;            /* bytes of buffers read or being read; atomic */
+    uint64_t reading;         /* bytes of calls that have begun and are not reported */
     uint64_t held_high;       /* atomic */
     uint32_t n_at[N_EPS_MAX]; /* calls that have begun and not run, by endpoint; atomic */
     uint32_t waits_for_room;  /* a call waits until bytes are given back; atomic */
@@ -84,11 +86,16 @@ static bool hold(pgasi_bulk_t *p)
     return true;
 }
 
+/* A call begins to read when the calls that read leave it room. More under way would only take more
+ * memory, which may not be in the heap then, and leave the caches. */
 static bool begin(pgasi_bulk_t *p)
 {
+    if (pulls.reading && need_of(p) > READING_MAX - PGASI_MIN(pulls.reading, READING_MAX))
+        return false;
     if (!hold(p))
         return false;
     p->begun = true;
+    pulls.reading += p->held;
     if (!p->dropped && p->status == PGAS_OK)
         pgasi_read_begin(p);
     return true;
@@ -124,6 +131,7 @@ static void send_free(const pgasi_bulk_t *p)
 static void report_to_source(pgasi_bulk_t *p)
 {
     p->reported = true;
+    pulls.reading -= p->held;
     if (p->asking) {
         pulls.n_asking--;
         pgasi_bulk_want_poll(); /* another call may wait for its turn to send requests */
@@ -271,7 +279,7 @@ static void finish(pgasi_bulk_t **at)
     __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
 
-/* One pass over the list. True: memory has become free, so another pass may find more to do. */
+/* One pass over the list. True: there is room for more, so another pass may find more to do. */
 static bool pass(int *n_p, bool *retry_p)
 {
     bool room = true, freed = false;
@@ -281,8 +289,10 @@ static bool pass(int *n_p, bool *retry_p)
             room = room && begin(p);
         if (p->begun && !p->reported) {
             advance(p);
-            if (pgasi_read_is_over(p, retry_p))
+            if (pgasi_read_is_over(p, retry_p)) {
                 report_to_source(p);
+                freed = true;
+            }
         }
         if (!p->reported || !is_first_of_its_thread(p)) {
             at = &p->next;
@@ -373,6 +383,7 @@ void pgasi_pulls_start(void)
     pulls.incoming_end = &pulls.incoming;
     pulls.held = pulls.held_high = 0;
     pulls.waits_for_room = 0;
+    pulls.reading = 0;
     memset(pulls.n_at, 0, sizeof pulls.n_at);
     pulls.n_asking = 0;
     pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
