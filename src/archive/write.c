@@ -28,7 +28,8 @@ pgas_status_t pgas_archive_fail_far(pgas_archive_t *archive, pgas_status_t statu
 static void drop_objects(const pgas_archive_t *archive)
 {
     for (size_t i = 0; i < archive->n_chunks; i++)
-        (void)pgas_rma_object_destroy(archive->chunk[i].object);
+        if (archive->chunk[i].object)
+            (void)pgas_rma_object_destroy(archive->chunk[i].object);
 }
 
 static void free_reader(pgas_archive_t *in)

@@ -260,8 +260,8 @@ PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t e
     if (pgas_archive_align(elem_bytes) > 1)
         before += -((uintptr_t)at + sizeof word) & (pgas_archive_align(elem_bytes) - 1);
     /* Counts of 0 and marks are the greatest words here, and have other forms. */
-    if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX ||
-                      word * (uint64_t)elem_bytes + before > room)) {
+    if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX || before > room ||
+                      word * (uint64_t)elem_bytes > room - before)) {
         pgas_status_t status;
         const void *data = NULL;
         size_t n = 0;
@@ -274,8 +274,10 @@ PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t e
         *n_p = n;
         return PGAS_OK;
     }
-    reader->at = at + before + word * (size_t)elem_bytes;
-    *data_p = at + before;
+    /* Only one addition waits for the word, because the next vector waits for its result. */
+    at += before;
+    reader->at = at + word * (size_t)elem_bytes;
+    *data_p = at;
     *n_p = word;
     return PGAS_OK;
 }
