@@ -1,5 +1,5 @@
-/* libcbor for pgas_serialize: an array of numbers and an array of texts. Its encoder writes into the
- * archive directly. A loaded record is a tree of items. */
+/* libcbor for pgas_serialize: an array of numbers and an array of texts. Its encoder writes into
+ * the archive directly. A loaded record is a tree of items. */
 #include "benchmarks/serialize.h"
 
 #include <cbor.h>
