@@ -30,17 +30,17 @@ PGAS_BEGIN_DECLS
 
 /* ---- typed handlers ---- */
 
-/** Defines a handler whose parameters are described by FIELDS, at least one, and registers it before
- *  main. The body follows. Its parameters are the members of the fields, then `pgas_thread_t
+/** Defines a handler whose parameters are described by FIELDS, at least one, and registers it
+ *  before main. The body follows. Its parameters are the members of the fields, then `pgas_thread_t
  *  source`. The same parameters are those of the calls:
  *      pgas_handler_t pgas_handler_NAME;
  *      pgas_status_t pgas_call_NAME(int rank, parameters.., pgas_sync_t *sync);
- *      pgas_status_t pgas_call_NAME_to(pgas_target_t target, parameters.., const pgas_call_opts_t *);
- *  | field                                          | of a call          | of the body              |
- *  | SCALAR                                         | value              | value                    |
- *  | ARRAY, STRING, VECTOR, OPTIONAL                | pointer to const   | pointer to const         |
- *  | STRUCT, UNION, RMA_VECTOR, STRUCT_ARRAY ..     | pointer to const   | pointer                  |
- *  | OBJECT                                         | pointer            | pointer                  |
+ *      pgas_status_t pgas_call_NAME_to(pgas_target_t, parameters.., const pgas_call_opts_t *);
+ *  | field                                          | of a call          | of the body            |
+ *  | SCALAR                                         | value              | value                  |
+ *  | ARRAY, STRING, VECTOR, OPTIONAL                | pointer to const   | pointer to const       |
+ *  | STRUCT, UNION, RMA_VECTOR, STRUCT_ARRAY ..     | pointer to const   | pointer                |
+ *  | OBJECT                                         | pointer            | pointer                |
  *  Counts follow their vectors, and are size_t. ARRAY, STRUCT, UNION and RMA_VECTOR take no NULL in
  *  calls (PGAS_ERR_INVALID).
  *

@@ -418,7 +418,7 @@ static void memory_is_free_early(void)
 
 /* ---- no room ---- */
 
-/* Rank 0 stays outside of the library, so its receive queue or the table of calls in flight fills. */
+/* Rank 0 stays outside of the library, so its receive queue or table of calls in flight fills. */
 static void again_changes_nothing(void)
 {
     pgas_archive_t out = PGAS_ARCHIVE_INIT;

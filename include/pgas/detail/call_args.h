@@ -53,8 +53,8 @@ PGAS_END_DECLS
 #define PGAS_ARGS_UNCONST(type, value) ((type)(uintptr_t)(value))
 #endif
 
-/* Each of the following has an entry for each kind of field. Names of parameters begin with pgas_in_
- * and those of variables end in _, because a field may have any other name.
+/* Each of the following has an entry for each kind of field. Names of parameters begin with
+ * pgas_in_ and those of variables end in _, because a field may have any other name.
  *
  * The parameters of a call. */
 #define PGAS_ARGS_IN(kind, ...)               PGAS_ARGS_IN_##kind(__VA_ARGS__)
@@ -95,9 +95,10 @@ PGAS_END_DECLS
 #define PGAS_ARGS_SET_VECTOR(type, m, count)          \
     args_.m = PGAS_ARGS_UNCONST(type *, pgas_in_##m); \
     args_.count = pgas_in_##count;
-#define PGAS_ARGS_SET_OPTIONAL(type, m)             args_.m = PGAS_ARGS_UNCONST(type *, pgas_in_##m);
-#define PGAS_ARGS_SET_STRUCT(name, m)               PGAS_ARGS_COPY(&args_.m, pgas_in_##m, sizeof(args_.m))
-#define PGAS_ARGS_SET_STRUCT_ARRAY(name, m, n)      PGAS_ARGS_COPY(args_.m, pgas_in_##m, sizeof(args_.m))
+#define PGAS_ARGS_SET_OPTIONAL(type, m) args_.m = PGAS_ARGS_UNCONST(type *, pgas_in_##m);
+#define PGAS_ARGS_SET_STRUCT(name, m)   PGAS_ARGS_COPY(&args_.m, pgas_in_##m, sizeof(args_.m))
+
+#define PGAS_ARGS_SET_STRUCT_ARRAY(name, m, n)      PGAS_ARGS_SET_ARRAY(name##_t, m, n)
 #define PGAS_ARGS_SET_STRUCT_VECTOR(name, m, count) PGAS_ARGS_SET_VECTOR(name##_t, m, count)
 #define PGAS_ARGS_SET_STRUCT_OPTIONAL(name, m)      PGAS_ARGS_SET_OPTIONAL(name##_t, m)
 #define PGAS_ARGS_SET_UNION(name, m, tag)           PGAS_ARGS_SET_STRUCT(name, m)
