@@ -52,7 +52,8 @@ refuses 'no .*bin/mpicc' "--with-mpi of a folder without mpicc" --with-mpi="$scr
 refuses 'apt install libucx-dev' "no data plane names the package" --with-ucx=no
 refuses 'ucx.*was asked for.*libucx-dev' "--with-ucx of a folder without UCX" --with-ucx="$scratch/none"
 refuses 'hwloc.*was asked for.*libhwloc-dev' "--with-hwloc of a folder without hwloc" --with-hwloc="$scratch/none"
-for option in --with-serializers=maybe --with-openmp=/foo --with-openmp=maybe --enable-werror=maybe --enable-debug=maybe --with-ucx= --with-hwloc=here; do
+for option in --with-serializers=maybe --with-openmp=/foo --with-openmp=maybe \
+    --enable-werror=maybe --enable-debug=maybe --with-ucx= --with-hwloc=here; do
     refuses "error: ${option}: " "$option" "$option"
 done
 mkdir "$scratch/a blank" && cd "$scratch/a blank" || exit 1
