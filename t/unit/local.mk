@@ -193,7 +193,8 @@ check_PROGRAMS += %D%/archive.t %D%/archive_model.t %D%/archive_large.t
 check_scripts += %D%/archive_inline.t
 # Described types: each kind by hand, and random values.
 check_PROGRAMS += %D%/describe.t %D%/describe_model.t
-check_scripts += %D%/describe_compile.t
+check_scripts += %D%/describe_compile.t %D%/describe_random.t
+check_data += %D%/describe_random.awk %D%/describe_random.h
 %C%_describe_t_SOURCES = %D%/describe.c %D%/describe_types.h
 %C%_describe_model_t_SOURCES = %D%/describe_model.c %D%/describe_oracle.h %D%/describe_types.h
 check_PROGRAMS += %D%/call_archive.t

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# what: Values of types that are drawn at random, 10^6 with the nested ones, are read as they were saved.
+# needs: no-sanitizers
+# timeout: 200
+# source: describe_random.awk writes the types, and comparisons of their members
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+here=$TOP/t/unit
+seed=${TAP_SEED:-1}
+compiler=${CC##*ccache }
+
+# program SEED SED: 10 types, 10^6 / 5 values of them; SED changes the program
+program() {
+    {
+        echo '#include "t/unit/describe_random.h"'
+        "$AWK" -v seed="$1" -v n_types=10 -f "$here/describe_random.awk"
+        cat <<'END'
+int main(int n_args, char **arg)
+{
+    pgas_rma_info_t info = { .size = sizeof info };
+    int n_bad = 0;
+    state = strtoull(arg[n_args - 1], NULL, 10) * 2 + 1;
+    while (n_drawn < 200000 && !n_bad)
+        for (size_t i = 0; i < sizeof round_trip / sizeof round_trip[0]; i++)
+            n_bad += round_trip[i]();
+    return n_bad != 0 || pgas_rma_info(&info) != PGAS_OK || info.n_objects != 0;
+}
+END
+    } | sed "$2" >"$scratch/x.c"
+    $compiler -std=gnu11 -O1 -Wall -Wextra -Wshadow -Wconversion -Wno-unused-function -Werror -I"$TOP/include" -I"$TOP" \
+        "$scratch/x.c" -o "$scratch/x" "$BUILD/.libs/libpgas.so" -Wl,-rpath,"$BUILD/.libs" && "$scratch/x" "$1"
+}
+
+plan 6
+echo "# seed $seed"
+for i in 1 2 3 4 5; do
+    succeeds "10 types of seed $((seed * 100 + i))" program $((seed * 100 + i)) ""
+done
+fails "a difference in one member is found" program $((seed * 100 + 1)) 's/    same(&a->m0, &b->m0/    same(\&a->m0, "?"/;
+    s/(a->m0, b->m0/(a->m0, (void *)"?"/; s/(cells_data(&a->m0), cells_size(&a->m0)/(NULL, 1/; s/a->n_m0, b->m0/a->n_m0 + 1, b->m0/'
+done_testing
