@@ -84,17 +84,18 @@ void pgas_args_begin(pgas_args_t *args)
     args->archive = &args->own;
 }
 
-/* Ends the writing of an archive, which may have been sent or not. */
-static void end_writing(pgas_args_t *args)
+/* Ends the writing of an archive. Sending has emptied it if status is PGAS_OK. */
+static void end_writing(pgas_args_t *args, pgas_status_t status)
 {
     pgas_archive_t *archive = args->archive;
     if (archive == &args->own) {
         (void)pgas_archive_free(archive);
         return;
     }
-    (void)pgas_archive_clear(archive);
     if (archive->room > KEPT_MAX)
         (void)pgas_archive_free(archive);
+    else if (status != PGAS_OK)
+        (void)pgas_archive_clear(archive);
     kept.used = false;
 }
 
@@ -104,7 +105,7 @@ pgas_status_t pgas_args_call(pgas_args_t *args, pgas_status_t status, pgas_targe
     count_since(args->begun_ns);
     if (status == PGAS_OK)
         status = pgas_call_args(target, handler, args->archive, opts);
-    end_writing(args);
+    end_writing(args, status);
     return status;
 }
 
@@ -114,7 +115,7 @@ pgas_status_t pgas_args_return(pgas_args_t *args, pgas_status_t status, int rank
     count_since(args->begun_ns);
     if (status == PGAS_OK)
         status = pgas_call_args_return(pgas_on_rank(rank), handler, args->archive, reply_p);
-    end_writing(args);
+    end_writing(args, status);
     return status;
 }
 
@@ -126,7 +127,7 @@ pgas_status_t pgas_args_return_nb(pgas_args_t *args, pgas_status_t status, int r
     if (status == PGAS_OK)
         status = pgas_call_args_return_nb(pgas_on_rank(rank), handler, args->archive, NULL, reply_p,
                                           sync);
-    end_writing(args);
+    end_writing(args, status);
     return status;
 }
 
@@ -217,5 +218,5 @@ void pgas_args_reply(pgas_args_t *args, pgas_status_t status, void *result, size
         release_result(result);
     else if (status != PGAS_OK)
         release_later(later);
-    end_writing(args);
+    end_writing(args, status);
 }
