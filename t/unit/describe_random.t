@@ -25,6 +25,7 @@ int main(int n_args, char **arg)
     while (n_drawn < 200000 && !n_bad)
         for (size_t i = 0; i < sizeof round_trip / sizeof round_trip[0]; i++)
             n_bad += round_trip[i]();
+    puts(n_bad ? "different" : "same");
     return n_bad != 0 || pgas_rma_info(&info) != PGAS_OK || info.n_objects != 0;
 }
 END
@@ -38,6 +39,6 @@ echo "# seed $seed"
 for i in 1 2 3 4 5; do
     succeeds "10 types of seed $((seed * 100 + i))" program $((seed * 100 + i)) ""
 done
-fails "a difference in one member is found" program $((seed * 100 + 1)) 's/    same(&a->m0, &b->m0/    same(\&a->m0, "?"/;
-    s/(a->m0, b->m0/(a->m0, (void *)"?"/; s/(cells_data(&a->m0), cells_size(&a->m0)/(NULL, 1/; s/a->n_m0, b->m0/a->n_m0 + 1, b->m0/'
+program $((seed * 100 + 1)) 's/^ROUND_TRIP(type0)/#define same_type0(a, b) (same_n(0, 1), (void)(a), (void)(b))\n&/' >"$scratch/log" 2>&1
+is "$(cat "$scratch/log")" different "a comparison that finds a difference fails"
 done_testing
