@@ -429,6 +429,7 @@ static void again_changes_nothing(void)
     opts.full = PGAS_FULL_AGAIN;
     pgas_barrier(NULL);
     spmd_progress(NULL);
+    spmd_barrier(); /* rank 0 has left the library */
     if (me == 1)
         good = pgas_call(0, closed, NULL, 0, NULL) == PGAS_OK;
     for (int n_full = 0; me == 1 && n_full < FULL_TRIES && n < 4000;) {

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     }
     pgas_barrier(NULL);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    while (kills_in_handler)
+    while (kills_in_handler || victim >= pgas_n_ranks())
         pgas_progress();
     int n_bad = 0;
     if (strcmp(argv[2], "fetch") == 0)
