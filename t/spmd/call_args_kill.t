@@ -27,7 +27,7 @@ plan $((${#short} > 0 ? 3 : ${#all} > 0 ? 14 : 7))
 survive 2 fetch 0
 survive 0 fetch 1 PGAS_UCX_TLS=posix
 if [ -z "$short" ]; then
-    survive 1 answer 1 PGAS_UCX_TLS=tcp,self
+    survive 1 answer 1 PGAS_UCX_TLS=posix
     survive 2 answer 0 PGAS_SERVICE_THREADS=0
     survive 0 caller 0
     survive 1 caller 1 PGAS_UCX_TLS=posix PGAS_VM_READ=0
