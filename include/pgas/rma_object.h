@@ -1,35 +1,35 @@
-/** Counted memory for transfers, and growing vectors in it.
+/** Objects are reference-counted memory for transfers. Vectors grow in such memory.
  *
  *      PGAS_RMA_VECTOR(cells, double)                     defines cells_t and its functions
  *      cells_t a = { 0 }, b = { 0 };
  *      cells_resize(&a, 1 << 20);                         registered memory of this rank
  *      cells_data(&a)[7] = 1;
  *      cells_share(&a, &b);                               the same memory; no copy
- *      cells_take(&a, &b);                                b has what a had, and a is empty
+ *      cells_take(&a, &b);                                b has the memory of a; a is empty
  *      cells_free(&b);
  *
- *  A registered object is memory of the rank's heap, which the transport registered at init and the
- *  ranks of the node map. Nothing is registered during a transfer. An archive that contains an
- *  object shares it, so that the program may destroy its own reference at once. The target of a
- *  call gets the data in registered objects of its own, and its handler may keep them without a
+ *  A registered object is memory of the rank's heap. pgas_init registers the heap with the
+ *  transport, and the ranks of the node map it, so no transfer registers memory. An archive that
+ *  contains an object shares it, so the program may destroy its own reference at once. The target
+ *  of a call reads the data into registered objects of its own. Its handler may keep them without a
  *  copy.
  *
- *  Objects also come from memory of the program: a copy, a reference with a function that is called
- *  when the last holder has gone, or memory of malloc that the object takes over.
+ *  An object can also use memory of the program: a copy of it, a reference to it with a function
+ *  that the last holder calls, or memory of malloc that the object takes over.
  *
  *  All functions may be called on any thread, attached or not, in handlers, and before pgas_init.
- *  Without a job new objects and copies are plain memory. Registered memory ends with
- *  pgas_finalize. Objects that are left may be destroyed after it, but their data are gone.
+ *  Before pgas_init, new objects and copies are memory of malloc. pgas_finalize ends registered
+ *  memory. A program may destroy objects after it, but must not use their data.
  *
- *  Sizes are rounded up by at most a quarter. A thread keeps up to 4 MiB of freed blocks, at most a
- *  64th of the heap, and the rank keeps up to a quarter of the heap, for further objects.
- *  pgas_alloc, pgas_alloc_on and pools get this memory when the heap has no other. To create and
- *  destroy an object of up to 1 MiB takes no lock as long as the thread has kept a block of its
- *  size.
+ *  Sizes are rounded up to 64 bytes, and by at most a quarter. A thread keeps up to 4 MiB of freed
+ *  blocks, at most a 64th of the heap. The rank keeps up to a quarter of the heap. pgas_alloc,
+ *  pgas_alloc_on and pools get this memory when the heap has no other. The creation of an object of
+ *  up to 1 MiB takes no lock when the thread has kept a block of its size. Its destruction takes
+ *  none until the thread has kept too many.
  *
  *  Statuses of all functions, beside those that they list:
  *  @return PGAS_ERR_INVALID    a null pointer
- *          PGAS_ERR_NO_MEMORY  also the process has no memory
+ *          PGAS_ERR_NO_MEMORY  neither the heap nor the process has memory
  *
  *  Source: HPX's rma_object, rma_vector and serialize_buffer. */
 #ifndef PGAS_RMA_OBJECT_H
@@ -42,7 +42,7 @@
 
 PGAS_BEGIN_DECLS
 
-/** An object. The program reads these fields and changes none. */
+/** An object. The program may read these fields and must not change them. */
 typedef struct {
     void *data; /* aligned to 64 if the library allocated it */
     size_t bytes;
@@ -51,29 +51,29 @@ typedef struct {
     uint32_t kind; /* belongs to the library */
 } pgas_rma_object_t;
 
-/** Called once, on the thread that destroys the last reference. It must not wait. */
+/** The thread that destroys the last reference calls this function, once. It must not wait. */
 typedef void (*pgas_release_fn_t)(void *data, size_t bytes, void *arg);
 
-/** Creates an object with registered memory, contents undefined. 0 bytes are allowed. If the heap
- *  has no room the memory is the process's own and not registered (ptr is PGAS_NULL). The log
- *  reports the first time, and pgas_rma_info counts. */
+/** Creates an object with registered memory. Its contents are undefined. 0 bytes are allowed. If
+ *  the heap has no room, the memory comes from malloc and ptr is PGAS_NULL. The log reports the
+ *  first such object, and pgas_rma_info counts them. */
 PGAS_API pgas_status_t pgas_rma_object_create(size_t bytes, pgas_rma_object_t **object_p);
 /** The same, with a copy of data. */
 PGAS_API pgas_status_t pgas_rma_object_copy(const void *data, size_t bytes,
                                             pgas_rma_object_t **object_p);
-/** Makes an object of the program's memory, which must not change or end before release is called.
- *  release NULL: nothing is called. Memory in the rank's heap is registered memory. */
+/** Makes an object of the program's memory, which must not change or end before the object calls
+ *  release. release may be NULL. Memory in the rank's heap is registered memory. */
 PGAS_API pgas_status_t pgas_rma_object_reference(void *data, size_t bytes,
                                                  pgas_release_fn_t release, void *arg,
                                                  pgas_rma_object_t **object_p);
-/** Makes an object of memory of malloc, which free() of the C library frees at the end. */
+/** Makes an object of memory of malloc. The last holder frees it by free() of the C library. */
 PGAS_API pgas_status_t pgas_rma_object_take(void *data, size_t bytes, pgas_rma_object_t **object_p);
 
-/** Adds a holder. The caller is one already. NULL is ignored. @return object */
+/** Adds a holder. The caller already is a holder. NULL is ignored. @return object */
 static inline pgas_rma_object_t *pgas_rma_object_share(pgas_rma_object_t *object);
-/** Removes a holder; with the last one the memory goes back to where it came from. Transfers that
- *  the program has started from or to it must be complete. NULL is ignored.
- *  @return PGAS_ERR_INVALID  destroyed before, as far as this is noticed */
+/** Removes a holder. The last holder releases the memory. Transfers that the program has started
+ *  from or to it must be complete. NULL is ignored.
+ *  @return PGAS_ERR_INVALID  the object has no holder, as far as its record still shows it */
 PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
 
 /** Defines NAME_t, a vector of elements of a type that may be copied as bytes, and its functions:
@@ -88,11 +88,11 @@ PGAS_API pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object);
  *          frees v, which then has the first n elements of the object and destroys it at the end
  *  { 0 }, in C++ {}, is an empty vector. Pointers to elements are valid until the vector grows.
  *  Vectors that share memory see each other's writes to elements that both have. Elements that one
- *  of them appends are its own: if necessary it first gets memory of its own, with a copy. Then
- *  writes to the former elements are its own, too.
+ *  of them appends are its own. A vector without room for them first copies its elements to new
+ *  memory. From then on it shares no elements.
  *  Shape:  different vectors of one object may be used on different threads at the same time.
  *  @return PGAS_ERR_NO_MEMORY  the vector is unchanged
- *          PGAS_ERR_RANGE      adopt: the object has less than n elements; nothing is changed */
+ *          PGAS_ERR_RANGE      adopt: the object has fewer than n elements; nothing is changed */
 #define PGAS_RMA_VECTOR(name, type) PGAS_RMA_VECTOR_FUNCTIONS(name, type)
 
 /** What this rank has sent, received and holds. */
@@ -100,13 +100,13 @@ typedef struct {
     size_t size;                             /* in: sizeof of this struct */
     uint64_t n_calls_sent, n_calls_received; /* with archives; replies count as calls */
     uint64_t bytes_sent, bytes_received;     /* streams and chunks */
-    uint64_t serialize_us;                   /* in typed calls: saving and loading, by samples */
+    uint64_t serialize_us;                   /* typed calls: time to save and load, sampled */
     uint64_t n_registered_sent, n_pointers_sent, n_chunks_received;
     uint64_t n_registrations;             /* made for a transfer: 0 for registered chunks */
     uint64_t n_unregistered;              /* objects for which the heap had no room */
-    uint64_t n_objects;                   /* that exist now */
-    uint64_t object_bytes;                /* registered memory in them */
-    uint64_t pool_bytes, pool_high_bytes; /* taken from the heap for them, now and at most */
+    uint64_t n_objects;                   /* objects that exist now */
+    uint64_t object_bytes;                /* registered memory of these objects */
+    uint64_t pool_bytes, pool_high_bytes; /* memory of the heap for objects, now and at most */
 } pgas_rma_info_t;
 PGAS_API pgas_status_t pgas_rma_info(pgas_rma_info_t *info_p);
 
