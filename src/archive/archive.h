@@ -14,8 +14,8 @@ static inline size_t pgasi_archive_stream_bytes(const pgas_archive_t *archive)
     return (size_t)(archive->put_at - archive->begin);
 }
 
-/** Makes an archive empty: PGAS_ARCHIVE_INIT, field by field, because compilers clear so many bytes
- *  by a string instruction, which takes 10 ns. The threshold stays. */
+/** Makes an archive empty, as PGAS_ARCHIVE_INIT does, but keeps the threshold. It sets field by
+ *  field, because compilers clear so many bytes by a string instruction, which takes 10 ns. */
 static inline void pgasi_archive_reset(pgas_archive_t *archive)
 {
     archive->put_at = archive->put_end = archive->begin = NULL;
@@ -32,14 +32,14 @@ static inline void pgasi_archive_reset(pgas_archive_t *archive)
     archive->owns = 0;
 }
 
-/** Makes *in_p a reader of a stream and chunks. stream is aligned to 16, because readers
- *  promise aligned vectors. owns: what pgas_archive_free frees, of pgas_archive_owns_t. */
+/** Makes *in_p a reader of a stream and chunks. stream is aligned to 16, because readers promise
+ *  aligned vectors. owns has bits of pgas_archive_owns_t: pgas_archive_free frees these. */
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
                         pgas_archive_chunk_t *chunk, size_t n_chunks, unsigned owns);
 
-/** Moves stream and chunks of `from`, which was written, to *to_p, and makes *from empty, with the
- *  memory that *to_p had. The threshold and the arena of each stay. So a pair of archives exchanges
- *  memory and allocates nothing. *to_p was written or is empty. */
+/** Moves stream and chunks of `from` to *to_p. *from is then empty and has the memory that *to_p
+ *  had, so two archives exchange memory and allocate nothing. The threshold and the arena of each
+ *  stay. Neither archive is a reader. */
 void pgasi_archive_move(pgas_archive_t *from, pgas_archive_t *to_p);
 
 #endif

@@ -1,5 +1,5 @@
-/* Arenas: blocks of malloc, each twice as large as the one before. The newest block gives out
- * memory. The head of a block is the link to the one before. */
+/* An arena is a list of blocks of malloc, each twice as large as the one before. Memory is
+ * allocated from the newest block. The head of a block links it to the one before. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ typedef struct pgasi_arena_block {
 
 /* ---- the spare block ---- */
 
-/* A view of a record takes the first block of an arena and gives it back soon, so each thread keeps
- * one. A key ends it with the thread. */
+/* A view of a record uses the first block of an arena for a short time, so each thread keeps one
+ * such block. The destructor of a key frees it when the thread ends. */
 static __thread block_t *spare __attribute__((tls_model("initial-exec")));
 static __thread bool keeps_spare __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
@@ -38,7 +38,7 @@ static void make_key(void)
     has_key = pthread_key_create(&key, end_thread) == 0;
 }
 
-/* After the end of the thread's values it keeps nothing, because no end would free it. */
+/* After its destructor has run, the thread keeps no block, because nothing would free it. */
 static bool keep_spare(void)
 {
     static __thread bool has_tried __attribute__((tls_model("initial-exec")));
@@ -76,7 +76,7 @@ static block_t *make_block(size_t bytes)
     return block;
 }
 
-/* Memory is given out of this block from now on. */
+/* From now on the arena allocates from this block. */
 static void use_block(pgas_arena_t *arena, block_t *block)
 {
     arena->at = (char *)(block + 1);

@@ -1,9 +1,9 @@
-/* Calls and replies with archives: pgas/call_archive.h. src/bulk carries them; see bulk.h.
+/* Calls and replies with archives (pgas/call_archive.h). src/bulk transfers them; see bulk.h.
  *
  * A call without chunks is one message, from which the handler reads in place. Otherwise the
  * message contains the table of chunks, and the target reads all of them at once into objects. A
  * reply is a call of PGASI_DESC_ARGS_REPLY, an internal handler, at the rank that made the call. It
- * names the record of the call (call/token.h), which also ends when the rank that replies dies. */
+ * names the record of the call (call/token.h). The death of the target also ends this record. */
 #include "pgas/call_archive.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 /* ---- sending ---- */
 
-/* What is sent, beside the archive. */
+/* The properties of a call or reply, besides its archive. */
 typedef struct {
     uint8_t flags;
     uint64_t reply_to;
@@ -64,7 +64,8 @@ static pgas_status_t send_stream(const pgasi_call_to_t *call, pgas_archive_t *ar
     return PGAS_OK;
 }
 
-/* After the call was sent, its record may have ended. */
+/* The target may end the record `flight` as soon as the call is sent. So the counters change first,
+ * and an error restores them. */
 static pgas_status_t send_chunks(const pgasi_call_to_t *call, pgas_archive_t *archive,
                                  const sending_t *s)
 {
@@ -143,7 +144,7 @@ pgas_status_t pgas_call_args(pgas_target_t target, pgas_handler_t handler, pgas_
     return status == PGAS_OK ? call_archive(target, handler, archive, o, 0) : status;
 }
 
-/* The result without a reply: the program may free it in every case. */
+/* Makes the result an empty reader, so that the program may free it in every case. */
 static void be_empty(pgas_archive_t *result_p)
 {
     pgasi_archive_read(result_p, NULL, 0, NULL, 0, 0);
@@ -251,7 +252,7 @@ pgas_status_t pgas_reply_args(pgas_archive_t *archive, void (*done)(void *arg), 
 
 /* ---- replies arrive ---- */
 
-/* Makes *result_p a reader that has memory of its own. It takes over the objects of the message. */
+/* Makes *result_p a reader with memory of its own. The reader takes the objects of the message. */
 static pgas_status_t take_reply(pgasi_bulk_t *p, pgas_archive_t *result_p)
 {
     bool pulled = p->head.flags & PGASI_BULK_STREAM;
@@ -283,7 +284,7 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
     uint32_t token = p ? (uint32_t)p->head.reply_address : 0;
     const pgasi_token_entry_t *e = pgasi_token_find(token);
     int rank = pgas_thread_rank(source);
-    /* the size says that the record is not for another kind of reply */
+    /* records of calls that want other results have reply_bytes */
     if (!e || !e->reply || e->reply_bytes || e->rank != rank ||
         !(p->head.flags & PGASI_BULK_ARCHIVE))
         return;

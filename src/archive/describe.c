@@ -1,6 +1,5 @@
-/* Descriptions of structures: what their functions need beyond the archive. Checksums are FNV-1a
- * over the kinds, names and sizes of the fields, which the compiler's preprocessor gives as text.
- * */
+/* Functions that all described structures share: checksums, reading, sizes and printing. A checksum
+ * is FNV-1a over the kinds, names and sizes of the fields. The preprocessor supplies their text. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static uint64_t mix_byte(uint64_t sum, unsigned byte)
     return (sum ^ (byte & 255)) * FNV_PRIME;
 }
 
-/* Spaces do not count: the program may write them or not. */
+/* The checksum skips spaces, because the program may write a field with or without them. */
 static uint64_t mix_text(uint64_t sum, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -32,7 +31,7 @@ static uint64_t mix_text(uint64_t sum, const char *text, size_t length)
 uint64_t pgas_describe_mix(uint64_t sum, const char *kind, const char *text, uint64_t number)
 {
     size_t length = strlen(text);
-    /* The length of an array may be any expression. Its value is in number. */
+    /* The length of an array may be any expression, so the checksum uses its value, `number`. */
     if (strstr(kind, "ARRAY")) {
         const char *comma = strchr(text, ',');
         comma = comma ? strchr(comma + 1, ',') : NULL;

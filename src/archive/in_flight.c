@@ -1,10 +1,10 @@
-/* Archives in flight: see in_flight.h.
+/* Records of archives in flight: see in_flight.h.
  *
- * A record takes over the memory of the archive, and the archive gets that of an earlier one. So a
- * thread that sends archives of the same size again and again allocates nothing. Each slot of the
- * rank has a list of records, and so have the handlers under the receive lock. Only the slot's
- * thread takes from its list. Threads that end an archive put its record on a second list, without
- * a lock, and the slot's thread takes that list as a whole. */
+ * A record takes the memory of the archive, and the archive gets the memory of an earlier record.
+ * So a thread that sends archives of the same size repeatedly allocates nothing. Each slot of the
+ * rank has a list of records. Handlers under the receive lock have one more. Only the slot's thread
+ * takes from its list. A thread that ends an archive pushes its record to a second list, without a
+ * lock. The slot's thread takes the whole second list at once. */
 #include "archive/in_flight.h"
 
 #include <stdlib.h>
@@ -20,10 +20,9 @@
 /* A record with more memory is not kept. */
 #define KEPT_BYTES  ((size_t)256 << 10)
 #define KEPT_CHUNKS ((size_t)1 << 10)
-/* Memory of the program that no rank maps: below these sizes a copy into registered memory is
- * faster than the other ways to read it. On the node process_vm_readv costs a system call and pins
- * pages one by one. Between nodes the alternative is pieces on demand; so a stream is always copied
- * for another node. */
+/* Up to these sizes, memory that no rank maps is copied into registered memory before it is read.
+ * On the node process_vm_readv is slower: it costs a system call and pins pages one by one. Between
+ * nodes the alternative is pieces on demand. So a stream is always copied for another node. */
 #define COPY_NEAR ((size_t)64 << 10)
 #define COPY_FAR  ((size_t)1 << 20)
 
@@ -36,7 +35,7 @@ static home_t homes[N_SLOTS + 1]; /* the last one: handlers under the receive lo
 
 /* ---- records ---- */
 
-/* The list from which the thread takes; negative: none. */
+/* Returns the index of the calling thread's list. It is negative if there is none. */
 static int home_here(void)
 {
     if (pgasi_is_serving())
@@ -95,7 +94,7 @@ static bool make_room(pgasi_in_flight_t *flight, size_t n)
     return true;
 }
 
-/* A copy of the program's memory. chunk->data is still the program's. */
+/* Returns true if the object is a copy of the program's memory, to which chunk->data points. */
 static bool is_copied(const pgas_archive_chunk_t *chunk)
 {
     return chunk->object && chunk->object->data != chunk->data;
@@ -107,7 +106,7 @@ static bool is_better_copied(const void *data, size_t bytes, int rank, size_t mo
     return rank != pgasi_boot.rank && bytes <= most && !pgas_gptr_of(data);
 }
 
-/* must: the copy is needed, registered or not. */
+/* Makes a copy. must: the copy is necessary, even if its memory is not registered. */
 static pgas_status_t copy_data(const void *data, size_t bytes, bool must,
                                pgas_rma_object_t **object_p)
 {

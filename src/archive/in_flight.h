@@ -1,4 +1,4 @@
-/** Archives that have been sent and that other ranks may still read. */
+/** Records of archives that have been sent and that other ranks may still read. */
 #ifndef PGASI_IN_FLIGHT_H
 #define PGASI_IN_FLIGHT_H
 
@@ -24,9 +24,10 @@ typedef struct pgasi_in_flight {
  *  @return PGAS_OK, PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT; after an error the archive is as before */
 pgas_status_t pgasi_in_flight_begin(pgas_archive_t *archive, int rank, bool keep,
                                     pgasi_in_flight_t **flight_p);
-/** The call was not sent: gives the archive back its contents. */
+/** Moves the contents back to the archive, because the call was not sent. */
 void pgasi_in_flight_undo(pgasi_in_flight_t *flight, pgas_archive_t *archive);
-/** No rank reads any more: destroys the shares of objects, and calls done. Any thread. */
+/** Destroys the shares of objects, and calls done. Any thread calls it when no rank reads the
+ *  archive any more. */
 void pgasi_in_flight_end(void *flight);
 
 #endif

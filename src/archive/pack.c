@@ -1,6 +1,6 @@
-/* Archives as contiguous bytes: a head, a table of chunks, the stream, the chunks. The stream and
- * each chunk begin at multiples of 16, so that a reader of aligned bytes reads in place. The table
- * repeats what follows from the lengths: a reader compares its offsets, and so detects damage. */
+/* A packed archive is contiguous: a head, a table of chunks, the stream, the chunks. The stream and
+ * each chunk begin at multiples of 16, so that a reader of aligned bytes reads in place. Offsets in
+ * the table also follow from the lengths. A reader compares them, and so detects damage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ static pgas_status_t check_head(const head_t *head, size_t bytes)
     return PGAS_OK;
 }
 
-/* Reads the table; the chunks must fill the bytes behind the stream. */
+/* Reads the table. Returns false unless the chunks fill exactly the bytes behind the stream. */
 static bool read_table(const char *from, size_t bytes, const head_t *head,
                        pgas_archive_chunk_t *chunk)
 {

@@ -1,13 +1,13 @@
-/* Reading archives: the checks, and the forms that the inline paths leave out. Nothing that an
- * archive says is believed: a count is compared with the bytes that are left before it is used, and
- * with the size of its chunk. */
+/* Reading archives: the checks, and the forms that the inline paths do not handle. The reader does
+ * not trust counts. Before it uses a count, it compares it with the bytes that are left, or with
+ * the size of the chunk. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "archive/archive.h"
 
-/* Memory that an own function of a type may ask for: so many bytes for each byte of the archive,
- * and some that any archive may ask for. */
+/* A function of a PGAS_OWN type may allocate this many bytes for each byte of the archive, and
+ * ALLOC_FREE bytes more. */
 #define ALLOC_FACTOR 1024
 #define ALLOC_FREE   ((size_t)1 << 20)
 
@@ -47,7 +47,7 @@ pgas_status_t pgas_archive_from(const pgas_archive_t *written, pgas_archive_t *i
 
 /* ---- bytes and counts ---- */
 
-/* Whether so many bytes are left; otherwise the archive has an error. */
+/* Returns true if this many bytes are left. Otherwise the archive has an error. */
 static bool has_left(pgas_archive_t *in, uint64_t bytes)
 {
     if (!in->reading)
@@ -76,8 +76,8 @@ pgas_status_t pgas_archive_get_far(pgas_archive_t *in, void *to, size_t bytes)
     return in->status;
 }
 
-/* Reads a count. *form_p: PGAS_ARCHIVE_LONG for a count of data in the stream of either length, or
- * PGAS_ARCHIVE_CHUNK or PGAS_ARCHIVE_ABSENT. */
+/* Reads a count. *form_p is PGAS_ARCHIVE_CHUNK, PGAS_ARCHIVE_ABSENT, or PGAS_ARCHIVE_LONG if the
+ * data are in the stream. */
 static bool get_form(pgas_archive_t *in, uint32_t *form_p, uint64_t *n_p)
 {
     uint32_t word;
@@ -110,7 +110,7 @@ pgas_status_t pgas_archive_get_count_far(pgas_archive_t *in, size_t least_bytes,
 
 /* ---- vectors ---- */
 
-/* The next chunk, which must have n elements. NULL: an error */
+/* Returns the next chunk. @return NULL: an error, also if it does not have n elements */
 static const pgas_archive_chunk_t *next_chunk(pgas_archive_t *in, uint64_t n, size_t elem_bytes)
 {
     if (in->next_chunk < in->n_chunks) {
@@ -124,7 +124,7 @@ static const pgas_archive_chunk_t *next_chunk(pgas_archive_t *in, uint64_t n, si
     return NULL;
 }
 
-/* The next n elements of the stream. NULL: an error */
+/* Takes the next n elements of the stream. @return NULL: an error */
 static const char *next_elems(pgas_archive_t *in, uint64_t n, size_t elem_bytes)
 {
     size_t before = -(size_t)(in->get_at - in->begin) & (pgas_archive_align(elem_bytes) - 1);
@@ -212,7 +212,7 @@ pgas_status_t pgas_archive_get_object(pgas_archive_t *in, pgas_rma_object_t **ob
 
 /* ---- memory ---- */
 
-/* All bytes of the archive. */
+/* Returns the bytes of the stream and all chunks. */
 static size_t all_bytes(const pgas_archive_t *in)
 {
     size_t bytes = (size_t)(in->get_end - in->begin);

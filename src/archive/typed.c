@@ -1,8 +1,8 @@
-/* Typed calls: what pgas_call_NAME and the run of its handler share for all types.
+/* Typed calls: the code that pgas_call_NAME and the run of its handler share for all types.
  *
- * Shaped for calls of some hundred bytes. Each thread keeps one archive, with its memory, for the
- * calls that it writes. A call that is written while this one is in use has an archive of its own:
- * a call waits for room, and a handler that runs meanwhile calls, too.
+ * It is shaped for calls of some hundred bytes. Each thread keeps one archive, with its memory, for
+ * the calls that it writes. While a call waits for room, a handler may run and make a call, too.
+ * That call uses an archive of its own.
  *
  * A reply begins with a status (int32_t). So the caller learns why there is no result. */
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "mem/rma_object.h"
 #include "pgas/call_args.h"
 
-/* The most stream memory that a thread keeps. */
+/* A thread keeps at most this much stream memory. */
 #define KEPT_MAX ((size_t)1 << 16)
 #define SAMPLE   16
 
@@ -47,7 +47,7 @@ static void make_key(void)
     has_key = pthread_key_create(&at_end, free_kept) == 0;
 }
 
-/* Returns true if the end of the thread will free what it keeps. */
+/* Returns true if a destructor will free the archive that the thread keeps. */
 static bool will_end(void)
 {
     if (PGAS_LIKELY(kept.has_end))
@@ -57,7 +57,7 @@ static bool will_end(void)
     return kept.has_end;
 }
 
-/* Reading the clock costs as much as a small call. So the time of one in SAMPLE counts for all. */
+/* To read the clock costs as much as a small call, so only one call in SAMPLE is timed. */
 static uint64_t begin_time(void)
 {
     return kept.n_times++ % SAMPLE == 0 ? pgasi_now_ns() : 0;
@@ -190,7 +190,7 @@ static bool has_pointers(const pgas_archive_t *archive)
     return false;
 }
 
-/* Without memory for the copy, the library copies the chunks instead. */
+/* Copies the structure of the result. @return NULL: no memory, so the library copies the chunks */
 static later_t *move_result(const void *result, size_t bytes, void (*release)(void *result))
 {
     later_t *later = malloc(sizeof *later + bytes);

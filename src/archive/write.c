@@ -1,6 +1,6 @@
 /* Writing archives. The stream is one block of malloc that grows by a factor of 2. Clearing keeps
- * it, so an archive that is used again allocates nothing. An archive without memory, after clearing
- * or with an error has put_at == put_end, so that inline writes call the functions here. */
+ * it, so an archive that is used again allocates nothing. put_at == put_end in an archive without
+ * memory, after clearing, and after an error. Then inline writes call the functions here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +97,7 @@ void pgasi_archive_move(pgas_archive_t *from, pgas_archive_t *to_p)
 
 /* ---- room ---- */
 
-/* Whether the archive can be written; otherwise it has an error. */
+/* Returns true if the archive can be written. Otherwise it has an error. */
 static bool is_writable(pgas_archive_t *archive)
 {
     if (archive->reading)
@@ -105,7 +105,7 @@ static bool is_writable(pgas_archive_t *archive)
     return archive->status == PGAS_OK;
 }
 
-/* Gives the stream room for so many bytes more, and opens the inline path. */
+/* Makes room in the stream for this many more bytes, and opens the inline path. */
 static bool make_room(pgas_archive_t *archive, size_t bytes)
 {
     size_t used = (size_t)(archive->put_at - archive->begin);
@@ -129,7 +129,7 @@ static bool make_room(pgas_archive_t *archive, size_t bytes)
     archive->put_end = archive->begin + archive->room;
     if (!archive->threshold)
         archive->threshold = PGAS_ARCHIVE_THRESHOLD;
-    /* Below 2^32, so that a count has one word and a product of two such numbers is right. */
+    /* It is below 2^32, so a count has one word, and a product of two such numbers cannot wrap. */
     archive->small = PGASI_MIN(archive->threshold - 1, PGAS_ARCHIVE_INLINE_MAX);
     return true;
 }
@@ -196,7 +196,7 @@ static pgas_status_t put_in_stream(pgas_archive_t *archive, const void *data, si
     return pgas_archive_put_far(archive, data, n * elem_bytes);
 }
 
-/* Adds a chunk of n elements. The archive then has a share of the object, if there is one. */
+/* Adds a chunk of n elements. The archive becomes a holder of its object, if there is one. */
 static pgas_status_t put_chunk(pgas_archive_t *archive, size_t n, pgas_archive_chunk_t chunk)
 {
     if (archive->n_chunks == archive->room_chunks) {
@@ -217,7 +217,7 @@ static pgas_status_t put_chunk(pgas_archive_t *archive, size_t n, pgas_archive_c
     return PGAS_OK;
 }
 
-/* The threshold that holds: it is set by the first write, which may be this one. */
+/* make_room sets the default threshold at the first write, which may be later than this. */
 static bool is_large(pgas_archive_t *archive, size_t bytes)
 {
     return bytes >= (archive->threshold ? archive->threshold : PGAS_ARCHIVE_THRESHOLD);

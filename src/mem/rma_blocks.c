@@ -1,21 +1,21 @@
 /* Blocks of registered memory for objects, kept for reuse by size and thread.
  *
- * Shaped for messages: one thread creates an object, and often another one ends it. Fresh memory
- * costs page faults and cache misses, so the block that was given back last is given out first.
+ * They are shaped for messages: one thread creates an object, and often another thread destroys it.
+ * Fresh memory costs page faults and cache misses, so a block that was freed last is reused first.
  *
- * Sizes have classes, four for each power of two. A thread keeps blocks of up to 1 MiB in lists of
- * its own, without a lock. A list that is full gives the older half to the common list of its
- * class, and an empty list takes some from there. Below these is one general pool of the heap. A
- * common list that would keep too much gives to that pool.
+ * Each power of two has four size classes. A thread keeps blocks of up to 1 MiB in lists of its own
+ * and needs no lock for them. A full list moves its older half to the common list of its class. An
+ * empty list takes blocks from there. All blocks come from one general pool of the heap. When the
+ * common lists would keep too much, blocks return to that pool.
  *
- * When the heap is full, all kept blocks go back to it, also those of threads that do nothing now.
- * So a thread marks that it is inside its lists. The thread that empties them executes a barrier on
- * all processors, and leaves out those whose owner is inside. An owner that finds its lists
- * borrowed uses the common ones.
+ * When the heap is full all kept blocks return to it, also those of idle threads. So a thread marks
+ * that it uses its lists. The thread that empties the lists executes a barrier on all processors,
+ * and skips lists whose owner uses them. An owner that finds its lists borrowed uses the common
+ * lists.
  *
- * A block's record is allocated by malloc, because it may live longer than the heap. Each heap has
- * a number, the epoch. Records of an older epoch have no memory any more. A thread frees those that
- * it finds. Class 0 is for records that never had a block.
+ * malloc allocates a block's record, because the record may exist longer than the heap. Each heap
+ * has a number, the epoch. Records of an older epoch have no memory any more. A thread frees such
+ * records when it finds them. Records of class 0 never had a block.
  *
  * Source: thread caches and transfer batches of tcmalloc. */
 #include <pthread.h>
@@ -35,11 +35,11 @@
 #define LARGEST       ((size_t)1 << PGAS_OFFSET_BITS)
 #define N_CLASSES     149               /* up to LARGEST */
 #define OWN_CLASSES   53                /* up to 1 MiB: kept by threads */
-#define OWN_MAX       32                /* blocks of a class in a thread */
-#define OWN_CLASS_MAX ((size_t)1 << 20) /* their bytes, if that is less */
+#define OWN_MAX       32                /* blocks of a class in a thread, and */
+#define OWN_CLASS_MAX ((size_t)1 << 20) /* at most so many bytes of them */
 #define OWN_BYTES_MAX ((size_t)4 << 20) /* bytes of all classes in a thread, and */
-#define OWN_HEAP_PART 64                /* this part of the heap */
-#define ALL_HEAP_PART 4                 /* of the heap, in common lists */
+#define OWN_HEAP_PART 64                /* at most 1 / 64 of the heap */
+#define ALL_HEAP_PART 4                 /* common lists keep at most 1 / 4 of the heap */
 #define N_SPINS       200
 
 typedef struct {
@@ -49,11 +49,11 @@ typedef struct {
 
 typedef struct cache {
     pgasi_rma_counts_t counts;   /* pgasi_rma_own points here */
-    struct cache *next, *before; /* of all */
+    struct cache *next, *before; /* in the list of all caches */
     size_t bytes;                /* of blocks in the lists */
     uint32_t epoch;              /* of these blocks */
     uint32_t inside;             /* the owner uses the lists */
-    uint32_t borrowed;           /* another thread does */
+    uint32_t borrowed;           /* another thread empties the lists */
     list_t list[OWN_CLASSES];
     uint8_t most[OWN_CLASSES]; /* the longest that each list may be */
 } cache_t;
@@ -66,8 +66,8 @@ typedef struct {
 static struct {
     pthread_mutex_t lock;
     pgasi_general_t *pool; /* NULL: not needed yet, or no heap */
-    size_t max_bytes;      /* that the pool can hold */
-    uint64_t high_bytes;   /* of pools before */
+    size_t max_bytes;      /* the capacity of the pool */
+    uint64_t high_bytes;   /* the high mark of earlier pools */
     cache_t *caches;
     pgasi_rma_counts_t ended; /* of threads that ended */
     pgasi_rma_counts_t lost;  /* of threads without memory for a cache */
@@ -84,7 +84,7 @@ __thread pgasi_rma_counts_t *pgasi_rma_own; /* the first part of a cache_t */
 
 /* ---- classes ---- */
 
-/* Classes 1 to 8 are as many granules; then come 10, 12, 14, 16, and 20.. granules. */
+/* Blocks of classes 1 to 8 have 1 to 8 granules. Later classes have 10, 12, 14, 16, 20.. of them. */
 static inline uint32_t class_of(size_t bytes)
 {
     uint64_t x = bytes ? (bytes - 1) / GRANULE : 0;
@@ -153,7 +153,7 @@ static void free_records(list_t *list)
 
 /* ---- the pool ---- */
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static pgas_status_t open_pool(void)
 {
     if (all.pool || !pgasi_running)
@@ -197,7 +197,7 @@ static pgas_status_t pool_take(uint32_t class, pgasi_rma_object_t *object)
     return status;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void pool_give_locked(list_t *list)
 {
     while (list->n) {
@@ -246,7 +246,7 @@ static void shelf_put(uint32_t class, list_t *list)
         free_records(list);
 }
 
-/* Takes at most n. */
+/* Takes at most n blocks. */
 static list_t shelf_get(uint32_t class, uint32_t n)
 {
     shelf_t *shelf = &shelves[class];
@@ -265,7 +265,7 @@ static list_t shelf_get(uint32_t class, uint32_t n)
 
 /* ---- lists of a thread ---- */
 
-/* The heap of these blocks has ended. */
+/* Frees the records of the lists, because the heap of their blocks has ended. */
 __attribute__((noinline)) static void drop(cache_t *cache)
 {
     for (uint32_t i = 0; i < OWN_CLASSES; i++)
@@ -274,7 +274,7 @@ __attribute__((noinline)) static void drop(cache_t *cache)
     cache->epoch = epoch_now();
 }
 
-/* Gives all but the first n of a list to the common one. */
+/* Moves all but the first n blocks of a list to the common list. */
 static void spill(cache_t *cache, uint32_t class, uint32_t n)
 {
     list_t rest = cut(&cache->list[class], n);
@@ -289,8 +289,8 @@ static void empty(cache_t *cache)
             spill(cache, i, 0);
 }
 
-/* A list has become too long, or all lists together too large. Sizes of which the thread needs no
- * more go first. */
+/* Makes lists shorter, when one is too long or all together are too large. It empties the lists of
+ * other classes first. */
 __attribute__((noinline)) static void make_small(cache_t *cache, uint32_t class)
 {
     if (cache->list[class].n > cache->most[class])
@@ -328,7 +328,7 @@ static void end_thread(void *arg)
     free(cache);
 }
 
-/* Makes the lists of the calling thread. @return NULL: no memory */
+/* Makes the lists of the calling thread. @return NULL: no memory, or no key of threads */
 static cache_t *make_own(void)
 {
     cache_t *cache = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *cache, 64));
@@ -358,7 +358,7 @@ static cache_t *make_own(void)
     return cache;
 }
 
-/* Begins to use the lists of the calling thread. @return NULL: another thread borrows them, or
+/* Begins to use the lists of the calling thread. @return NULL: another thread has borrowed them, or
  * there is no memory */
 static inline cache_t *enter(void)
 {
@@ -411,7 +411,7 @@ static pgasi_rma_object_t *make_object(uint32_t class)
     return NULL;
 }
 
-/* Fills the thread's empty list from the common one. @return an object, or NULL: there is none */
+/* Fills the thread's empty list from the common list. @return an object, or NULL: there is none */
 static pgasi_rma_object_t *take_common(cache_t *cache, uint32_t class)
 {
     bool keeps = cache && class < OWN_CLASSES;
@@ -494,8 +494,8 @@ void pgasi_rma_blocks_leave(void)
     leave(cache);
 }
 
-/* Empties the lists of all threads that are not inside. The lock is held, so that no thread ends.
- * */
+/* Empties the lists of all threads that do not use them now. The caller holds the lock, so that no
+ * thread ends. */
 static void empty_all(void)
 {
     for (cache_t *cache = all.caches; cache; cache = cache->next)
@@ -538,7 +538,7 @@ void pgasi_rma_blocks_stop(void)
         list_t list = shelf_get(i, UINT32_MAX);
         free_records(&list);
     }
-    cache_t *cache = pgasi_rma_own ? enter() : NULL; /* which frees those of the old epoch */
+    cache_t *cache = pgasi_rma_own ? enter() : NULL; /* enter frees records of the old epoch */
     if (cache)
         leave(cache);
 }

@@ -1,5 +1,5 @@
-/* Objects of pgas/rma_object.h: counted memory of the heap, of malloc, or of the program. The
- * memory of the heap and the records come from rma_blocks.c. */
+/* Objects of pgas/rma_object.h: counted memory of the heap, of malloc, or of the program.
+ * rma_blocks.c supplies the memory of the heap and the records. */
 #include "mem/rma_object.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static pgasi_rma_object_t *make_record(void *data, uint32_t kind)
     return object;
 }
 
-/* Memory of the process, in place of the heap's. */
+/* Makes an object with memory of malloc instead of memory of the heap. */
 static pgasi_rma_object_t *make_plain(size_t bytes)
 {
     if (bytes > PGAS_OFFSET_MAX)
@@ -81,7 +81,7 @@ pgas_status_t pgas_rma_object_copy(const void *data, size_t bytes, pgas_rma_obje
     return status;
 }
 
-/* @return PGAS_NULL: not all bytes are in the heap, or there is none */
+/* @return PGAS_NULL: not all bytes are in the heap, or there is no heap */
 static pgas_gptr_t find_in_heap(const char *data, size_t bytes)
 {
     if (!pgasi_running)
@@ -151,7 +151,7 @@ pgas_status_t pgas_rma_object_destroy(pgas_rma_object_t *object)
 {
     if (!object)
         return PGAS_OK;
-    /* The only holder need not count. */
+    /* With one holder no other thread changes the count, so no atomic subtraction is necessary. */
     int n = __atomic_load_n(&object->n_holders, __ATOMIC_ACQUIRE);
     if (n > 1)
         n = __atomic_fetch_sub(&object->n_holders, 1, __ATOMIC_ACQ_REL);

@@ -12,7 +12,7 @@ pgas_status_t pgas_rma_vector_grow(pgas_rma_vector_t *v, size_t n, size_t elem_b
         return PGAS_ERR_INVALID;
     if (n > SIZE_MAX / elem_bytes)
         return PGAS_ERR_NO_MEMORY;
-    /* The last holder of an object may use all of it. */
+    /* The only holder of an object may use all of its memory. */
     if (v->object && __atomic_load_n(&v->object->n_holders, __ATOMIC_ACQUIRE) == 1)
         v->room = v->object->bytes / elem_bytes;
     if (n <= v->room)
