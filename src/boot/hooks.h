@@ -98,8 +98,7 @@ typedef struct {
     void (*team_ended)(void *attachment);
     /** of type pgasi_tp_am_fn_t */
     bool (*message_arrived)(void *arg, const struct pgasi_tp_am *am);
-    /** Memory of another rank's program has arrived, which this rank has asked for. head has 24
-     *  bytes. */
+    /** Takes data of another rank's program, for which this rank has asked. head has 24 bytes. */
     void (*data_arrived)(int rank, const void *head, const void *data, size_t bytes);
     void (*peer_lost)(int rank);
     /** @return true: the rank has died. false: it is alive, or its state is not known yet. NULL

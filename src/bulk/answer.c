@@ -1,11 +1,10 @@
-/* Answers: the source sends what targets ask for from the buffers themselves, where messages are
- * faster than gets (pgasi_far_bulk_max). See bulk.h.
+/* Answers: the source sends the data for which a target asks, directly from the buffers. It does so
+ * where messages are faster than gets (pgasi_far_bulk_max). See bulk.h.
  *
- * An answer is a range of a buffer. Its messages leave in order, as many as the transport takes at
- * a time; the others follow in rounds of progress. The transport may repeat a message until the
- * target has acknowledged it, so an offer does not end before the messages of its answers are
- * complete. The target's report that it has all data completes them, too. The receive lock protects
- * all of this. */
+ * An answer is a range of a buffer. The source sends its messages in order while the transport has
+ * room. Rounds of progress send the others. The transport may repeat a message until the target has
+ * acknowledged it. So an offer ends after the messages of its answers are complete. A report of the
+ * target that it has all data completes them, too. The receive lock protects all of this. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -18,8 +17,8 @@
 
 typedef struct answer {
     pgasi_tp_comp_t comp;                  /* of all its messages */
-    struct answer *next;                   /* to send */
-    struct answer *open_next, **open_back; /* all */
+    struct answer *next;                   /* in the list of those that have messages left */
+    struct answer *open_next, **open_back; /* in the list of all */
     int rank;
     pgasi_bulk_ask_t ask;
     const char *from;
@@ -36,7 +35,7 @@ static struct {
     pgasi_pool_t pool;
 } answers;
 
-/* The target learns that it waits in vain. */
+/* Reports to the target that the data do not come. */
 static void report(const pgasi_bulk_ask_t *ask, int rank, pgas_status_t status)
 {
     pgasi_bulk_data_t d = { 0, ask->number, ask->part, status };
@@ -69,7 +68,7 @@ static void sent(pgasi_tp_comp_t *comp, pgas_status_t status)
     complete(a);
 }
 
-/* Sends messages while the transport has room. False: it has none. */
+/* Sends messages while the transport has room. @return false: it has no room */
 static bool send_messages(answer_t *a)
 {
     while (a->sent < a->ask.bytes && !a->failed) {
@@ -94,7 +93,7 @@ bool pgasi_answers_progress(void)
     while (answers.first) {
         answer_t *a = answers.first;
         if (!send_messages(a))
-            return answers.n_open == 0; /* otherwise the end of a message asks for the next round */
+            return answers.n_open == 0; /* otherwise `sent` requests the next round */
         answers.first = a->next;
         if (!answers.first)
             answers.end = &answers.first;

@@ -18,7 +18,7 @@
 #include "call/handler.h"
 #include "msg/dispatch.h"
 
-/* A message with as many parts as one may have that runs in place. */
+/* The size of a message with the most parts with which a message may run in place. */
 #define IN_PLACE_BYTES      \
     (sizeof(pgasi_bulk_t) + \
      PGAS_BUFFERS_MAX * (sizeof(pgasi_part_t) + sizeof(pgas_archive_chunk_t)))
@@ -45,14 +45,14 @@ static bool is_task(const char *block)
     return block[offsetof(pgasi_bulk_head_t, spawn)] || pgasi_handler_blocks(handler);
 }
 
-/* Whether the message must go through the list of pull.c. */
+/* Returns true if the message must go through the list of pull.c. */
 static bool waits_in_line(const pgasi_bulk_t *p)
 {
     return pgasi_bulk_has_pulls(p) ||
            (p->head.flags & PGASI_BULK_ARCHIVE && pgasi_pulls_are_before(&p->head));
 }
 
-/* The stream of an archive is aligned to 16, but it may have arrived at a multiple of 8. */
+/* Readers need the stream of an archive aligned to 16, but it may arrive at a multiple of 8. */
 static __attribute__((noinline)) void run_aligned(pgasi_bulk_t *p)
 {
     _Alignas(16) char block[PGASI_BULK_PIECE_MAX];
@@ -60,8 +60,8 @@ static __attribute__((noinline)) void run_aligned(pgasi_bulk_t *p)
     pgasi_bulk_run(p);
 }
 
-/* Runs a call that came in one piece, without copying it. Reads its pulled buffers, if the thread
- * can read all of them at once. False: it cannot, and nothing has happened. */
+/* Runs a call that came in one piece, without copying it. First reads its pulled buffers, if the
+ * thread can read all of them at once. @return false: it cannot, and nothing has happened */
 static bool run_in_place(const char *block, pgas_thread_t source)
 {
     _Alignas(16) char room[IN_PLACE_BYTES];
@@ -123,7 +123,7 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
 
 /* ---- pieces ---- */
 
-/* Counts bytes of copied buffers. False: they would exceed PGAS_BUFFER_LIMIT. */
+/* Counts bytes of copied buffers. @return false: they would exceed PGAS_BUFFER_LIMIT */
 static bool hold_copies(pgasi_bulk_t *p, uint64_t need)
 {
     uint64_t held = __atomic_load_n(&arriving.copies_held, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
-/* Calls with buffers or an archive, the source's side. pgas/call.h and pgas/call_archive.h say what
- * they are, bulk.h how they travel.
+/* Calls with buffers or an archive, the source's side. pgas/call.h and pgas/call_archive.h define
+ * them. bulk.h describes their messages.
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled

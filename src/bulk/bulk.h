@@ -1,9 +1,9 @@
 /** Bulk messages: calls that do not fit one descriptor, or that have buffers. Copied buffers travel
  *  in the message (eager); the target reads pulled ones when it has room (rendezvous). The call
  *  runs at its endpoint when the message is complete and every pulled buffer has been read. If its
- *  handler may wait, it runs on a handler thread. Buffers that the endpoint's thread reaches are
- *  read when the message arrives. Otherwise they are read under the receive lock, for all
- *  endpoints; then the endpoint gets a message that the call is ready.
+ *  handler may wait, it runs on a handler thread. The endpoint's thread reads buffers within its
+ *  reach when the message arrives. Other buffers are read under the receive lock, which serves all
+ *  endpoints. Then the endpoint gets a message that the call is ready.
  *
  *  The files. Each one calls only those above it:
  *
@@ -11,7 +11,7 @@
  *      bulk.c    a bulk message at its target
  *      reach.c   memory of other ranks within reach
  *      offer.c   the source: buffers that targets may read
- *      answer.c  the source: sends them from where they are
+ *      answer.c  the source: sends these buffers where messages are faster than gets
  *      buffer.c  the source: calls with buffers or large results
  *      read.c    the target reads the buffers of one call
  *      pull.c    order and limits of these reads
@@ -51,7 +51,7 @@ typedef struct {
     pgasi_tp_comp_t comp;
     struct pgasi_bulk *bulk;
     pgasi_buffer_here_t here;
-    pgas_rma_object_t *object; /* has the memory of here; of calls with an archive; or NULL */
+    pgas_rma_object_t *object; /* the memory of here in calls with an archive, or NULL */
     uint64_t asked, arrived;   /* PGASI_PART_ASK: bytes */
     pgasi_part_state_t state;  /* changed by pgasi_part_set only */
 } pgasi_part_t;
@@ -87,7 +87,7 @@ static inline void pgasi_part_set(pgasi_part_t *part, pgasi_part_state_t state)
     part->state = state;
 }
 
-/** The table of chunks of an archive's message; the owner of the message fills it. */
+/** Returns the table of chunks of an archive's message. The owner of the message fills it. */
 static inline pgas_archive_chunk_t *pgasi_bulk_chunks(pgasi_bulk_t *p)
 {
     return (pgas_archive_chunk_t *)(void *)&p->part[p->n_parts];
@@ -164,12 +164,12 @@ typedef struct {
  *          PGAS_ERR_PEER: the rank died while the caller waited */
 pgas_status_t pgasi_offer_open(const pgasi_offer_call_t *call, const pgas_buffer_t *buffers,
                                size_t n, pgas_full_t full, uint32_t *id_p);
-/** The call was not sent: ends its offer without its counter and function. False: the rank's death
- *  has ended it before, with both. */
+/** Ends the offer of a call that was not sent, without its counter and function. @return false: the
+ *  rank's death has already ended it, with both */
 bool pgasi_offer_withdraw(uint32_t id, int rank);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_offer_has(uint32_t id, size_t part, uint64_t address, uint64_t bytes);
-/** An answer has ended. */
+/** Counts the end of an answer, which may end its offer. */
 void pgasi_offer_release(uint32_t id);
 void pgasi_offers_peer_died(int rank);
 size_t pgasi_offers_table_bytes(void);
@@ -178,14 +178,15 @@ void pgasi_offers_stop(void);
 
 /* ---- answer.c, under the receive lock ---- */
 
-/** Whether this rank sends what a rank asks for from its own memory, and the same for that rank. */
+/** Returns true if this rank and the other rank answer each other's requests by data messages. */
 bool pgasi_answers_from(int rank);
-/** Begins to send what a rank asks for. pgasi_offer_release follows when `from` is not read any
- *  more. */
+/** Begins to send the data for which a rank asks. When the transport does not read `from` any more,
+ *  the answer calls pgasi_offer_release. */
 void pgasi_answer_begin(const pgasi_bulk_ask_t *ask, int rank, const char *from);
-/** Everything that was sent for an offer has arrived. */
+/** Completes the answers of an offer, because all its data have arrived. */
 void pgasi_answers_arrived(uint32_t offer);
-/** True: the transport had no room. */
+/** Continues to send. @return true: the transport has no room, and no completion will ask for the
+ *  next round */
 bool pgasi_answers_progress(void);
 void pgasi_answers_peer_died(int rank);
 void pgasi_answers_start(void);
@@ -201,23 +202,24 @@ typedef struct {
     uint8_t flags; /* PGASI_BULK_* */
     const void *stream;
     size_t stream_bytes; /* at most PGASI_BULK_STREAM_MAX */
-    /* all to be pulled; target: the same memory as a global pointer, if that is known */
+    /* The target pulls all of them. Their field target is the global pointer to the memory of a
+     * registered chunk, otherwise PGAS_NULL. */
     const pgas_buffer_t *chunks;
     size_t n_chunks;
     uint64_t reply_to; /* the token of the call that this one replies to */
-    /* called when no rank reads the chunks any more; on any thread, if the call was accepted and
-     * has chunks. The table of the chunks must stay until then. */
+    /* Any thread calls it when no rank reads the chunks any more, if the call was accepted and has
+     * chunks. The table of the chunks must exist until then. */
     void (*ended)(void *arg);
     void *arg;
 } pgasi_bulk_archive_t;
-/** Carries out a call with an archive. Its options have no buffers; a result is a record of the
- *  caller that a reply names (call/token.h). The handler may be one of the library. */
+/** Carries out a call with an archive. Its options have no buffers. The result in its options gets
+ *  a record that the reply names (call/token.h). The handler may be one of the library. */
 pgas_status_t pgasi_bulk_call_archive(const pgasi_call_to_t *call, const pgasi_bulk_archive_t *a);
 
 /* ---- read.c, under the receive lock ---- */
 
-/** Reads all pulled buffers of a message from memory within reach. Any thread. False: some of them
- *  need another way. */
+/** Reads all pulled buffers of a message from memory within reach. Any thread may call it. @return
+ *  false: some of them need another way */
 bool pgasi_read_all_near(pgasi_bulk_t *p);
 /** Begins to read the pulled buffers of a message. */
 void pgasi_read_begin(pgasi_bulk_t *p);
@@ -237,14 +239,15 @@ void pgasi_read_arrived(pgasi_bulk_t *p, const pgasi_bulk_data_t *d, const void 
 /* ---- pull.c ---- */
 
 /** Reads the pulled buffers of a message at once, without the receive lock, and reports that to the
- *  source. On the thread that runs the calls of the message's endpoint. False: this is not possible
- *  now, and nothing has happened. */
+ *  source. The thread that runs the calls of the message's endpoint calls it. @return false: it is
+ *  not possible now, and nothing has happened */
 bool pgasi_pull_now(pgasi_bulk_t *p);
-/** Gives the bytes of a message back to the limit. Any thread. */
+/** Subtracts the bytes of a message from PGAS_BUFFER_LIMIT's count. Any thread may call it. */
 void pgasi_pull_release(pgasi_bulk_t *p);
 
-/** Whether earlier calls to the endpoint of this one are being read. Calls with archives keep their
- *  order, so one without chunks then takes the same way. On the endpoint's thread. */
+/** Returns true if earlier calls to the endpoint of this one are being read. Calls with archives
+ *  keep their order, so a call without chunks then goes through the same list. The endpoint's
+ *  thread calls it. */
 bool pgasi_pulls_are_before(const pgasi_bulk_head_t *h);
 /** Takes over a complete message with buffers to be read. Any endpoint's thread. */
 void pgasi_pull_begin(pgasi_bulk_t *p);

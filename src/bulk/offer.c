@@ -59,7 +59,7 @@ static bool close_offer(uint32_t id, int rank, pgasi_offer_call_t *call_p)
     return true;
 }
 
-/* Receive lock held. */
+/* The caller holds the receive lock. */
 static void end_offer(uint32_t id, int rank, pgas_status_t status)
 {
     pgasi_offer_call_t call;
@@ -154,7 +154,7 @@ void pgasi_offers_peer_died(int rank)
 
 /* ---- requests of the target ---- */
 
-/* A part of an offer. NULL: it may not be read. */
+/* Returns a part of an offer. NULL: the rank may not read it. */
 static const pgas_buffer_t *offered(const offer_t *o, size_t part)
 {
     return o && part < o->n && o->buffer[part].mode == PGAS_BUFFER_PULL ? &o->buffer[part] : NULL;
@@ -235,7 +235,7 @@ pgas_status_t pgasi_offers_start(void)
     return offers.offer && offers.buffer ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-/* No rank reads any more. The counters may no longer exist. */
+/* No rank reads any more. The counters of offers may no longer exist. */
 static void end_open_ones(void)
 {
     for (uint32_t i = N_PLAIN; offers.offer && i < N_OFFERS; i++) {

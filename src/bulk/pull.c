@@ -6,8 +6,8 @@
  * endpoints, and calls that return there when all their buffers are read.
  *
  * A call whose buffers are all within reach avoids the list and the receive lock, unless earlier
- * calls to its endpoint are in the list: the thread that runs the calls of the endpoint reads the
- * buffers. */
+ * calls to its endpoint are in the list. The thread that runs the calls of the endpoint then reads
+ * its buffers. */
 #include <pthread.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static uint64_t need_of(const pgasi_bulk_t *p)
     return need;
 }
 
-/* Counts the bytes of a call. False: they would exceed PGAS_BUFFER_LIMIT. */
+/* Counts the bytes of a call. @return false: they would exceed PGAS_BUFFER_LIMIT now */
 static bool hold(pgasi_bulk_t *p)
 {
     uint64_t need = need_of(p), limit = pgasi_param.buffer_limit;
@@ -86,8 +86,8 @@ static bool hold(pgasi_bulk_t *p)
     return true;
 }
 
-/* A call begins to read when the calls that read leave it room. More under way would only take more
- * memory, which may not be in the heap then, and leave the caches. */
+/* A call begins to read when at most READING_MAX bytes would be under way. More bytes would need
+ * more memory, for which the heap may have no room, and would not fit into the caches. */
 static bool begin(pgasi_bulk_t *p)
 {
     if (pulls.reading && need_of(p) > READING_MAX - PGASI_MIN(pulls.reading, READING_MAX))
@@ -115,7 +115,8 @@ static void advance(pgasi_bulk_t *p)
         pgasi_read_ask(p);
 }
 
-/* The memory of an archive is free before its handler runs, which may take long. */
+/* Reports to the source that its memory is free. For an archive the report leaves at once, because
+ * its handler may run for a long time. */
 static void send_free(const pgasi_bulk_t *p)
 {
     if (!p->head.offer)
@@ -279,7 +280,7 @@ static void finish(pgasi_bulk_t **at)
     __atomic_store_n(&pgasi_quiesce.ended, pgasi_quiesce.ended + 1, __ATOMIC_RELEASE);
 }
 
-/* One pass over the list. True: there is room for more, so another pass may find more to do. */
+/* Makes one pass over the list. @return true: there is more room, so another pass may be useful */
 static bool pass(int *n_p, bool *retry_p)
 {
     bool room = true, freed = false;

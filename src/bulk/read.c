@@ -103,7 +103,7 @@ bool pgasi_read_asks(pgasi_bulk_t *p)
     return p->n_in[PGASI_PART_ASK] != 0;
 }
 
-/* The source sends a whole buffer as the transport takes it, so nothing need wait. */
+/* Asks for a whole buffer at once: the source sends it no faster than the transport accepts it. */
 static void ask_for_all(pgasi_bulk_t *p)
 {
     uint32_t from = p->ask_from;
@@ -197,7 +197,7 @@ static void read_as_helper(void *arg)
 
 /* ---- all buffers of a call ---- */
 
-/* Gives memory to a buffer. False: there is none. */
+/* Allocates memory for a buffer. @return false: there is none */
 static bool open_part(pgasi_part_t *part)
 {
     if (part->bulk->head.flags & PGASI_BULK_ARCHIVE) {
@@ -212,7 +212,7 @@ static bool open_part(pgasi_part_t *part)
     return part->here.own;
 }
 
-/* Frees the memory again, before the call has begun. */
+/* Frees the memory of a call that has not begun. */
 static void close_parts(pgasi_bulk_t *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) {
@@ -320,7 +320,7 @@ void pgasi_read_advance(pgasi_bulk_t *p)
 {
     if (!__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
         settle_helper(p);
-    /* The parts behind one that finds no room find none either. */
+    /* When one part finds no room in the transport, the parts behind it find none either. */
     uint32_t i = p->retry_from;
     p->retry_from = p->n_parts;
     for (; i < p->n_parts && p->n_in[PGASI_PART_RETRY] && p->retry_from == p->n_parts; i++)

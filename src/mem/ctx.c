@@ -284,11 +284,11 @@ int pgasi_ctxs_help(void)
     return n;
 }
 
-/* What a rank's transport needs of the others. */
+/* The sizes that every rank tells the others. */
 typedef struct {
     uint64_t address, am_bulk_max;
 } sizes_t;
-static size_t far_bulk_max; /* of the rank with the least */
+static size_t far_bulk_max; /* the least of all ranks */
 
 static const void *address_of(void *arg, int rank)
 {

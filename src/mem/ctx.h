@@ -184,8 +184,8 @@ void pgasi_lazy_free(void *memory, size_t bytes);
 
 /** The largest active message that this library sends: a full batch behind one call. */
 size_t pgasi_far_message_max(void);
-/** The largest active message with memory of the program, between all ranks. 0: gets bring such
- *  memory faster. */
+/** Returns the largest size of an active message with memory of the program that all ranks support.
+ *  It is 0 where gets are faster. */
 size_t pgasi_far_bulk_max(void);
 
 /** A rank has died: operations in flight to it end with PGAS_ERR_PEER. Any thread may call it. */

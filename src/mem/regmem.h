@@ -99,8 +99,8 @@ pgas_status_t pgasi_super_create_for(const pgas_pool_opts_t *opts, void (*destro
  *  line replaces PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_super_take(pgasi_super_t *super, size_t bytes, bool some_out,
                                pgas_block_t *block_p);
-/** From now on, PGAS_ERR_AGAIN without a log line replaces PGAS_ERR_NO_MEMORY: the user of the
- *  allocator takes other memory. Called before the allocator is used. */
+/** Makes the allocator return PGAS_ERR_AGAIN, without a log line, in place of PGAS_ERR_NO_MEMORY.
+ *  Its user then takes other memory, and calls this before it uses the allocator. */
 void pgasi_super_be_quiet(pgasi_super_t *super);
 size_t pgasi_super_unit_bytes(const pgasi_super_t *super);
 /** Checks a size.

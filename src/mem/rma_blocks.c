@@ -84,7 +84,7 @@ __thread pgasi_rma_counts_t *pgasi_rma_own; /* the first part of a cache_t */
 
 /* ---- classes ---- */
 
-/* Blocks of classes 1 to 8 have 1 to 8 granules. Later classes have 10, 12, 14, 16, 20.. of them. */
+/* Blocks of classes 1 to 8 have 1 to 8 granules. Larger ones have 10, 12, 14, 16, 20.. granules. */
 static inline uint32_t class_of(size_t bytes)
 {
     uint64_t x = bytes ? (bytes - 1) / GRANULE : 0;

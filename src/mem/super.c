@@ -40,7 +40,7 @@ struct pgasi_super {
     size_t unit_bytes, max_units, grow_units;
     size_t n_units, high_units, used_units, n_blocks, n_chunks;
     bool exponential, has_logged_limit;
-    bool quiet;       /* its user has other memory */
+    bool quiet;       /* without room: no log line, because the user takes other memory */
     int zone;         /* -1: not placed */
     int rank;         /* has the memory */
     chunk_t *orphans; /* of another rank: given up, not yet freed there */
@@ -443,8 +443,8 @@ static bool find_and_give(pgasi_super_t *super, size_t n, size_t bytes, pgas_blo
     return false;
 }
 
-/* Grows, if necessary after it has returned super-chunks that are free and too small, or after the
- * objects' pool (src/mem/rma_blocks.c, which is quiet) has returned memory that it keeps. */
+/* Grows. If there is no room, it first returns super-chunks that are free and too small. Then the
+ * pool of objects (src/mem/rma_blocks.c), which is itself quiet, returns memory that it keeps. */
 static chunk_t *grow_or_trade(pgasi_super_t *super, size_t n)
 {
     chunk_t *chunk = grow(super, n);

@@ -152,7 +152,7 @@ static inline int ep_of_message(const pgasi_tp_am_t *am)
     return sane ? (int)header[1] : -1;
 }
 
-/* A message with memory of the program. False: it is of another kind, or malformed. */
+/* Returns true if the message has memory of the program. Then *head_p is its header. */
 static bool is_data(const pgasi_tp_am_t *am, pgasi_far_head_t *head_p)
 {
     uint32_t word[2];

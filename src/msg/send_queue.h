@@ -181,13 +181,13 @@ static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
     return key + (uint32_t)source_rank * 0x9E3779B1u + (uint32_t)bytes;
 }
 
-/** What a message with data carries in its header. */
+/** The header of a message with memory of the program. */
 typedef struct {
     uint64_t word[3];
 } pgasi_far_head_t;
 /** Sends memory of the program, at most pgasi_far_bulk_max bytes, to the hook data_arrived of a
- *  rank on another node, without a copy. The caller holds the receive lock. comp runs in progress
- *  if this returns PGAS_INPROGRESS; it ends with pgasi_ctx_count(context 0, -1).
+ *  rank on another node, without a copy. The caller holds the receive lock. After PGAS_INPROGRESS
+ *  a round of progress runs comp, which calls pgasi_ctx_count(context 0, -1).
  *  @return as ops->am of the transport */
 pgas_status_t pgasi_far_send_data(int rank, const pgasi_far_head_t *head, const void *data,
                                   size_t bytes, pgasi_tp_comp_t *comp);

@@ -475,7 +475,7 @@ static void fault_ctx_close(pgasi_tp_ctx_t *tp_ctx)
     free(ctx);
 }
 
-/* Completions are the wrapper's own, so that it offers no am_arrived. */
+/* The wrapper uses its own completions, so it cannot offer am_arrived. */
 static void fault_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
 {
     pgasi_wrap_query(tp, attr_p);

@@ -28,8 +28,8 @@ typedef struct pgasi_tp_key pgasi_tp_key_t; /* a peer's memory as one context se
 
 typedef struct pgasi_tp_comp {
     void (*fn)(struct pgasi_tp_comp *self, pgas_status_t status);
-    /* of messages: a transport that may repeat them does not copy their data, also if they are
-     * small. They stay until fn runs, or am_arrived */
+    /* For messages: a transport that may repeat messages does not copy their data, not even small
+     * ones. The data must not change until fn runs or am_arrived is called. */
     bool in_place;
 } pgasi_tp_comp_t;
 
@@ -197,8 +197,8 @@ typedef struct {
     uint32_t caps;    /* pgasi_tp_cap_t */
     /* longest active message that is sent without keeping a copy (it mostly completes at once) */
     size_t am_inline_max;
-    /* Active messages of up to so many bytes bring memory of a peer faster than gets, and may be
-     * larger than am_data_max. 0: gets are faster. */
+    /* Active messages of up to this many bytes transfer memory faster than gets. It may be more
+     * than am_data_max. 0: gets are faster. */
     size_t am_bulk_max;
     size_t ctx_bytes;     /* estimate of memory of one context */
     size_t peer_bytes;    /* estimate of memory of one open endpoint */
@@ -257,9 +257,9 @@ typedef struct pgasi_tp_ops {
      *  does not imply that they were executed. */
     pgas_status_t (*am)(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                         const void *data, size_t bytes, pgasi_tp_comp_t *comp);
-    /** The owner knows from the peer that all messages with this completion have arrived. The
-     *  transport does not read their data any more, also if it repeats them after the loss of a
-     *  connection. @return the number of their completions, which do not run any more */
+    /** Tells the transport that all messages with this completion have arrived at the peer. The
+     *  transport does not read their data any more, not even if it repeats them after the loss of
+     *  a connection. @return the number of their completions, which will not run */
     uint32_t (*am_arrived)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
     /** Puts and atomics before it become visible at each peer before those after it. */
     pgas_status_t (*fence)(pgasi_tp_ctx_t *ctx);
