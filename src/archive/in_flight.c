@@ -31,6 +31,8 @@ typedef struct {
     _Alignas(64) pgasi_in_flight_t *back; /* atomic */
 } home_t;
 
+uint64_t pgasi_n_in_flight;
+
 static home_t homes[N_SLOTS + 1]; /* the last one: handlers under the receive lock */
 
 /* ---- records ---- */
@@ -65,6 +67,7 @@ static pgasi_in_flight_t *take_record(void)
 
 static void give_record(pgasi_in_flight_t *flight)
 {
+    __atomic_fetch_sub(&pgasi_n_in_flight, 1, __ATOMIC_RELEASE);
     bool large = flight->archive.room > KEPT_BYTES || flight->room > KEPT_CHUNKS;
     if (flight->home < 0 || large) {
         pgas_archive_free(&flight->archive);
@@ -215,6 +218,7 @@ pgas_status_t pgasi_in_flight_begin(pgas_archive_t *archive, int rank, bool keep
     pgasi_in_flight_t *flight = take_record();
     if (!flight)
         return PGAS_ERR_NO_MEMORY;
+    __atomic_fetch_add(&pgasi_n_in_flight, 1, __ATOMIC_RELAXED);
     flight->done = NULL;
     pgasi_archive_move(archive, &flight->archive);
     pgas_status_t status = describe(flight, rank, keep);

@@ -26,6 +26,8 @@ pgas_status_t pgasi_in_flight_begin(pgas_archive_t *archive, int rank, bool keep
                                     pgasi_in_flight_t **flight_p);
 /** Moves the contents back to the archive, because the call was not sent. */
 void pgasi_in_flight_undo(pgasi_in_flight_t *flight, pgas_archive_t *archive);
+/** The number of archives of this rank that other ranks may still read; atomic. */
+extern uint64_t pgasi_n_in_flight;
 /** Destroys the shares of objects, and calls done. Any thread calls it when no rank reads the
  *  archive any more. */
 void pgasi_in_flight_end(void *flight);

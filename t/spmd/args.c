@@ -241,6 +241,30 @@ static void calls(void)
     all_ran(n_bad, N_CALLS, "calls that the caller waits for");
 }
 
+/* Small calls travel as plain calls while no archive is in flight, and others do not. */
+static uint32_t n_in_turn[64];
+#define IN_TURN_FIELDS(F)       \
+    F(SCALAR, uint32_t, number) \
+    F(VECTOR, char, text, n_text)
+PGAS_HANDLER_ARGS(in_turn, IN_TURN_FIELDS)
+{
+    uint32_t *expected = &n_in_turn[pgas_thread_rank(source)];
+    count(&n_wrong, number != *expected);
+    *expected = number + 1;
+    count(&n_ran, 1);
+}
+
+static void order(void)
+{
+    static const char text[40000];
+    int n_bad = 0;
+    for (uint32_t i = 0; i < 4 * N_CALLS; i++) {
+        size_t n = next_seed() % 3 ? 20 : sizeof text;
+        n_bad += pgas_call_in_turn((me + 1) % n_ranks, i, text, n, NULL) != PGAS_OK;
+    }
+    all_ran(n_bad, 4 * N_CALLS, "small and large calls run in the order issued");
+}
+
 static void from_handlers(void)
 {
     int n_bad = 0;
@@ -367,10 +391,11 @@ static void nothing_left(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 14);
+    job_begin(&argc, &argv, 15);
     first_seed = spmd_seed(1);
     comparison();
     calls();
+    order();
     from_handlers();
     threads();
     results();

@@ -11,12 +11,16 @@
 
 PGAS_BEGIN_DECLS
 
+/* Calls of so many bytes and less, without chunks, travel as plain calls. */
+#define PGAS_ARGS_SMALL 512
+
 /* A typed call or its run. The archive is one that the thread keeps or, while that is in use,
  * `own`. */
 typedef struct {
     pgas_archive_t *archive;
     uint64_t begun_ns; /* when saving or loading began */
     pgas_archive_t own;
+    __attribute__((aligned(16))) char small[PGAS_ARGS_SMALL]; /* the stream of a plain call */
 } pgas_args_t;
 
 /* The caller's side. status is that of saving; if it is an error nothing is sent. The archive ends
@@ -32,8 +36,9 @@ PGAS_API pgas_status_t pgas_args_return_nb(pgas_args_t *args, pgas_status_t stat
 /* Reads the status in front of a result. After an error the reply is freed. */
 PGAS_API pgas_status_t pgas_args_result(pgas_archive_t *reply);
 
-/* The target's side: begin to read; after loading, which had this status; end. */
-PGAS_API pgas_status_t pgas_args_read(pgas_args_t *args);
+/* The target's side: begin to read the call with these arguments; after loading, which had this
+ * status; end. */
+PGAS_API pgas_status_t pgas_args_read(pgas_args_t *args, const void *data, size_t bytes);
 PGAS_API void pgas_args_loaded(pgas_args_t *args, pgas_status_t status, pgas_handler_t handler,
                                pgas_thread_t source);
 PGAS_API void pgas_args_end(pgas_args_t *args);
@@ -203,12 +208,12 @@ PGAS_END_DECLS
 /* The functions at the target. */
 #define PGAS_ARGS_PLAIN(name, FIELDS, may_block)                                                 \
     static inline void pgas_body_##name(FIELDS(PGAS_ARGS_OUT) PGAS_UNUSED pgas_thread_t source); \
-    static void pgas_run_##name(PGAS_UNUSED const void *data_, PGAS_UNUSED size_t bytes_,        \
-                                pgas_thread_t source_, PGAS_UNUSED void *context_)               \
+    static void pgas_run_##name(const void *data_, size_t bytes_, pgas_thread_t source_,         \
+                                PGAS_UNUSED void *context_)                                      \
     {                                                                                            \
         pgas_args_##name##_t args_;                                                              \
         pgas_args_t call_;                                                                       \
-        if (pgas_args_read(&call_) != PGAS_OK)                                                   \
+        if (pgas_args_read(&call_, data_, bytes_) != PGAS_OK)                                    \
             return;                                                                              \
         pgas_status_t status_ = pgas_view_pgas_args_##name(call_.archive, &args_);               \
         pgas_args_loaded(&call_, status_, pgas_handler_##name, source_);                         \
@@ -228,13 +233,13 @@ PGAS_END_DECLS
     {                                                                                      \
         pgas_free_##result_name(PGAS_CAST(result_name##_t *, result_));                    \
     }                                                                                      \
-    static void pgas_run_##name(PGAS_UNUSED const void *data_, PGAS_UNUSED size_t bytes_,  \
-                                pgas_thread_t source_, PGAS_UNUSED void *context_)         \
+    static void pgas_run_##name(const void *data_, size_t bytes_, pgas_thread_t source_,   \
+                                PGAS_UNUSED void *context_)                                \
     {                                                                                      \
         pgas_args_##name##_t args_;                                                        \
         result_name##_t result_;                                                           \
         pgas_args_t call_, reply_;                                                         \
-        if (pgas_args_read(&call_) != PGAS_OK)                                             \
+        if (pgas_args_read(&call_, data_, bytes_) != PGAS_OK)                              \
             return;                                                                        \
         memset(&result_, 0, sizeof(result_));                                              \
         pgas_status_t status_ = pgas_view_pgas_args_##name(call_.archive, &args_);         \
