@@ -2,6 +2,7 @@
  *
  * The calls are in one list, in the order of their arrival. Reads of several calls overlap. A call
  * runs when its own reads are complete and no earlier call of its thread to its endpoint is left.
+ * Replies overtake.
  * The receive lock protects this. Two lists have a lock of their own: calls that come from other
  * endpoints, and calls that return there when all their buffers are read.
  *
@@ -61,6 +62,13 @@ static uint64_t need_of(const pgasi_bulk_t *p)
     return need;
 }
 
+/* The call that it answers may be what holds the other bytes: a blocking handler, which waits for
+ * it. So a reply waits neither for their release nor for earlier calls. */
+static bool is_reply(const pgasi_bulk_t *p)
+{
+    return p->head.handler == PGASI_DESC_ARGS_REPLY;
+}
+
 /* Counts the bytes of a call. @return false: they would exceed PGAS_BUFFER_LIMIT now */
 static bool hold(pgasi_bulk_t *p)
 {
@@ -72,7 +80,7 @@ static bool hold(pgasi_bulk_t *p)
     }
     uint64_t held = __atomic_load_n(&pulls.held, __ATOMIC_RELAXED);
     do {
-        if (held && need > limit - PGASI_MIN(held, limit))
+        if (held && need > limit - PGASI_MIN(held, limit) && !is_reply(p))
             return false;
     } while (!__atomic_compare_exchange_n(&pulls.held, &held, held + need, true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
@@ -286,8 +294,8 @@ static bool pass(int *n_p, bool *retry_p)
     bool room = true, freed = false;
     for (pgasi_bulk_t **at = &pulls.pending; *at;) {
         pgasi_bulk_t *p = *at;
-        if (!p->begun)
-            room = room && begin(p);
+        if (!p->begun && (room || is_reply(p)))
+            room = begin(p) && room;
         if (p->begun && !p->reported) {
             advance(p);
             if (pgasi_read_is_over(p, retry_p)) {
@@ -295,7 +303,7 @@ static bool pass(int *n_p, bool *retry_p)
                 freed = true;
             }
         }
-        if (!p->reported || !is_first_of_its_thread(p)) {
+        if (!p->reported || !(is_reply(p) || is_first_of_its_thread(p))) {
             at = &p->next;
             continue;
         }

@@ -8,7 +8,7 @@
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_VM_READ=0 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K
- *   env:    PGAS_CALL_MAX=1K |
+ *   env:    PGAS_CALL_MAX=1K | PGAS_BUFFER_LIMIT=2M
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_VM_READ=0 | PGAS_CALL_MAX=64
  *   source: pgas/call_archive.h
  */
@@ -26,7 +26,7 @@
 #define FULL_TRIES 20
 
 static pgas_handler_t check, blocking_check, keep, ordered, give, give_none, give_plain, plain,
-    gate, open_gate, closed;
+    gate, open_gate, closed, relay, give_halves;
 static uint64_t n_run, n_done;
 static int n_bad_seen;
 static unsigned char *memory; /* [LARGEST], with pattern 1 */
@@ -534,6 +534,65 @@ static void replies_come_back(void)
     spmd_ok(all[0] == all[1], "and the memory of each is free once");
 }
 
+#define HALF ((size_t)640 << 10)
+
+static void put_halves(pgas_archive_t *out)
+{
+    pgas_archive_put_vector(out, memory, HALF, 1);
+    pgas_archive_put_vector(out, memory, HALF, 1);
+}
+
+static bool get_halves(pgas_archive_t *in)
+{
+    const void *data[2];
+    size_t size[2];
+    return pgas_archive_get_vector(in, 1, &data[0], &size[0]) == PGAS_OK && size[0] == HALF &&
+           pgas_archive_get_vector(in, 1, &data[1], &size[1]) == PGAS_OK && size[1] == HALF &&
+           pattern_matches(data[0], 1, HALF) && pattern_matches(data[1], 1, HALF);
+}
+
+static void on_give_halves(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_archive_t out = PGAS_ARCHIVE_INIT;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    put_halves(&out);
+    n_bad_seen += pgas_reply_args(&out, NULL, NULL) != PGAS_OK;
+    pgas_archive_free(&out);
+}
+
+/* Holds the bytes of its call while it waits for a reply of as many. */
+static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_archive_t out = PGAS_ARCHIVE_INIT, in, reply;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    bool good =
+        pgas_archive_from_call(&in) == PGAS_OK && get_halves(&in) &&
+        pgas_call_args_return(pgas_on_rank(job_right()), give_halves, &out, &reply) == PGAS_OK &&
+        get_halves(&reply);
+    pgas_archive_free(&reply);
+    pgas_archive_free(&in);
+    __atomic_fetch_add(&n_bad_seen, !good, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n_run, 1, __ATOMIC_RELEASE);
+}
+
+static void replies_have_room(void)
+{
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    pgas_archive_t out = PGAS_ARCHIVE_INIT;
+    put_halves(&out);
+    bool good = pgas_call_args(pgas_on_rank(job_right()), relay, &out,
+                               PGAS_CALL_OPTS(.sync = &done)) == PGAS_OK &&
+                pgas_sync_wait(&done, -1) == PGAS_OK;
+    spmd_ok(all_ran(1) && good, "a reply arrives while its caller holds PGAS_BUFFER_LIMIT");
+    pgas_archive_free(&out);
+}
+
 /* context: not NULL for the handler that replies by pgas_reply. */
 static void on_give_none(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -638,8 +697,10 @@ int main(int argc, char **argv)
     pgas_handler_register("t.give_plain", on_give_none, &n_run, NULL, &give_plain);
     pgas_handler_register("t.closed", on_closed, NULL, NULL, &closed);
     pgas_handler_register("t.give", on_give, NULL, NULL, &give);
+    pgas_handler_register("t.relay", on_relay, NULL, &blocks, &relay);
+    pgas_handler_register("t.give_halves", on_give_halves, NULL, NULL, &give_halves);
     pgas_handler_register("t.give_none", on_give_none, NULL, NULL, &give_none);
-    job_begin(&argc, &argv, 16);
+    job_begin(&argc, &argv, 17);
     memory = job_alloc(LARGEST);
     pattern_fill(memory, 1, LARGEST);
     mixtures_arrive();
@@ -649,6 +710,7 @@ int main(int argc, char **argv)
     memory_is_free_early();
     again_changes_nothing();
     replies_come_back();
+    replies_have_room();
     answers_of_other_kinds();
     wrong_calls();
     all_objects_have_ended();
