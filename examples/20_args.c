@@ -1,9 +1,9 @@
-/* 20_args: handlers with arguments of any kind and size, and results of the same kind.
+/* 20_args: handlers with arguments of any kind and size, and results of the same kinds.
  *
- * Every rank hands a survey to its right neighbour: a title, a place, some remarks, and a million
- * samples. The small parts travel in the message. The samples are in an RMA vector. So the
- * neighbour reads them straight from this rank's memory into its own, and keeps that memory without
- * a copy. Then every rank asks its neighbour for a summary of the survey.
+ * Every rank sends a survey to its right neighbour: a title, a place, some remarks, and a million
+ * samples. The message contains the small parts. The samples are in an RMA vector. So the neighbour
+ * reads them directly from this rank's memory into its own, and keeps that memory without a copy.
+ * Then every rank asks its neighbour for a summary of the survey.
  *
  *   mpirun -n 4 build/examples/20_args */
 #include <pgas/call_args.h>
@@ -18,7 +18,7 @@
 
 PGAS_RMA_VECTOR(samples, double) /* samples_t: a growing vector of registered memory */
 
-/* A structure, described field by field: remark_t, with functions that save and load it. */
+/* The list of fields describes remark_t. The macro also makes functions that save and load it. */
 #define REMARK_FIELDS(F)     \
     F(SCALAR, int32_t, line) \
     F(STRING, text)
@@ -30,7 +30,7 @@ PGAS_STRUCT(remark, REMARK_FIELDS)
     F(VECTOR, uint64_t, bin, n_bins)
 PGAS_STRUCT(summary, SUMMARY_FIELDS)
 
-static char kept_text[200]; /* of the survey that this rank has got */
+static char kept_text[200]; /* of the survey that this rank has received */
 static samples_t kept;
 
 /* The parameters of a handler are described in the same way. */
@@ -44,7 +44,7 @@ PGAS_HANDLER_ARGS(keep, KEEP_FIELDS)
     snprintf(kept_text, sizeof kept_text, "%s of rank %d at %.0f %.0f, %zu remarks, line %d: %s",
              title, pgas_thread_rank(source), place[0], place[1], n_remarks, remarks[1].line,
              remarks[1].text);
-    samples_take(values, &kept); /* the vector is ours; the other arguments end with the handler */
+    samples_take(values, &kept); /* the other arguments are valid until the handler returns */
 }
 
 /* The body fills a summary_t *result. The library frees it when the caller has it. */
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     printf("rank %d: %s; mean %.3f: %s\n", rank, good ? summary.text : pgas_status_text(status),
            summary.mean, good ? "right" : "WRONG");
     pgas_free_summary(&summary);
-    pgas_barrier(NULL); /* the neighbour has asked, too */
+    pgas_barrier(NULL); /* after it the neighbour has its summary, too */
     samples_free(&kept);
     pgas_finalize();
     return good ? 0 : 1;

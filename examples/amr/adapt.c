@@ -1,8 +1,8 @@
-/* amr: from wishes of the leaves to the next tree. Every rank computes it from the same wishes. */
+/* amr: the next tree. Every rank computes it from the same wishes of all leaves. */
 #include "amr.h"
 #include <stdlib.h>
 
-/* Whether eight leaves from `first` on are all children of one box. */
+/* Returns true if eight leaves from `first` on are the children of one box. */
 static bool is_family(const tree_t *tree, int first)
 {
     if (first < 0 || first + 7 >= tree->n || box_octant(&tree->leaf[first]) != 0)
@@ -73,7 +73,7 @@ void tree_adapt(const tree_t *tree, const int8_t *wish, tree_t *next, int *new_l
     for (int i = 0; i < tree->n; i++) {
         const box_t *box = &tree->leaf[i];
         bool merges = level[i]<box->level, splits = level[i]> box->level;
-        if (merges && box_octant(box) != 0) { /* its eldest sibling has made the parent */
+        if (merges && box_octant(box) != 0) { /* its first sibling has made the parent */
             new_leaf[i] = next->n - 1;
             continue;
         }

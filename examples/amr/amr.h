@@ -44,8 +44,8 @@ int tree_owner(const tree_t *tree, int leaf);
 
 /* ---- adapt.c: the next tree ---- */
 
-/* wish: for each leaf 1 (split it), 0, or -1 (merge it with its seven siblings). new_leaf[i]
- * becomes the leaf of next that has replaced leaf i: itself, its parent, or its first child. */
+/* wish has for each leaf 1 (split it), 0, or -1 (merge it with its seven siblings). new_leaf[i]
+ * becomes the leaf of next that replaces leaf i: itself, its parent, or its first child. */
 void tree_adapt(const tree_t *tree, const int8_t *wish, tree_t *next, int *new_leaf);
 
 /* ---- block.c: the cells of a leaf ---- */
@@ -53,7 +53,7 @@ void tree_adapt(const tree_t *tree, const int8_t *wish, tree_t *next, int *new_l
 /* A growing vector in registered memory (pgas/rma_object.h). Calls carry it without a copy. */
 PGAS_RMA_VECTOR(cells, double)
 
-/* The cells that a leaf needs of a neighbour. */
+/* A strip describes the cells that a leaf needs from a neighbour. */
 typedef struct {
     int32_t from, to; /* leaves */
     uint8_t face;     /* of `to` */
@@ -88,7 +88,7 @@ double block_width(const mesh_t *mesh, const block_t *block); /* of a cell */
 void block_fill(const mesh_t *mesh, block_t *block);          /* the blob at the start */
 void block_advect(const mesh_t *mesh, block_t *block);
 int8_t block_wish(const mesh_t *mesh, const block_t *block);
-/* A child's cells, made of its parent's; the means of a block's cells in groups of eight. */
+/* The first makes a child's cells from its parent's. The second makes means of eight cells each. */
 void block_split(const mesh_t *mesh, const block_t *block, int octant, double *child);
 void block_shrink(const mesh_t *mesh, const block_t *block, double *eighth);
 void block_put_octant(const mesh_t *mesh, block_t *block, int octant, const double *eighth);
@@ -100,7 +100,7 @@ size_t strip_size(const mesh_t *mesh, const strip_t *strip);
 void strip_read(const mesh_t *mesh, const strip_t *strip, double *values);
 void strip_write(mesh_t *mesh, const strip_t *strip, const double *values);
 
-/* ---- exchange.c: what ranks send each other. All functions are collective ---- */
+/* ---- exchange.c: exchanges between ranks. All functions are collective ---- */
 
 void exchange_plan(mesh_t *mesh);   /* when the tree is new: which strips go to which rank */
 void exchange_strips(mesh_t *mesh); /* fills the ghosts of all blocks */
@@ -128,7 +128,7 @@ typedef struct {
     uint64_t checksum;
 } totals_t;
 totals_t report_totals(const mesh_t *mesh); /* rank 0 has the result; collective */
-/* Calls with archives, their bytes, and the vectors among these that were not copied into them. */
+/* Counts of calls with archives, of their bytes, and of vectors that were not copied into them. */
 typedef struct {
     uint64_t n_calls, bytes, n_registered, n_pointers, n_registrations;
 } traffic_t;

@@ -1,9 +1,9 @@
 /* amr: the cells of one leaf: the blob, its advection, and the change between levels.
  *
- * Advection is a finite-volume scheme, first-order upwind. What leaves a cell through a face enters
- * the cell behind it. At a face between two sizes the larger cell sees the mean of the four smaller
- * ones, and each of these sees the larger cell. So both sides compute the same flow, and no mass is
- * lost. */
+ * Advection is a finite-volume scheme, first-order upwind. The flow out of a cell through a face is
+ * the flow into the cell behind it. At a face between two sizes, the larger cell uses the mean of
+ * the four smaller cells, and each smaller cell uses the larger one. So both sides compute the same
+ * flow, and the mass does not change. */
 #include "amr.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 const double velocity[3] = { 1.2, -0.7, 0.1 };
 
-/* Jumps between cells beyond which a block splits, and below which it merges. */
+/* A block splits if cells differ by more than the first value. It merges if they differ by less
+ * than the second value. */
 #define JUMP_SPLIT 0.03
 #define JUMP_MERGE 0.01
 
@@ -79,7 +80,7 @@ static double *surround(const mesh_t *mesh, const block_t *block)
     return padded;
 }
 
-/* What flows from one cell to the next one, through a unit of area in a unit of time. */
+/* Returns the flow from one cell to the next one, through a unit of area in a unit of time. */
 static double flow(double here, double next, double speed)
 {
     return speed > 0 ? speed * here : speed * next;

@@ -1,6 +1,6 @@
-/* amr: what ranks send each other: strips in every step, blocks when the tree has changed. Each
- * rank sends one message to every rank that needs something of it. A message to the rank itself is
- * handled by the same code, so results do not depend on the number of ranks. */
+/* amr: exchanges between ranks: strips in every step, blocks when the tree has changed. Each rank
+ * sends one message to every rank that needs its data. The same code handles a message to the rank
+ * itself, so results do not depend on the number of ranks. */
 #include <stdlib.h>
 #include "message.h"
 
@@ -50,7 +50,7 @@ static void use_strips(mesh_t *mesh, message_t *message)
     message_empty(message);
 }
 
-/* A rank gets strips of exactly the ranks to which it sends some. */
+/* Neighbours send strips to each other, so a rank waits for as many messages as it sends. */
 void exchange_strips(mesh_t *mesh)
 {
     int n_ranks = pgas_n_ranks(), n_messages = 0;
@@ -69,8 +69,8 @@ void exchange_strips(mesh_t *mesh)
 
 /* ---- blocks ---- */
 
-/* Adds the new leaves of one block to the messages of their owners. A block that stays as it is
- * gives its own memory away. */
+/* Adds the new leaves of one block to the messages of their owners. A block that does not change
+ * moves its memory to the message. */
 static void send_block(const mesh_t *mesh, const tree_t *next, block_t *block, int new_leaf,
                        message_t *messages)
 {
@@ -110,7 +110,7 @@ static void use_parts(mesh_t *mesh, message_t *message)
     message_empty(message);
 }
 
-/* The number of ranks that have something for the new leaves of this rank. */
+/* Returns the number of ranks that have cells for the new leaves of this rank. */
 static int count_senders(const mesh_t *mesh, const tree_t *next, const int *new_leaf)
 {
     int n_senders = 0, last = -1, n = mesh->tree.n;

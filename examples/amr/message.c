@@ -1,8 +1,8 @@
 /* amr: messages as calls with described arguments (pgas/call_args.h), in three ways.
  *
- * The handler puts a message into an inbox. The program uses it there later, in place. Two inboxes,
- * for even and for odd epochs, are enough, because no rank gets a message of the epoch after the
- * next one: the sender first needs strips of that rank, or a collective in which both take part. */
+ * The handler puts a message into an inbox. The program later uses it there, in place. There are
+ * two inboxes, for even and for odd epochs. These are enough, because no message arrives two epochs
+ * early: its sender first needs strips of this rank, or a collective in which both take part. */
 #include "message.h"
 #include <stdlib.h>
 
@@ -39,7 +39,7 @@ void message_empty(message_t *message)
     *message = (message_t){ 0 };
 }
 
-/* Puts a message into the inbox. The vectors change hands; no number is copied. */
+/* Moves a message into the inbox. Its vectors move, too; no number is copied. */
 static void accept(message_t *message, int source)
 {
     message_t *to = message_of(message->epoch, source);
@@ -67,7 +67,7 @@ PGAS_HANDLER_ARGS(deliver, DELIVER_FIELDS)
     accept(message, pgas_thread_rank(source));
 }
 
-/* ---- packed: the program makes one piece of memory of it ---- */
+/* ---- packed: the program packs the structure into one piece of memory ---- */
 
 PGAS_HANDLER(deliver_packed, int32_t)
 {

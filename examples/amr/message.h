@@ -1,5 +1,5 @@
-/* amr: messages between ranks. An exchange has a number, its epoch. In an exchange a rank gets at
- * most one message of each rank. */
+/* amr: messages between ranks. Each exchange has a number, its epoch. In an exchange a rank gets at
+ * most one message from each rank. */
 #ifndef AMR_MESSAGE_H
 #define AMR_MESSAGE_H
 
@@ -7,7 +7,7 @@
 #include <pgas/describe.h>
 #include "amr.h"
 
-/* The cells of a leaf; or means for one octant of it, half as many in each direction. */
+/* A part has the cells of a leaf, or means for one octant of it: half as many in each direction. */
 #define PART_FIELDS(F)         \
     F(SCALAR, int32_t, leaf)   \
     F(SCALAR, int32_t, octant) \
@@ -15,7 +15,7 @@
 PGAS_STRUCT(part, PART_FIELDS)
 #define ALL_OCTANTS (-1)
 
-/* Either strips and their values, one after another, or parts. */
+/* A message has either strips and all their values, or parts. */
 #define MESSAGE_FIELDS(F)         \
     F(SCALAR, uint32_t, epoch)    \
     F(RMA_VECTOR, strips, strips) \
@@ -29,8 +29,9 @@ void messages_free(void);
 void message_add_part(message_t *message, int leaf, int octant, cells_t *cells);
 /* Sends a message, also to this rank itself, and empties it. */
 void message_send(int rank, message_t *message);
-/* Waits for n messages of an epoch; the one of a rank, which is empty if it has sent none. */
+/* Waits for n messages of an epoch. */
 void messages_wait(uint32_t epoch, int n);
+/* Returns the message of a rank. It is empty if the rank has sent none. */
 message_t *message_of(uint32_t epoch, int rank);
 void message_empty(message_t *message);
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include "amr.h"
 
-/* What a leaf adds to the results. The cube is periodic: of the distances to the center the
- * shortest one counts. */
+/* A leaf's contribution to the results. The cube is periodic, so the shortest of the distances to
+ * the center counts. */
 static totals_t totals_of(const mesh_t *mesh, const block_t *block)
 {
     int n = mesh->n;
@@ -62,7 +62,7 @@ totals_t report_totals(const mesh_t *mesh)
     return sum;
 }
 
-/* What the library has counted, the sum over the ranks. */
+/* Returns the library's counters, added up over the ranks. */
 traffic_t report_traffic(void)
 {
     pgas_rma_info_t info = { .size = sizeof info };

@@ -65,7 +65,7 @@ void tree_init(tree_t *tree, int finest)
     qsort(tree->leaf, (size_t)tree->n, sizeof *tree->leaf, compare);
 }
 
-/* The leaf that has the lower corner of a box. */
+/* Returns the leaf that contains the lower corner of a box. */
 static int find(const tree_t *tree, const box_t *box)
 {
     int low = 0, high = tree->n;
@@ -79,7 +79,7 @@ static int find(const tree_t *tree, const box_t *box)
     return low;
 }
 
-/* The box of the same size behind a face. The cube is periodic. */
+/* Returns the box of the same size behind a face. The cube is periodic. */
 static box_t behind(const box_t *box, int face)
 {
     uint32_t side = 1u << box->level, at[3] = { box->at[0], box->at[1], box->at[2] };
