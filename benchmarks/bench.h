@@ -89,8 +89,7 @@ typedef struct {
     bool higher;      /* of BENCH_VALUE: higher is better */
     double round_ms;  /* length of one round; 0: the usual half millisecond */
     /* Threads of each rank, in the references too. With 2 or more, MPI starts with
-     * MPI_THREAD_MULTIPLE. Each thread has a context (PGAS_LANES), unless the user says
-     * otherwise. */
+     * MPI_THREAD_MULTIPLE. Each thread has a context unless the user sets PGAS_LANES. */
     int threads;
     /* NULL, or called on every rank; gives PGAS_OK if the library offers what the case needs */
     pgas_status_t (*probe)(const bench_run_t *run);

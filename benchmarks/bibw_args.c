@@ -1,5 +1,5 @@
-/* Bandwidth of calls with one large argument, in both directions at once: OSU's osu_bibw with calls
- * instead of messages.
+/* Measures the bandwidth of calls with one large argument, in both directions at once: OSU's
+ * osu_bibw with calls instead of messages.
  *
  * Every thread of a rank makes 64 calls to the thread of the same number at the peer. Then it waits
  * until its memory may be reused and the peer's 64 calls have run. As in osu_bibw, all calls of a
@@ -25,7 +25,7 @@ static pgas_handler_t take_buffer, take_object, view_vector;
 
 /* ---- the receiver ---- */
 
-/* The value of every byte that a rank sends. */
+/* Returns the value of every byte that a rank sends. */
 static char mark_of(int rank)
 {
     return (char)('A' + rank);

@@ -9,8 +9,8 @@
 #include "benchmarks/bench.h"
 
 /** ---- processes (ref_mpi.c) ---- */
-/* starts MPI at the thread level that the library needs, a higher level would cost locks;
- * threads: references call MPI in several threads at the same time */
+/* starts MPI at the thread level that the library needs, because a higher level costs locks;
+ * threads: several threads call MPI at the same time, so MPI_THREAD_MULTIPLE */
 void ref_mpi_begin(int *argc_p, char ***argv_p, bool threads);
 void ref_mpi_end(void);
 void ref_mpi_abort(int status) __attribute__((noreturn));
@@ -82,7 +82,7 @@ double ref_mpi_pingpong(const bench_run_t *run); /* send and receive, round trip
 double ref_mpi_isend(const bench_run_t *run);    /* one way, 64 outstanding */
 /* both ways, windows of 64: osu_bibw; arg: threads */
 double ref_mpi_bibw(const bench_run_t *run);
-/* the same, each with a header of its own, after which the receiver allocates memory */
+/* the same, but each message has a header, after which the receiver allocates memory */
 double ref_mpi_parcels(const bench_run_t *run);
 /* one way, packed by hand into 4 KiB, 16 outstanding */
 double ref_mpi_batches(const bench_run_t *run);

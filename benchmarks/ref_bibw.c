@@ -1,6 +1,6 @@
 /* Large messages over MPI in both directions at once, in several threads: the loop of osu_bibw, and
- * parcels as HPX sends them. Each thread has a communicator of its own, so that no thread searches
- * the messages of another one. */
+ * parcels as HPX sends them. Each thread has its own communicator, so no thread searches the
+ * messages of another thread. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>
@@ -20,7 +20,7 @@ typedef struct {
     char bytes[HEADER_BYTES];
 } header_room_t;
 
-/* What a thread uses. The members of one thread are on no other thread's cache lines. */
+/* The data of a thread. They are on no cache line of another thread. */
 typedef struct {
     _Alignas(128) MPI_Comm comm;
     char *from, *to;

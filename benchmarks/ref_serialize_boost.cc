@@ -1,5 +1,5 @@
 /* Boost.Serialization for pgas_serialize: its binary archives over fixed memory. Records are loaded
- * into the same vectors and strings again and again. */
+ * into the same vectors and strings each time. */
 #include "benchmarks/ref_serialize_stream.hh"
 
 #include <boost/archive/binary_iarchive.hpp>

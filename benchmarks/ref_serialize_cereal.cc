@@ -1,5 +1,5 @@
 /* cereal for pgas_serialize: its binary archives over fixed memory. Records are loaded into the
- * same vectors and strings again and again. */
+ * same vectors and strings each time. */
 #include "benchmarks/ref_serialize_stream.hh"
 
 #include <cereal/archives/binary.hpp>

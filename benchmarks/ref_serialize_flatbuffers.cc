@@ -1,5 +1,5 @@
 /* FlatBuffers for pgas_serialize. The builder is reused. A loaded record is read in place: the
- * program gets the address and size of every text. FlatBuffers' verifier does not run. */
+ * program gets the address and size of every string. FlatBuffers' verifier does not run. */
 #include "benchmarks/serialize.h"
 #include "benchmarks/serialize_generated.h"
 

@@ -1,4 +1,4 @@
-/* libcbor for pgas_serialize: an array of numbers and an array of texts. Its encoder writes into
+/* libcbor for pgas_serialize: an array of numbers and an array of strings. Its encoder writes into
  * the archive directly. A loaded record is a tree of items. */
 #include "benchmarks/serialize.h"
 

@@ -1,5 +1,5 @@
-/* msgpack-c for pgas_serialize: an array of numbers and an array of texts. A loaded record is a
- * tree of objects, whose texts point into the archive. */
+/* msgpack-c for pgas_serialize: an array of numbers and an array of strings. A loaded record is a
+ * tree of objects, whose strings point into the archive. */
 #include "benchmarks/serialize.h"
 
 #include <msgpack.h>

@@ -1,4 +1,4 @@
-/* protobuf-c for pgas_serialize. Archives go to the same memory again and again. */
+/* protobuf-c for pgas_serialize. Archives go to the same memory each time. */
 #include "benchmarks/serialize.h"
 #include "benchmarks/serialize.pb-c.h"
 

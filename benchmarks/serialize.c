@@ -1,6 +1,7 @@
-/* The time to save and load one record, by archives (pgas/archive.h) and by other libraries. One
- * process, without MPI. Every run ends with a comparison of the whole loaded record, outside of the
- * measured time; two values change with every operation and are checked in it.
+/* Measures the time to save and load one record, by archives (pgas/archive.h) and by other
+ * libraries. It is one process without MPI. Every operation changes two values and checks them
+ * after loading. Every run ends with a comparison of the whole loaded record, outside of the
+ * measured time.
  *
  * Source of the record: the comparison cpp-serializers. */
 #include "benchmarks/bench.h"
@@ -76,7 +77,7 @@ static size_t broken_bytes(void)
     return sizeof now;
 }
 
-/* It loads the record of the operation before. */
+/* Loads the record of the operation before. */
 static uint64_t late_run(uint64_t n)
 {
     uint64_t n_wrong = 0;
@@ -88,7 +89,7 @@ static uint64_t late_run(uint64_t n)
     return n_wrong;
 }
 
-/* It changes one text. */
+/* Changes one string. */
 static uint64_t other_run(uint64_t n)
 {
     now.number[0] = (int64_t)(n - 1);
@@ -140,7 +141,7 @@ static const struct {
 
 static bench_case_t cases[ALL_CASES] = {
     [ZERO_COPY] = { .variant = "zero-copy",
-                    .doc = "numbers stay in place, texts are read in place",
+                    .doc = "numbers stay in place, strings are read in place",
                     .paths = BENCH_ANYWHERE,
                     .metric = BENCH_LATENCY,
                     .ours = run_in_place,
@@ -191,7 +192,7 @@ static void setup(void)
 
 static const char *about(void)
 {
-    return "Record: 1000 numbers of 64 bits, 100 texts of 86 bytes";
+    return "Record: 1000 numbers of 64 bits, 100 strings of 86 bytes";
 }
 
 static const bench_program_t program = { .name = "pgas_serialize",

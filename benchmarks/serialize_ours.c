@@ -1,7 +1,7 @@
-/* Archives for pgas_serialize: the record is a description, and all functions come from it. Two
- * serializers. in_place: the numbers are more than the threshold, so the archive has a pointer to
- * them; the loaded record is a view. packed: the archive has all data; the loaded record is a copy
- * in one arena. Both use their archives and arenas again and again. */
+/* Archives for pgas_serialize. A description of the record makes all functions. There are two
+ * serializers. in_place: the numbers exceed the threshold, so the archive has a pointer to them.
+ * The loaded record is a view. packed: the archive has all data. The loaded record is a copy in one
+ * arena. Both reuse their archives and arenas. */
 #include "benchmarks/serialize.h"
 #include "pgas/describe.h"
 
@@ -85,7 +85,7 @@ static size_t bytes_without_chunks(const pgas_archive_t *written)
     return bytes;
 }
 
-/* ---- numbers in place, texts as views ---- */
+/* ---- numbers in place, strings as views ---- */
 
 static pgas_archive_t out = PGAS_ARCHIVE_INIT, in = PGAS_ARCHIVE_INIT;
 
