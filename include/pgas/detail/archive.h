@@ -1,14 +1,13 @@
-/** The inline part of pgas/archive.h: what fits is written and read without a function call. All
- *  else is behind functions with _far at the end.
+/** The inline part of pgas/archive.h writes and reads without a function call while data fit.
+ *  Functions with _far at the end handle all other cases.
  *
  *  A count is a word of 32 bits, or one of the marks below. A vector in the stream is its count,
  *  zeros up to the alignment of its elements, relative to the start of the stream, and its data. A
- *  count of 0 has nothing behind it. Scalars are not aligned.
+ *  vector without elements is only its count. Scalars are not aligned.
  *
- *  The inline paths compare the bytes that they need with the rest of the stream, and nothing
- *  else. So put_at == put_end in a reader and after an error, and get_at == get_end in a writer and
- *  after an error. Every path keeps put_at <= put_end: a place behind the end would be room without
- *  limit. */
+ *  The inline paths only compare the bytes that they need with the rest of the stream. So put_at ==
+ *  put_end in a reader and after an error, and get_at == get_end in a writer and after an error.
+ *  Every path keeps put_at <= put_end, because their difference is used as an unsigned number. */
 #ifndef PGAS_DETAIL_ARCHIVE_H
 #define PGAS_DETAIL_ARCHIVE_H
 
@@ -53,14 +52,14 @@ PGAS_INLINE pgas_status_t pgas_archive_fail(pgas_archive_t *archive, pgas_status
     return pgas_archive_fail_far(archive, status);
 }
 
-/* The alignment of elements in the stream. */
+/* Returns the alignment of elements in the stream. */
 PGAS_INLINE size_t pgas_archive_align(size_t elem_bytes)
 {
     size_t bits = elem_bytes | PGAS_ARCHIVE_ALIGN_MAX;
     return bits & (~bits + 1);
 }
 
-/* Whether a constant keeps a product of it and a count of 32 bits below 2^63. */
+/* Returns true if the product of elem_bytes and any count of 32 bits is below 2^63. */
 PGAS_INLINE bool pgas_archive_is_moderate(size_t elem_bytes)
 {
     return elem_bytes - 1 < 0x7fffffff;
@@ -70,8 +69,8 @@ PGAS_INLINE bool pgas_archive_is_moderate(size_t elem_bytes)
 
 #define PGAS_ARCHIVE_COPY_FEW 128
 
-/* memcpy of n > 0 bytes, mostly few: a call of memcpy with a variable size costs more than the copy
- * of a short text. Each branch copies the first and the last bytes, which may overlap. */
+/* Copies n > 0 bytes, mostly few. A call of memcpy with a variable size costs more than the copy of
+ * a short string. Each branch copies the first and the last bytes, which may overlap. */
 PGAS_INLINE void pgas_archive_copy(char *to, const char *from, size_t n)
 {
     if (PGAS_UNLIKELY(n > PGAS_ARCHIVE_COPY_FEW))
@@ -101,12 +100,12 @@ PGAS_INLINE void pgas_archive_copy(char *to, const char *from, size_t n)
 
 /* ---- positions in registers ---- */
 
-/* The place where an archive is written or read, copied from it. Functions for structures keep it
- * in a local variable from begin to end, so the compiler keeps it in registers: each field would
- * otherwise load and store the position, and wait for the store of the field before. Between begin
- * and end the archive is used only by the functions here, or after end and with a new begin. That
- * holds for errors, too: pgas_archive_fail closes the inline paths at the archive's position. An
- * end with another position would open them beyond the memory. */
+/* A copy of the position at which an archive is written or read. Functions for structures keep it
+ * in a local variable from begin to end, so the compiler keeps it in registers. Otherwise each
+ * field would load and store the position, and wait for the store of the field before. Between
+ * begin and end only the functions here use the archive. All other uses need an end before and a
+ * begin after them. That includes pgas_archive_fail, which closes the inline paths at the archive's
+ * position. An end with another position would open them beyond the memory. */
 typedef struct {
     pgas_archive_t *archive;
     char *at, *end;
@@ -143,7 +142,7 @@ PGAS_INLINE void pgas_reader_end(const pgas_reader_t *reader)
     reader->archive->get_at = reader->at;
 }
 
-/* Takes the next bytes of the stream, for the caller to fill. @return NULL: an error */
+/* Reserves the next bytes of the stream. The caller fills them. @return NULL: an error */
 PGAS_INLINE char *pgas_writer_reserve(pgas_writer_t *writer, size_t bytes)
 {
     char *at = writer->at;
@@ -157,7 +156,7 @@ PGAS_INLINE char *pgas_writer_reserve(pgas_writer_t *writer, size_t bytes)
     return at;
 }
 
-/* Takes the next bytes of the stream, for the caller to read. @return NULL: an error */
+/* Skips the next bytes of the stream. The caller reads them. @return NULL: an error */
 PGAS_INLINE const char *pgas_reader_consume(pgas_reader_t *reader, size_t bytes)
 {
     const char *at = reader->at;
@@ -198,9 +197,9 @@ PGAS_INLINE pgas_status_t pgas_reader_get_count_far(pgas_reader_t *reader, size_
     return status;
 }
 
-/* Reads such a number. Each value needs at least least_bytes bytes of the stream: a number that
- * the rest of the stream cannot have is PGAS_ERR_FORMAT. So it is safe to allocate memory for n
- * values. least_bytes is not 0. */
+/* Reads such a number. Each value has at least least_bytes > 0 bytes in the stream. If the rest of
+ * the stream is too short for n values, the result is PGAS_ERR_FORMAT. So it is safe to allocate
+ * memory for n values. */
 PGAS_INLINE pgas_status_t pgas_reader_get_count(pgas_reader_t *reader, size_t least_bytes,
                                                 size_t *n_p)
 {
@@ -248,7 +247,7 @@ PGAS_INLINE pgas_status_t pgas_writer_put_vector(pgas_writer_t *writer, const vo
     return PGAS_OK;
 }
 
-/* Gives the next vector, in place. Outputs are written on success only. */
+/* Reads the next vector in place. Outputs are written on success only. */
 PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t elem_bytes,
                                                  const void **data_p, size_t *n_p)
 {
@@ -259,7 +258,7 @@ PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t e
         memcpy(&word, at, sizeof word);
     if (pgas_archive_align(elem_bytes) > 1)
         before += -((uintptr_t)at + sizeof word) & (pgas_archive_align(elem_bytes) - 1);
-    /* Counts of 0 and marks are the greatest words here, and have other forms. */
+    /* word - 1 is large for a count of 0 and for marks, which the function handles. */
     if (PGAS_UNLIKELY(word - 1 >= PGAS_ARCHIVE_INLINE_MAX || before > room ||
                       word * (uint64_t)elem_bytes > room - before)) {
         pgas_status_t status;
@@ -284,7 +283,7 @@ PGAS_INLINE pgas_status_t pgas_reader_get_vector(pgas_reader_t *reader, size_t e
 
 /* ---- for functions that write and read structures ---- */
 
-/* As above, for single values. */
+/* These do the same for single values. */
 PGAS_INLINE char *pgas_archive_reserve(pgas_archive_t *archive, size_t bytes)
 {
     pgas_writer_t writer;
@@ -326,7 +325,7 @@ PGAS_INLINE pgas_status_t pgas_archive_get_count(pgas_archive_t *archive, size_t
     return status;
 }
 
-/* A value begins whose depth the data decide, and ends. */
+/* Begins and ends a level of nesting whose depth depends on the data. */
 PGAS_INLINE pgas_status_t pgas_archive_enter(pgas_archive_t *archive)
 {
     if (PGAS_UNLIKELY(archive->depth >= PGAS_ARCHIVE_DEPTH))

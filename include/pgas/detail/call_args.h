@@ -14,8 +14,8 @@ PGAS_BEGIN_DECLS
 /* Calls of so many bytes and less, without chunks, travel as plain calls. */
 #define PGAS_ARGS_SMALL 512
 
-/* A typed call or its run. The archive is one that the thread keeps or, while that is in use,
- * `own`. */
+/* A typed call or its run. The thread keeps an archive for it. While that one is in use, archive
+ * points to `own`. */
 typedef struct {
     pgas_archive_t *archive;
     uint64_t begun_ns; /* when saving or loading began */
@@ -36,16 +36,16 @@ PGAS_API pgas_status_t pgas_args_return_nb(pgas_args_t *args, pgas_status_t stat
 /* Reads the status in front of a result. After an error the reply is freed. */
 PGAS_API pgas_status_t pgas_args_result(pgas_archive_t *reply);
 
-/* The target's side: begin to read the call with these arguments; after loading, which had this
- * status; end. */
+/* The target's side. read begins to read the call with these arguments. loaded follows the view,
+ * and gets its status. end is last. */
 PGAS_API pgas_status_t pgas_args_read(pgas_args_t *args, const void *data, size_t bytes);
 PGAS_API void pgas_args_loaded(pgas_args_t *args, pgas_status_t status, pgas_handler_t handler,
                                pgas_thread_t source);
 PGAS_API void pgas_args_end(pgas_args_t *args);
 /* Begins a reply with the status. The result follows if the status is PGAS_OK. */
 PGAS_API void pgas_args_reply_begin(pgas_args_t *args, pgas_status_t status);
-/* Sends the reply; status is that of saving. The result is freed by release_result(result), at once
- * or, if the caller still reads its memory, on a copy of the structure, later. */
+/* Sends the reply. status is that of saving. It frees the result by release_result(result) at once.
+ * If the caller will still read its memory, it frees a copy of the structure later. */
 PGAS_API void pgas_args_reply(pgas_args_t *args, pgas_status_t status, void *result, size_t bytes,
                               void (*release_result)(void *result));
 

@@ -29,7 +29,7 @@ PGAS_BEGIN_DECLS
 /* Logs the names of a value that was found and of the one that was expected. */
 PGAS_API pgas_status_t pgas_describe_mismatch(pgas_archive_t *archive, uint64_t found,
                                               uint64_t expected, const char *name);
-/* Gives zeroed memory for n elements, n > 0: from the arena of view or load, or from malloc. */
+/* Returns zeroed memory for n elements, n > 0: from the arena of view or load, or from malloc. */
 PGAS_API pgas_status_t pgas_describe_alloc(pgas_archive_t *archive, size_t n, size_t elem_bytes,
                                            void **memory_p);
 
@@ -40,7 +40,7 @@ typedef struct pgas_sum {
 } pgas_sum_t;
 PGAS_API uint64_t pgas_describe_mix(uint64_t sum, const char *kind, const char *text,
                                     uint64_t number);
-/* Whether the description of this name is being summed already: it contains itself. */
+/* Returns true if this name is being summed already, because the description contains itself. */
 PGAS_API bool pgas_describe_is_inside(const pgas_sum_t *here);
 
 /* kind: c character, i signed, u unsigned, f floating-point, b bool, x bytes */
@@ -53,21 +53,21 @@ PGAS_API void pgas_describe_print_object(FILE *out, int depth, const char *membe
                                          const pgas_rma_object_t *object);
 PGAS_API void pgas_describe_print_name(FILE *out, int depth, const char *member, const char *name);
 PGAS_API void pgas_describe_print_index(FILE *out, int depth, size_t index);
-/* Prints the number of values. @return how many of them are printed */
+/* Prints the number of values. @return the number of values to print */
 PGAS_API size_t pgas_describe_print_count(FILE *out, int depth, const char *member,
                                           const char *name, size_t n);
 
-/* The bytes that a value has in an archive. */
+/* The bytes of a value in an archive. */
 typedef struct {
     size_t stream, chunks;
 } pgas_sizer_t;
-/* An archive that begins at the sizer's alignment, and its end: its bytes are added. */
+/* Begins an archive at the sizer's alignment. The end adds the archive's bytes to the sizer. */
 PGAS_API void pgas_describe_scratch_begin(const pgas_sizer_t *sizer, pgas_archive_t *scratch_p);
 PGAS_API void pgas_describe_scratch_end(pgas_sizer_t *sizer, pgas_archive_t *scratch);
 
 /* ---- saving ---- */
 
-/* What a root has in front: the checksum and the name, whose bytes are a constant. */
+/* Writes the checksum and the name in front of a root. The length of the name is a constant. */
 PGAS_INLINE char *pgas_describe_put_root(pgas_archive_t *archive, uint64_t sum, const char *name,
                                          size_t name_bytes)
 {
@@ -87,7 +87,7 @@ PGAS_INLINE char *pgas_describe_reserve(pgas_archive_t *archive, char *to, size_
     return pgas_archive_reserve(archive, bytes);
 }
 
-/* The place behind what was written. */
+/* Returns the address behind the written bytes, or NULL after an error. */
 PGAS_INLINE char *pgas_describe_written(const pgas_archive_t *archive, pgas_status_t status)
 {
     return PGAS_LIKELY(status == PGAS_OK) ? archive->put_at : NULL;
@@ -113,7 +113,7 @@ PGAS_INLINE char *pgas_describe_put_object(pgas_archive_t *archive, char *to,
     return pgas_describe_written(archive, pgas_archive_put_object(archive, object, bytes));
 }
 
-/* The number of described values. A value begins whose depth the data decide. */
+/* Writes the number of described values, and enters a level of nesting. */
 PGAS_INLINE char *pgas_describe_put_count(pgas_archive_t *archive, char *to, const void *data,
                                           size_t n)
 {
@@ -142,8 +142,8 @@ PGAS_INLINE const char *pgas_describe_get_root(pgas_archive_t *archive, uint64_t
     return archive->get_at;
 }
 
-/* How values are read: as views, or loaded into an arena, or by malloc. The functions below set it
- * and give the former way back. */
+/* The mode of reading: as views, loaded into an arena, or loaded by malloc. The functions below set
+ * the mode and restore the former one. */
 typedef struct {
     pgas_arena_t *memory;
     bool in_place;
@@ -160,7 +160,7 @@ PGAS_INLINE pgas_describe_way_t pgas_describe_set_way(pgas_archive_t *archive, p
     return former;
 }
 
-/* A copy of bytes that were found in the archive. */
+/* Copies bytes that are in the archive. */
 PGAS_INLINE pgas_status_t pgas_describe_copy(pgas_archive_t *archive, const void *data,
                                              size_t bytes, void **copy_p)
 {
@@ -178,13 +178,13 @@ PGAS_INLINE const char *pgas_describe_consume(pgas_archive_t *archive, const cha
     return pgas_archive_consume(archive, bytes);
 }
 
-/* The place behind what was read. */
+/* Returns the address behind the bytes that were read, or NULL after an error. */
 PGAS_INLINE const char *pgas_describe_was_read(const pgas_archive_t *archive, pgas_status_t status)
 {
     return PGAS_LIKELY(status == PGAS_OK) ? archive->get_at : NULL;
 }
 
-/* At most so many elements. After an error the outputs are unchanged. */
+/* Reads at most `most` elements. After an error the outputs are unchanged. */
 PGAS_INLINE const char *pgas_describe_get_vector(pgas_archive_t *archive, const char *at,
                                                  size_t elem_bytes, size_t most, void **data_p,
                                                  size_t *n_p)
@@ -222,7 +222,7 @@ PGAS_INLINE const char *pgas_describe_get_string(pgas_archive_t *archive, const 
         return NULL;
     end = archive->get_at;
     if (!archive->in_place && text) {
-        /* A text in a chunk is not what pgas_archive_put_string writes, but has an end, too. */
+        /* pgas_archive_put_string writes no chunks. A string in a chunk must end in 0, too. */
         size_t bytes = PGAS_LIKELY(text == at + 4) ? (size_t)(end - text) : strlen(text) + 1;
         if (PGAS_UNLIKELY(pgas_describe_copy(archive, text, bytes, &copy) != PGAS_OK))
             return NULL;
@@ -232,7 +232,7 @@ PGAS_INLINE const char *pgas_describe_get_string(pgas_archive_t *archive, const 
     return end;
 }
 
-/* The number of described values, and zeroed memory for them; otherwise as before. */
+/* Reads the number of described values, and allocates zeroed memory for them. */
 PGAS_INLINE const char *pgas_describe_get_count(pgas_archive_t *archive, const char *at,
                                                 size_t least_bytes, size_t elem_bytes, size_t most,
                                                 void **data_p, size_t *n_p)
@@ -334,7 +334,7 @@ PGAS_END_DECLS
 
 /* ---- functions ---- */
 
-/* What each function that a macro defines begins with. The compiler decides which are inlined. */
+/* Each function of a macro begins with this. The compiler decides which functions are inlined. */
 #define PGAS_DESCRIBED static inline PGAS_UNUSED
 
 #define PGAS_DESCRIBE_DECLARE(name, FIELDS) \
@@ -349,8 +349,9 @@ PGAS_END_DECLS
         FIELDS(PGAS_FIELD_KIND)           \
     };
 
-/* Functions of a described structure or an own type that others use, before their definitions: a
- * structure may contain itself. pgas_values_: of n of them. pgas_vector_: with their number. */
+/* Functions of a described structure or a PGAS_OWN type. They are declared before their definition,
+ * because a structure may contain itself. pgas_values_ functions handle n values, and pgas_vector_
+ * functions also their number. */
 #define PGAS_DESCRIBE_PROTOTYPES(name)                                                          \
     PGAS_DESCRIBED char *pgas_value_save_##name(pgas_archive_t *ar_, char *to_,                 \
                                                 const name##_t *v_);                            \

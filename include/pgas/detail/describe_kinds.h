@@ -1,4 +1,4 @@
-/** The kinds of fields of pgas/describe.h: for each pass and kind, what one field becomes.
+/** The kinds of fields of pgas/describe.h: for each pass and kind, the code of one field.
  *
  *  A pass is one expansion of the list of fields, for one function or constant. PGAS_FIELD_pass
  *  looks up the kind, so that only one pass reports a kind that does not exist, and expands to the
@@ -50,7 +50,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
                  5]
 #endif
 
-/* A constant condition inside a function. what is what the compiler shows. */
+/* Checks a constant condition inside a function. The compiler's message shows `what`. */
 #define PGAS_DESCRIBE_CHECK(condition, what) typedef char PGAS_UNUSED what[(condition) ? 1 : -1];
 
 /* ---- kinds of fields ---- */
@@ -68,7 +68,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_KIND_OBJECT          ~, OBJECT_FIELD
 #define PGAS_KIND_RMA_VECTOR      ~, RMA_VECTOR_FIELD
 
-/* The second of its arguments: the kind, or NO_FIELD for one that is not defined above. */
+/* Expands to its second argument: the kind, or NO_FIELD for a kind that is not defined above. */
 #define PGAS_PICK(...)             PGAS_PICK_2(__VA_ARGS__)
 #define PGAS_PICK_2(a, b, ...)     b
 #define PGAS_GO(pass, kind, ...)   PGAS_GO_2(pass, kind, __VA_ARGS__)
@@ -113,7 +113,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 
 #define PGAS_COUNT_MAX(count) PGAS_CAST(size_t, PGAS_CAST(__typeof__(count), -1))
 
-/* What a field declares; also the one place that reports a kind that does not exist. */
+/* The members of a field. Only this pass and KIND report a kind that does not exist. */
 #define PGAS_MEMBERS_SCALAR_FIELD(error, type, member)         type member;
 #define PGAS_MEMBERS_ARRAY_FIELD(error, type, member, n_elems) type member[n_elems];
 #define PGAS_MEMBERS_STRING_FIELD(error, member)               char *member;
@@ -132,7 +132,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_MEMBERS_RMA_VECTOR_FIELD(error, name, member)      name##_t member;
 #define PGAS_MEMBERS_NO_FIELD(error, ...)                       error pgas_error;
 
-/* Reports only a kind that does not exist, as the pass MEMBERS does. */
+/* This pass only reports a kind that does not exist, as the pass MEMBERS does. */
 #define PGAS_KIND_SCALAR_FIELD(...)
 #define PGAS_KIND_ARRAY_FIELD(...)
 #define PGAS_KIND_STRING_FIELD(...)
@@ -147,7 +147,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_KIND_RMA_VECTOR_FIELD(...)
 #define PGAS_KIND_NO_FIELD(error, ...) error pgas_error;
 
-/* Whether a field is copied as bytes. */
+/* 1 if a field is copied as bytes, otherwise 0. */
 #define PGAS_FLAT_SCALAR_FIELD(type, member)                &&1
 #define PGAS_FLAT_ARRAY_FIELD(type, member, n_elems)        &&1
 #define PGAS_FLAT_STRING_FIELD(member)                      &&0
@@ -194,7 +194,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_LEAST_RMA_VECTOR_FIELD(name, member) +4
 #define PGAS_LEAST_NO_FIELD(...)
 
-/* What is wrong with a description. */
+/* Checks of a description. */
 #define PGAS_CHECK_SCALAR_FIELD(type, member) \
     PGAS_DESCRIBE_CHECK(sizeof v_->member == sizeof(type), pgas_##member##_has_another_size)
 #define PGAS_CHECK_ARRAY_FIELD(type, member, n_elems)                  \
@@ -341,8 +341,8 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
         return NULL;
 #define PGAS_SAVE_NO_FIELD(...)
 
-/* The other fields: reading. Memory that was allocated is in the value at once, so that it can be
- * freed. */
+/* The other fields: reading. The value has allocated memory at once, so that it can be freed after
+ * an error. */
 #define PGAS_READ_SCALAR_FIELD(...)
 #define PGAS_READ_ARRAY_FIELD(...)
 #define PGAS_READ_STRING_FIELD(member)                     \
@@ -505,7 +505,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
 #define PGAS_DROP_RMA_VECTOR_FIELD(name, member) name##_free(&v_->member);
 #define PGAS_DROP_NO_FIELD(...)
 
-/* Whether a field of v_ and w_ is the same. */
+/* Compares a field of v_ and w_. */
 #define PGAS_EQUAL_SCALAR_FIELD(type, member)           \
     if (memcmp(&v_->member, &w_->member, sizeof(type))) \
         return false;
@@ -586,7 +586,7 @@ PGAS_ELEM_KIND_IS(unsigned long long, 'u')
                               v_->member.vector.n, PGAS_PRINT_MANY);
 #define PGAS_PRINT_NO_FIELD(...)
 
-/* The checksum: text is the list of arguments as the program wrote it. */
+/* The checksum. text is the list of arguments as the program has written it. */
 #define PGAS_SUM_SCALAR_FIELD(text, type, member) \
     sum_ = pgas_describe_mix(sum_, "SCALAR", text, sizeof(type));
 #define PGAS_SUM_ARRAY_FIELD(text, type, member, n_elems) \

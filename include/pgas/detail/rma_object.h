@@ -1,4 +1,4 @@
-/** The inline part of pgas/rma_object.h, and what its vectors are made of. */
+/** The inline part of pgas/rma_object.h, and the structure of its vectors. */
 #ifndef PGAS_DETAIL_RMA_OBJECT_H
 #define PGAS_DETAIL_RMA_OBJECT_H
 
@@ -22,11 +22,11 @@ typedef struct {
     size_t n, room;            /* elements */
 } pgas_rma_vector_t;
 
-/* Makes room for n elements. for_push: and for some more. */
+/* Makes room for n elements. for_push: it makes room for some more. */
 PGAS_API pgas_status_t pgas_rma_vector_grow(pgas_rma_vector_t *vector, size_t n, size_t elem_bytes,
                                             bool for_push);
-/* Frees the vector, and gives it the first n elements of an object: the caller's holder becomes the
- * vector's. object NULL: an empty vector. @return PGAS_ERR_RANGE: the object has fewer */
+/* Frees the vector, which then has the first n elements of an object. The vector takes the caller's
+ * reference. object NULL: an empty vector. @return PGAS_ERR_RANGE: the object has fewer elements */
 PGAS_API pgas_status_t pgas_rma_vector_adopt(pgas_rma_vector_t *vector, pgas_rma_object_t *object,
                                              size_t n, size_t elem_bytes);
 
