@@ -246,22 +246,31 @@ static later_t *move_result(const void *result, size_t bytes, void (*release)(vo
     return later;
 }
 
+/* Replaces what was written by a status. */
+static void put_status(pgas_archive_t *archive, pgas_status_t status)
+{
+    int32_t number = (int32_t)status;
+    (void)pgas_archive_clear(archive);
+    (void)pgas_archive_put(archive, &number, sizeof number);
+}
+
 void pgas_args_reply(pgas_args_t *args, pgas_status_t status, void *result, size_t bytes,
                      void (*release_result)(void *result))
 {
     later_t *later = NULL;
-    if (status != PGAS_OK) {
-        int32_t number = (int32_t)status;
-        (void)pgas_archive_clear(args->archive);
-        (void)pgas_archive_put(args->archive, &number, sizeof number);
-    } else if (has_pointers(args->archive)) {
+    if (status != PGAS_OK)
+        put_status(args->archive, status);
+    else if (has_pointers(args->archive))
         later = move_result(result, bytes, release_result);
-    }
     count_since(args->begun_ns);
     status = pgas_reply_args(args->archive, later ? release_later : NULL, later);
     if (!later)
         release_result(result);
     else if (status != PGAS_OK)
         release_later(later);
+    if (status != PGAS_OK) { /* a result that is too large, for example */
+        put_status(args->archive, status);
+        status = pgas_reply_args(args->archive, NULL, NULL);
+    }
     end_writing(args, status);
 }

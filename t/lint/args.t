@@ -9,7 +9,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-STRICT='-pedantic -Wall -Wextra -Wshadow -Wconversion -Wmissing-declarations -Werror'
+STRICT='-pedantic -Wall -Wextra -Wshadow -Wconversion -Wcast-qual -Wmissing-declarations -Werror'
 
 # compiles COMPILER LANGUAGE FLAGS STATEMENT
 compiles() {

@@ -12,6 +12,7 @@
  *   source: pgas/call_args.h
  */
 #include <pthread.h>
+#include "base/param.h"
 #include "t/spmd/args.h"
 #include "t/spmd/said.h"
 
@@ -342,6 +343,29 @@ static void results(void)
     spmd_is_int(n_bad, 0, "a result that the caller does not want");
 }
 
+#define LARGE_FIELDS(F) F(VECTOR, char, data, n_data)
+PGAS_STRUCT(large, LARGE_FIELDS)
+
+/* Memory that is not touched takes no pages. */
+PGAS_HANDLER_ARGS_RETURN(make_large, SEED_FIELDS, large)
+{
+    result->n_data = seed;
+    result->data = malloc(seed);
+    if (!result->data)
+        abort();
+}
+
+static void too_large_results(void)
+{
+    large_t got = { NULL, 0 };
+    size_t more = (size_t)pgasi_param.buffer_limit + 8;
+    spmd_is_int(pgas_call_return_make_large(job_right(), more, &got), PGAS_ERR_LIMIT,
+                "the caller learns that a result exceeds PGAS_BUFFER_LIMIT");
+    spmd_ok(pgas_call_return_make_large(job_right(), 5000, &got) == PGAS_OK && got.n_data == 5000,
+            "and the next result arrives");
+    pgas_free_large(&got);
+}
+
 /* ---- refusals ---- */
 
 static void refusals(void)
@@ -391,7 +415,7 @@ static void nothing_left(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 15);
+    job_begin(&argc, &argv, 17);
     first_seed = spmd_seed(1);
     comparison();
     calls();
@@ -399,6 +423,7 @@ int main(int argc, char **argv)
     from_handlers();
     threads();
     results();
+    too_large_results();
     refusals();
     nothing_left();
     return job_end();

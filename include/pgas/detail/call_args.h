@@ -189,6 +189,8 @@ PGAS_END_DECLS
     {                                                                                              \
         pgas_args_t call_;                                                                         \
         pgas_archive_t reply_ = PGAS_ARCHIVE_INIT;                                                 \
+        if (!result_p_)                                                                            \
+            return PGAS_ERR_INVALID;                                                               \
         pgas_args_begin(&call_);                                                                   \
         pgas_status_t status_ = pgas_args_save_##name(FIELDS(PGAS_ARGS_PASS) call_.archive);       \
         status_ = pgas_args_return(&call_, status_, rank_, pgas_handler_##name, &reply_);          \

@@ -205,7 +205,7 @@ PGAS_INLINE const char *pgas_describe_get_vector(pgas_archive_t *archive, const 
         if (PGAS_UNLIKELY(pgas_describe_copy(archive, data, n * elem_bytes, data_p) != PGAS_OK))
             return NULL;
     } else
-        *data_p = (void *)data;
+        *data_p = (void *)(uintptr_t)data;
     *n_p = n;
     return at;
 }
@@ -228,7 +228,7 @@ PGAS_INLINE const char *pgas_describe_get_string(pgas_archive_t *archive, const 
             return NULL;
         text = (const char *)copy;
     }
-    *text_p = (char *)text;
+    *text_p = (char *)(uintptr_t)text;
     return end;
 }
 
