@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # what: amr computes the same cells, bit by bit, on 1, 2, 3 and 5 ranks, however they send them. Mass is conserved, and
-#       its center moves as it should. Registered vectors travel without a copy and without a registration. Pictures are the same, too.
+#       its center moves like that of the exact solution. Registered vectors travel without a copy and without a registration.
+#       Pictures are the same, too.
 # timeout: 200
 # source: examples/amr
 set -u

@@ -1,8 +1,8 @@
-/* Nothing is lost in a million typed calls.
+/* A million typed calls leave no object and no memory.
  *   what:   After 10^6 calls with vectors and objects that the target takes, shares or leaves, with
  *           results, refused calls and full targets, no object is left, no more of the heap is used
  *           than after the first thousands, and no memory was registered for a transfer. Threads
- *           without the library end what handlers kept.
+ *           that are not attached destroy the objects that handlers kept.
  *   np:     2
  *   nodes:  0 1
  *   timeout: 240

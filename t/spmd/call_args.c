@@ -2,8 +2,8 @@
  *   what:   Streams and chunks of any size and number arrive whole before the handler runs, by
  *           every way between ranks. Objects are handed over and shared. Memory of the program is
  *           free at local completion, or on return without a counter. Order is kept. Wrong calls
- *           are refused and change nothing. Replies come back with chunks of their own. All
- *           objects end.
+ *           are refused and change nothing. Replies have chunks, too. At the end no object is
+ *           left.
  *   np:     2 3 1 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self

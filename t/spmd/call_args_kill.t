@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: When a rank is killed while it reads the memory of calls with archives, owes a reply, or others reply to it, the
-#       other ranks' calls end with PGAS_ERR_PEER if they are to continue, and they have all objects and memory back.
+# what: A rank is killed while it reads the memory of calls with archives, before it replies, or while others reply to it. If
+#       the other ranks continue, their calls end with PGAS_ERR_PEER, and all their objects and memory are free again.
 # source: pgas/call_archive.h
 # timeout: 180
 # turn: waits

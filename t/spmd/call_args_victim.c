@@ -1,7 +1,7 @@
 /* One rank of this job is killed while calls with archives are read: the program of
  * t/spmd/call_args_kill.t, no test by itself.
  *   call_args_victim RANK HOW   HOW is fetch: it dies while it reads the others' memory; answer: in
- *                               a handler that owes a reply; caller: while others reply to it
+ *                               a handler, before it replies; caller: while others reply to it
  * The others continue if PGAS_ON_PEER_DEATH says so. They report the results of their calls, and
  * whether they have all memory back. */
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* what: The octree of examples/amr stays an octree under random wishes: leaves cover the cube once,
- *       in order; those that share a face differ by one level at most; wishes are granted unless
- *       that forbids it; neighbours are those that a plain grid shows.
+ *       in order. Leaves that share a face differ by at most one level. Wishes are granted unless
+ *       that rule forbids it. Neighbours are those of a plain grid.
  * A model: the cube as a grid of the smallest boxes, seeded
  * source: examples/amr */
 #include "examples/amr/amr.h"

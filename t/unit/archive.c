@@ -1,4 +1,4 @@
-/* what: Archives give back what was written, in place. Small data are copied, large data are
+/* what: Archives return the data that were written, in place. Small data are copied, large data are
  *       chunks, objects are shared. Bad arguments and damaged archives give a status, and the first
  *       error stays. Arenas give aligned memory.
  * source: pgas/archive.h */

@@ -1,6 +1,6 @@
 /* what:  Calls with archives that are sent and read on the node allocate no memory once a few have
  *        been sent: neither the caller, nor the thread that runs the call, nor a reply that a
- *        handler sends. Everything is given back at the end of the job.
+ *        handler sends. All memory is freed at the end of the job.
  * needs: no-sanitizers
  * source: pgas/call_archive.h */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* what: Described values keep every kind of field, also empty, absent and large ones. Views point
  *       into the archive; loaded values are the program's. A value of another description is
- *       refused with both names. Values that are nested too deep, counts that lie and bad
- *       arguments give a status, and the value is empty then. The printer shows each field.
+ *       refused with both names. Values that are nested too deep, wrong counts and bad arguments
+ *       give a status, and the value is then empty. The printer shows each field.
  * log: the archive has a value of the type
  * source: pgas/describe.h */
 #include "archive/archive.h"

@@ -1,7 +1,7 @@
 /* what: Random values of described types, 10^6 with the nested ones, are loaded by malloc and into
  *       an arena and viewed as they were saved, with random thresholds, also from packed bytes.
- *       The size is what is written. A shortened or changed stream gives a value or an error. All
- *       memory and all objects are given back.
+ *       The size is the number of bytes written. A shortened or changed stream gives a value or an
+ *       error. All memory and all objects are freed.
  * needs: tsan-ok
  * source: pgas/describe.h; comparisons written by hand (describe_oracle.h) */
 #include "archive/archive.h"

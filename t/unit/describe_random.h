@@ -1,4 +1,4 @@
-/* What programs of describe_random.awk use: contents at random, and comparisons by hand. */
+/* Functions for the programs of describe_random.awk: random contents, and comparisons by hand. */
 #ifndef T_UNIT_DESCRIBE_RANDOM_H
 #define T_UNIT_DESCRIBE_RANDOM_H
 

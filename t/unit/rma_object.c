@@ -1,5 +1,5 @@
-/* what: Registered objects: every source of memory gives it back once, blocks are reused, sizes
- *       waste little, a heap without room is replaced by other memory, and other requests get what
+/* what: Registered objects release memory of every source once. Blocks are reused, and sizes waste
+ *       little. Without room in the heap objects take other memory. Other requests get memory that
  *       objects no longer use. Objects work before and after a job. Random vectors that share
  *       memory equal plain arrays.
  * needs: tsan-ok

@@ -1,7 +1,7 @@
 /* what: Several threads create, share, pass on and destroy objects, 10^6 in all. Some of the
  *       threads are not attached, and threads end meanwhile. No object has the memory of another
- *       one, and all is back at the end. The same holds while the heap is full, so that threads
- *       empty each other's lists. Blocks that an idle thread keeps are there for other requests.
+ *       object, and all memory is free at the end. The same is true while the heap is full and
+ *       threads empty each other's lists. Other requests get blocks that an idle thread keeps.
  * needs: tsan-ok
  * log: no room in the heap for an object
  * source: pgas/rma_object.h; seeded test */
