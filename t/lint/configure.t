@@ -11,7 +11,7 @@ cd "$scratch" || exit 1
 refuses() {
     local pattern=$1 text=$2 out
     shift 2
-    if out=$("$TOP/configure" -C CC="$CC" MPICC="$MPICC" "$@" 2>&1 >/dev/null); then
+    if out=$("$TOP/configure" -C CC="$CC" MPICC="$MPICC" CXX=false "$@" 2>&1 >/dev/null); then
         ok 1 "$text"
         diag "configure went through"
     elif grep -qE -- "$pattern" <<<"$out"; then ok 0 "$text"; else
