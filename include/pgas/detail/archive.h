@@ -325,12 +325,12 @@ PGAS_INLINE pgas_status_t pgas_archive_get_count(pgas_archive_t *archive, size_t
     return status;
 }
 
-/* Begins and ends a level of nesting whose depth depends on the data. */
+/* Begins and ends a level of nesting whose depth depends on the data. A level that is refused ends,
+ * too. */
 PGAS_INLINE pgas_status_t pgas_archive_enter(pgas_archive_t *archive)
 {
-    if (PGAS_UNLIKELY(archive->depth >= PGAS_ARCHIVE_DEPTH))
+    if (PGAS_UNLIKELY(archive->depth++ >= PGAS_ARCHIVE_DEPTH))
         return pgas_archive_fail(archive, PGAS_ERR_LIMIT);
-    archive->depth++;
     return PGAS_OK;
 }
 
