@@ -473,9 +473,30 @@ static int find_owner(void)
     return n_found;
 }
 
+/* What a vector appends after it was shortened is not in vectors that share its memory. */
+static int shorten_shared(void)
+{
+    words_t a = { 0 }, b = { 0 };
+    int n_bad = words_resize(&a, 100) != PGAS_OK;
+    for (uint32_t i = 0; i < 100; i++)
+        words_data(&a)[i] = i;
+    words_share(&a, &b);
+    n_bad += words_resize(&a, 10) != PGAS_OK || words_push(&a, 1000) != PGAS_OK;
+    n_bad += words_data(&a)[10] != 1000 || words_data(&a)[9] != 9 || words_data(&b)[10] != 10;
+    words_share(&b, &a);
+    n_bad += words_resize(&b, 20) != PGAS_OK || words_resize(&b, 30) != PGAS_OK;
+    n_bad += words_data(&b) == words_data(&a) || words_data(&a)[29] != 29;
+    words_free(&b);
+    n_bad += words_resize(&a, 0) != PGAS_OK || words_push(&a, 7) != PGAS_OK;
+    n_bad += words_data(&a)[0] != 7;
+    words_free(&a);
+    n_bad += words_resize(NULL, 1) != PGAS_ERR_INVALID || words_push(NULL, 1) != PGAS_ERR_INVALID;
+    return n_bad;
+}
+
 int main(void)
 {
-    plan(22);
+    plan(23);
     uint64_t seed = tap_seed(20240501);
     is_int(use_sources(false), 0, "objects without a job");
     is_int(refuse(), 0, "and what is refused");
@@ -494,6 +515,7 @@ int main(void)
     is_int(model_vectors(seed, 20000), 0, "vectors equal plain arrays");
     shares_too_much = true;
     ok(model_vectors(seed, 20000) > 0, "two vectors that append at one address are noticed");
+    is_int(shorten_shared(), 0, "a vector that is shortened and grows leaves others alone");
     is_int(bound_vectors(), 0, "vectors at the limits of sizes and objects");
     is_int(outlive(), 0, "objects may be destroyed after their heap");
     is_int((int)info().n_objects, 0, "none is left");

@@ -38,6 +38,13 @@ static inline pgas_status_t pgas_rma_vector_free(pgas_rma_vector_t *vector)
     return pgas_rma_object_destroy(object);
 }
 
+/* Elements behind n may be those of other holders, so the vector gives up its room behind them. */
+static inline void pgas_rma_vector_shrink(pgas_rma_vector_t *vector, size_t n)
+{
+    if (vector->object && __atomic_load_n(&vector->object->n_holders, __ATOMIC_ACQUIRE) != 1)
+        vector->room = n;
+}
+
 static inline void pgas_rma_vector_take(pgas_rma_vector_t *from, pgas_rma_vector_t *to)
 {
     if (from == to)
@@ -66,6 +73,10 @@ PGAS_END_DECLS
     } name##_t;                                                                                 \
     PGAS_HELPER pgas_status_t name##_resize(name##_t *v_, size_t n_)                            \
     {                                                                                           \
+        if (PGAS_UNLIKELY(!v_))                                                                 \
+            return PGAS_ERR_INVALID;                                                            \
+        if (n_ < v_->vector.n)                                                                  \
+            pgas_rma_vector_shrink(&v_->vector, n_);                                            \
         if (n_ > v_->vector.room) {                                                             \
             pgas_status_t status_ = pgas_rma_vector_grow(&v_->vector, n_, sizeof(type), 0);     \
             if (status_ != PGAS_OK)                                                             \
@@ -76,7 +87,10 @@ PGAS_END_DECLS
     }                                                                                           \
     PGAS_HELPER pgas_status_t name##_push(name##_t *v_, type element_)                          \
     {                                                                                           \
-        size_t n_ = v_->vector.n;                                                               \
+        size_t n_;                                                                              \
+        if (PGAS_UNLIKELY(!v_))                                                                 \
+            return PGAS_ERR_INVALID;                                                            \
+        n_ = v_->vector.n;                                                                      \
         if (PGAS_UNLIKELY(n_ == v_->vector.room)) {                                             \
             pgas_status_t status_ = pgas_rma_vector_grow(&v_->vector, n_ + 1, sizeof(type), 1); \
             if (status_ != PGAS_OK)                                                             \
