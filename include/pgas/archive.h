@@ -120,7 +120,7 @@ PGAS_API pgas_status_t pgas_archive_from_bytes(const void *data, size_t bytes,
 /** Copies the next bytes of the stream to `to`. */
 PGAS_INLINE pgas_status_t pgas_archive_get(pgas_archive_t *archive, void *to, size_t bytes);
 /** Reads the next vector in place. *data_p is valid until the archive is freed. It is NULL when
- *  there are no elements. */
+ *  there are no elements. The reader must know elem_bytes: the stream does not have it. */
 PGAS_INLINE pgas_status_t pgas_archive_get_vector(pgas_archive_t *archive, size_t elem_bytes,
                                                   const void **data_p, size_t *n_p);
 /** Reads the next string in place. *text_p is NULL when NULL was written. */

@@ -29,6 +29,8 @@
  *  order issued. One of them runs at a time; while one waits, another runs. At most
  *  PGAS_HANDLER_THREADS of a rank wait or run at one time; further calls occupy memory until one
  *  ends. If the handlers that wait need those calls, the wait never ends; the log says so once.
+ *  Buffers of a call that waits count towards PGAS_BUFFER_LIMIT. If ranks wait for each other with
+ *  that many, the wait never ends, either.
  *
  *  What a handler may do:
  *  | function                                             | plain handler    | blocking handler |

@@ -33,18 +33,30 @@ typedef struct {
     void *arg;
 } sending_t;
 
-static void count_sent(uint64_t bytes, const pgas_buffer_t *buffers, size_t n, bool pulls_stream)
+/* What is counted when an archive has been sent. Its record may have ended then. */
+typedef struct {
+    uint64_t bytes, n_registered, n_pointers;
+} sizes_t;
+
+static sizes_t sizes_of(const pgasi_in_flight_t *flight, uint64_t stream_bytes)
+{
+    sizes_t sizes = { .bytes = stream_bytes };
+    size_t n_chunks = flight->n - flight->pulls_stream;
+    for (size_t i = 0; i < flight->n; i++)
+        sizes.bytes += flight->buffers[i].bytes;
+    for (size_t i = 0; i < n_chunks; i++)
+        sizes.n_registered += flight->buffers[i].target != PGAS_NULL;
+    sizes.n_pointers = n_chunks - sizes.n_registered;
+    return sizes;
+}
+
+static void count_sent(const sizes_t *sizes)
 {
     pgasi_rma_counts_t *counts = pgasi_rma_counts();
-    uint64_t n_registered = 0, n_chunks = n - pulls_stream;
-    for (size_t i = 0; i < n; i++)
-        bytes += buffers[i].bytes;
-    for (size_t i = 0; i < n_chunks; i++)
-        n_registered += buffers[i].target != PGAS_NULL;
     pgasi_rma_count(&counts->n_calls_sent, 1);
-    pgasi_rma_count(&counts->bytes_sent, bytes);
-    pgasi_rma_count(&counts->n_registered_sent, n_registered);
-    pgasi_rma_count(&counts->n_pointers_sent, n_chunks - n_registered);
+    pgasi_rma_count(&counts->bytes_sent, sizes->bytes);
+    pgasi_rma_count(&counts->n_registered_sent, sizes->n_registered);
+    pgasi_rma_count(&counts->n_pointers_sent, sizes->n_pointers);
 }
 
 static pgas_status_t send_stream(const pgasi_call_to_t *call, pgas_archive_t *archive,
@@ -57,15 +69,14 @@ static pgas_status_t send_stream(const pgasi_call_to_t *call, pgas_archive_t *ar
     pgas_status_t status = pgasi_bulk_call_archive(call, &a);
     if (status != PGAS_OK)
         return status;
-    count_sent(bytes, NULL, 0, false);
+    count_sent(&(sizes_t){ .bytes = bytes });
     pgas_archive_clear(archive);
     if (s->done)
         s->done(s->arg);
     return PGAS_OK;
 }
 
-/* The target may end the record `flight` as soon as the call is sent. So the counters change first,
- * and an error restores them. */
+/* The target may end the record `flight` as soon as the call is sent. */
 static pgas_status_t send_chunks(const pgasi_call_to_t *call, pgas_archive_t *archive,
                                  const sending_t *s)
 {
@@ -84,16 +95,12 @@ static pgas_status_t send_chunks(const pgasi_call_to_t *call, pgas_archive_t *ar
                                .reply_to = s->reply_to,
                                .ended = pgasi_in_flight_end,
                                .arg = flight };
-    pgasi_rma_counts_t before = *pgasi_rma_counts(), *counts = pgasi_rma_counts();
-    count_sent(bytes, flight->buffers, flight->n, flight->pulls_stream);
+    sizes_t sizes = sizes_of(flight, bytes);
     status = pgasi_bulk_call_archive(call, &a);
     if (status == PGAS_OK)
-        return PGAS_OK;
-    counts->n_calls_sent = before.n_calls_sent;
-    counts->bytes_sent = before.bytes_sent;
-    counts->n_registered_sent = before.n_registered_sent;
-    counts->n_pointers_sent = before.n_pointers_sent;
-    pgasi_in_flight_undo(flight, archive);
+        count_sent(&sizes);
+    else
+        pgasi_in_flight_undo(flight, archive);
     return status;
 }
 

@@ -53,7 +53,8 @@ bool pgas_describe_is_inside(const pgas_sum_t *here)
 
 /* ---- reading ---- */
 
-#define NAME_MAX_SHOWN 60
+#define NAME_MAX_SHOWN    60
+#define MISMATCHES_LOGGED 32
 
 pgas_status_t pgas_describe_mismatch(pgas_archive_t *archive, uint64_t found, uint64_t expected,
                                      const char *name)
@@ -70,11 +71,13 @@ pgas_status_t pgas_describe_mismatch(pgas_archive_t *archive, uint64_t found, ui
         shown[i] = (char)(isprint(c) ? c : '?');
     }
     shown[n] = '\0';
-    PGASI_WARN("archive",
-               "the archive has a value of the type %s, checksum %016" PRIx64
-               ", and the program reads the type %s, checksum %016" PRIx64
-               ". The fields in both programs must be the same.",
-               n ? shown : "(no name)", found, name, expected);
+    static int n_logged; /* every value of a wrong program may differ */
+    if (__atomic_fetch_add(&n_logged, 1, __ATOMIC_RELAXED) < MISMATCHES_LOGGED)
+        PGASI_WARN("archive",
+                   "the archive has a value of the type %s, checksum %016" PRIx64
+                   ", and the program reads the type %s, checksum %016" PRIx64
+                   ". The fields in both programs must be the same.",
+                   n ? shown : "(no name)", found, name, expected);
     return pgas_archive_fail(archive, PGAS_ERR_MISMATCH);
 }
 
