@@ -37,6 +37,10 @@ static inline void pgasi_archive_reset(pgas_archive_t *archive)
 void pgasi_archive_read(pgas_archive_t *in_p, const char *stream, size_t bytes,
                         pgas_archive_chunk_t *chunk, size_t n_chunks, unsigned owns);
 
+/** Allocates zeroed memory for what a reader builds: from the arena of its mode, or by malloc.
+ *  @return PGAS_ERR_NO_MEMORY, which stays in the archive */
+pgas_status_t pgasi_archive_allocate(pgas_archive_t *in, size_t bytes, void **memory_p);
+
 /** Moves stream and chunks of `from` to *to_p. *from is then empty and has the memory that *to_p
  *  had, so two archives exchange memory and allocate nothing. The threshold and the arena of each
  *  stay. Neither archive is a reader. */

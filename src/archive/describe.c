@@ -86,14 +86,7 @@ pgas_status_t pgas_describe_alloc(pgas_archive_t *archive, size_t n, size_t elem
 {
     if (n > PTRDIFF_MAX / elem_bytes)
         return pgas_archive_fail(archive, PGAS_ERR_FORMAT);
-    pgas_arena_t *arena = archive->in_place ? &archive->arena : archive->memory;
-    void *memory = arena ? pgas_arena_alloc(arena, n * elem_bytes) : calloc(n, elem_bytes);
-    if (!memory)
-        return pgas_archive_fail(archive, PGAS_ERR_NO_MEMORY);
-    if (arena)
-        memset(memory, 0, n * elem_bytes);
-    *memory_p = memory;
-    return PGAS_OK;
+    return pgasi_archive_allocate(archive, n * elem_bytes, memory_p);
 }
 
 /* ---- sizes of values with functions of the program ---- */

@@ -221,14 +221,8 @@ static size_t all_bytes(const pgas_archive_t *in)
     return bytes;
 }
 
-pgas_status_t pgas_archive_alloc(pgas_archive_t *in, size_t bytes, void **memory_p)
+pgas_status_t pgasi_archive_allocate(pgas_archive_t *in, size_t bytes, void **memory_p)
 {
-    if (!in || !memory_p)
-        return pgas_archive_fail(in, PGAS_ERR_INVALID);
-    if (!has_left(in, 0))
-        return in->status;
-    if (bytes > ALLOC_FREE && (bytes - ALLOC_FREE) / ALLOC_FACTOR > all_bytes(in))
-        return pgas_archive_fail(in, PGAS_ERR_FORMAT);
     pgas_arena_t *arena = in->in_place ? &in->arena : in->memory;
     void *memory = arena ? pgas_arena_alloc(arena, bytes) : calloc(1, PGASI_MAX(bytes, 1));
     if (!memory)
@@ -237,4 +231,15 @@ pgas_status_t pgas_archive_alloc(pgas_archive_t *in, size_t bytes, void **memory
         memset(memory, 0, bytes);
     *memory_p = memory;
     return PGAS_OK;
+}
+
+pgas_status_t pgas_archive_alloc(pgas_archive_t *in, size_t bytes, void **memory_p)
+{
+    if (!in || !memory_p)
+        return pgas_archive_fail(in, PGAS_ERR_INVALID);
+    if (!has_left(in, 0))
+        return in->status;
+    if (bytes > ALLOC_FREE && (bytes - ALLOC_FREE) / ALLOC_FACTOR > all_bytes(in))
+        return pgas_archive_fail(in, PGAS_ERR_FORMAT);
+    return pgasi_archive_allocate(in, bytes, memory_p);
 }
