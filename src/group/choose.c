@@ -34,27 +34,27 @@ static int who_lacks(const pgas_group_t *g, pgas_group_way_t way, const char *ow
 
 static void explain(const pgas_group_t *g, pgas_group_way_t way, int i, answer_t answer)
 {
-    const char *who = i < 0 ? "this client" : g->links[i].name.address;
+    const char *name = i < 0 ? "this client" : g->links[i].name.address;
     if (answer == OTHER_DEVICE)
         PGASI_ERROR("group",
                     "%s and this client have devices that do not connect to each other: set "
                     "PGAS_VERBS_DEVICE to the same kind for both",
-                    who);
+                    name);
     else if (way == PGAS_GROUP_CALLS)
         PGASI_ERROR("group",
                     "%s does not have the way calls: only ranks of a job have it, see "
                     "pgas_group_create",
-                    who);
+                    name);
     else if (way == PGAS_GROUP_CHAIN)
         PGASI_ERROR("group",
                     "%s does not have the way chain, because its device has no WAIT and ENABLE: "
                     "use the way verbs (PGAS_GROUP_WAY), or another device (PGAS_VERBS_DEVICE)",
-                    who);
+                    name);
     else
         PGASI_ERROR("group",
                     "%s does not have the way verbs, because it has no device: set "
                     "PGAS_VERBS_DEVICE",
-                    who);
+                    name);
 }
 
 pgas_status_t pgasi_group_choose_way(pgas_group_t *g, pgas_group_way_t wanted)

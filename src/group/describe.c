@@ -131,11 +131,11 @@ static pgas_status_t read_chunk(pgas_group_t *g, uint64_t offset, uint32_t bytes
     return status;
 }
 
-static void print_line(FILE *file, uint64_t offset, const char *who, const unsigned char *line,
+static void print_line(FILE *file, uint64_t offset, const char *holders, const unsigned char *line,
                        uint32_t bytes)
 {
     char text[LINE + 1] = "";
-    fprintf(file, "%010llx  %-8s ", (unsigned long long)offset, who);
+    fprintf(file, "%010llx  %-8s ", (unsigned long long)offset, holders);
     for (uint32_t k = 0; k < LINE; k++) {
         if (k < bytes)
             fprintf(file, "%s%02x", k % 8 == 0 ? "  " : " ", line[k]);
@@ -149,24 +149,24 @@ static void print_line(FILE *file, uint64_t offset, const char *who, const unsig
 
 /* The replicas whose line equals that of replica i, as text; false: an earlier one has it, too. */
 static bool name_equals(const pgas_group_t *g, const unsigned char *chunks, uint32_t at,
-                        uint32_t bytes, uint32_t i, char *who, size_t who_bytes)
+                        uint32_t bytes, uint32_t i, char *holders, size_t holders_bytes)
 {
     const unsigned char *mine = chunks + (size_t)i * CHUNK + at;
     uint32_t n_equal = 0;
     size_t length = 0;
-    who[0] = '\0';
+    holders[0] = '\0';
     for (uint32_t k = 0; k < g->n; k++) {
         if (memcmp(chunks + (size_t)k * CHUNK + at, mine, bytes) != 0)
             continue;
         if (k < i)
             return false;
         n_equal++;
-        if (length < who_bytes)
-            length += (size_t)snprintf(who + length, who_bytes - length, "%s%u", k > i ? "," : "",
-                                       (unsigned)k);
+        if (length < holders_bytes)
+            length += (size_t)snprintf(holders + length, holders_bytes - length, "%s%u",
+                                       k > i ? "," : "", (unsigned)k);
     }
     if (n_equal == g->n)
-        snprintf(who, who_bytes, "all");
+        snprintf(holders, holders_bytes, "all");
     return true;
 }
 
@@ -175,10 +175,10 @@ static void print_chunk(const pgas_group_t *g, FILE *file, uint64_t offset, uint
 {
     for (uint32_t at = 0; at < bytes; at += LINE) {
         uint32_t n = PGASI_MIN(bytes - at, LINE);
-        char who[256];
+        char holders[256];
         for (uint32_t i = 0; i < g->n; i++)
-            if (name_equals(g, chunks, at, n, i, who, sizeof who))
-                print_line(file, offset + at, who, chunks + (size_t)i * CHUNK + at, n);
+            if (name_equals(g, chunks, at, n, i, holders, sizeof holders))
+                print_line(file, offset + at, holders, chunks + (size_t)i * CHUNK + at, n);
     }
 }
 
