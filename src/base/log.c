@@ -20,6 +20,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 #include "base/checks.h"
 
 #define LINE_BYTES   4096 /* PIPE_BUF: the kernel does not split one write of it */
@@ -254,11 +255,35 @@ int pgasi_log_set_fd(int fd)
 
 /* ---- fatal errors ---- */
 
+typedef struct {
+    void **frames;
+    int n, n_max;
+} trace_t;
+
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *arg)
+{
+    trace_t *trace = arg;
+    void *at = (void *)(uintptr_t)_Unwind_GetIP(context);
+    if (!at || trace->n == trace->n_max)
+        return _URC_END_OF_STACK;
+    if (trace->n >= 0)
+        trace->frames[trace->n] = at;
+    trace->n++;
+    return _URC_NO_REASON;
+}
+
+int pgasi_backtrace(void **frames, int n_max)
+{
+    trace_t trace = { frames, -1, n_max }; /* the first frame is this function */
+    _Unwind_Backtrace(note_frame, &trace);
+    return PGASI_MAX(trace.n, 0);
+}
+
 static void print_backtrace(void)
 {
     void *frames[FRAMES_MAX];
     if (__atomic_exchange_n(&state.backtrace_printed, 1, __ATOMIC_RELAXED) == 0)
-        backtrace_symbols_fd(frames, backtrace(frames, FRAMES_MAX), state.fd);
+        backtrace_symbols_fd(frames, pgasi_backtrace(frames, FRAMES_MAX), state.fd);
 }
 
 void pgasi_log_set_fatal_hook(void (*hook)(void))
@@ -401,8 +426,6 @@ static void provide_stack(void)
 
 void pgasi_log_install_backtrace(void)
 {
-    void *frames[2];
-    backtrace(frames, 2); /* loads libgcc now, because a handler must not load libraries */
     provide_stack();
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
         if (handlers.installed[i])

@@ -89,6 +89,11 @@ void pgasi_fatal(const char *module, const char *format, ...)
 /** Sets the function that pgasi_fatal calls before abort() (boot: MPI_Abort). NULL: none. */
 void pgasi_log_set_fatal_hook(void (*hook)(void));
 
+/** Stores the return addresses of the calling thread's frames, from the caller on. Signal handlers
+ *  may call it: unlike backtrace(3) it loads no library, and libgcc's unwinder is linked in.
+ *  @return the number of frames, at most n_max */
+int pgasi_backtrace(void **frames, int n_max);
+
 /** From now on SIGSEGV, SIGBUS and SIGABRT print one line and a backtrace before their former
  *  effect. The former handler is called, or the default action happens: no signal is hidden, and
  *  the core dump shows the place of the fault. Only the first signal prints. A second call has no

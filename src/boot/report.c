@@ -49,7 +49,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     (void)context;
     if (pthread_equal(pthread_self(), reports.initial) &&
         __atomic_exchange_n(&reports.wants_stack, false, __ATOMIC_ACQ_REL)) {
-        reports.n_frames = backtrace(reports.frames, FRAMES_MAX);
+        reports.n_frames = pgasi_backtrace(reports.frames, FRAMES_MAX);
         if (write(reports.stored_fd, &one, sizeof one) < 0)
             errno = 0; /* an earlier event is still in it */
     } else {
@@ -77,8 +77,6 @@ void pgasi_report_start(int wake)
     sigemptyset(&ours.sa_mask);
     bool is_free = sigaction(SIGNAL, NULL, &former) == 0 && !(former.sa_flags & SA_SIGINFO) &&
                    former.sa_handler == SIG_DFL;
-    /* the first call loads a library, which a handler must not do */
-    backtrace(reports.frames, FRAMES_MAX);
     reports.stored_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     reports.installed = is_free && reports.stored_fd >= 0 && sigaction(SIGNAL, &ours, NULL) == 0;
 }

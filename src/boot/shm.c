@@ -169,11 +169,11 @@ static void tell_no_huge_pages(size_t bytes, int reason)
     if (pgasi_boot.host_rank != 0 || has_logged_no_huge_pages)
         return;
     has_logged_no_huge_pages = true;
-    const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";
     PGASI_LOG_AT(asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
                  "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise "
                  "/proc/sys/vm/nr_hugepages to have them, or set PGAS_HUGEPAGES=no",
-                 bytes, why, system_page());
+                 bytes, reason != 0 ? strerror(reason) : "other ranks of the node got none",
+                 system_page());
 }
 
 /* Once on each node. */

@@ -91,10 +91,21 @@ void pgasi_wait_make_wakeup(pgasi_wakeup_t *wakeup)
     wakeup->kick_inode = fstat(kicks.own_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
 }
 
+static bool register_for_membarrier(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+/* In a process with threads, of MPI for example, the first registration waits for a grace period of
+ * the kernel: 10 to 20 ms were measured. Before main it costs one system call. */
+__attribute__((constructor)) static void register_early(void)
+{
+    (void)register_for_membarrier();
+}
+
 pgas_status_t pgasi_wait_start(void)
 {
-    pgasi_wait_light_is_fence =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    pgasi_wait_light_is_fence = !register_for_membarrier();
     if (pipe2(kicks.own_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;

@@ -37,7 +37,7 @@ static void print_transports(FILE *out)
         char name[32];
         int length = (int)strcspn(at, "|");
         snprintf(name, sizeof name, "%.*s", length, at);
-        fprintf(out, " %s%s", name, pgasi_tp_find(name) ? "" : " (not in this build)");
+        fprintf(out, " %s%s", name, pgasi_tp_exists(name) ? "" : " (not in this build)");
         at += length + (at[length] == '|');
     }
     fprintf(out, "\n");

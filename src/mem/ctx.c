@@ -328,7 +328,7 @@ pgas_status_t pgasi_ctxs_check(void)
     const char *name = transport_name(text);
     pgasi_fault_plan_t plan;
     pgas_status_t status = PGAS_OK;
-    if (!pgasi_tp_find(name)) {
+    if (!pgasi_tp_exists(name)) {
         snprintf(why, sizeof why,
                  "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
         status = PGAS_ERR_UNSUPPORTED;

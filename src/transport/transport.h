@@ -305,6 +305,9 @@ extern const pgasi_tp_ops_t pgasi_tp_refusals;
  *  refusals, never NULL. @return NULL: no such transport */
 const pgasi_tp_ops_t *pgasi_tp_find(const char *name);
 
+/** Whether there is a transport of that name. Its code and its libraries stay untouched. */
+bool pgasi_tp_exists(const char *name);
+
 /** The tables of backends that were built in; registry.c lists them. */
 const pgasi_tp_ops_t *pgasi_ucx_ops(void);
 const pgasi_tp_ops_t *pgasi_loopback_ops(void);
