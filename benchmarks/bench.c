@@ -188,6 +188,7 @@ static bool open_side(bench_kind_t kind)
 {
     static const char *const names[BENCH_KINDS] = { [BENCH_OURS] = "the library",
                                                     [BENCH_MEMORY] = "shared memory",
+                                                    [BENCH_RAW] = "plain pointers",
                                                     [BENCH_UCX] = "UCX",
                                                     [BENCH_MPI] = "MPI" };
     static bool tried[BENCH_KINDS], can[BENCH_KINDS];

@@ -47,8 +47,16 @@ typedef struct bench_run {
 typedef double (*bench_loop_fn_t)(const bench_run_t *run);
 
 /** The kind of a reference loop. The harness opens each kind once, and its ranks wait in the kind's
- *  own barrier. BENCH_OURS: the library under other conditions. */
-typedef enum { BENCH_OURS, BENCH_MEMORY, BENCH_UCX, BENCH_MPI, BENCH_KINDS } bench_kind_t;
+ *  own barrier. BENCH_OURS: the library under other conditions. BENCH_RAW: plain pointers into the
+ *  symmetric heaps of all ranks, on one node. */
+typedef enum {
+    BENCH_OURS,
+    BENCH_MEMORY,
+    BENCH_RAW,
+    BENCH_UCX,
+    BENCH_MPI,
+    BENCH_KINDS
+} bench_kind_t;
 
 typedef struct {
     const char *name; /* the column, and the key in "vs" */
@@ -277,6 +285,10 @@ static inline uint64_t bench_slots(size_t bytes)
 #define BENCH_RANK_BITS 20
 #define BENCH_RANK_MASK ((1u << BENCH_RANK_BITS) - 1)
 void bench_draw_places(uint64_t *place, size_t n, const bench_run_t *run);
+
+/** The addresses of a collective allocation at all ranks, for loops over plain pointers; free()
+ *  them. NULL for ranks of other nodes. */
+uint64_t **bench_addresses(pgas_gptr_t allocation, size_t bytes);
 
 /** Sorts in rising order. */
 void bench_sort(double *values, size_t n);

@@ -3,9 +3,10 @@
  *
  * The handler is written by hand, with a batch form that fetches counters ahead, or it is a typed
  * handler, whose batch form is generated. Counters are distributed block by block, `arg` on each
- * rank; an update is one call with 8 bytes. The many cases update words of the symmetric heap by
- * pgas_update_many instead. A round ends when all updates of all ranks are done. Then the sum of
- * the counters must be the number of updates. The figure is items of 8 bytes, per rank. */
+ * rank; an update is one call with the index of the counter. The many and single cases update words
+ * of the symmetric heap instead, by pgas_update_many or one by one. A round ends when all updates
+ * of all ranks are done. Then the sum of the counters must be the number of updates. The figure is
+ * updates, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -20,12 +21,13 @@
 static pgas_handler_t add_some;
 static pgas_agg_t *agg;
 static uint64_t *counters, *update;
-/* of the many cases: counters of all ranks, this rank's part of them, where the updates go */
+/* of the many and single cases: counters of all ranks, this rank's part of them, where the
+ * updates go; plain pointers to the parts of all ranks */
 static pgas_gptr_t shared, *place;
-static uint64_t *own;
+static uint64_t *own, **raw;
 
 /* The typed form. */
-PGAS_HANDLER(add_one, uint64_t)
+PGAS_HANDLER(add_one, uint32_t)
 {
     counters[*arg]++;
 }
@@ -76,6 +78,7 @@ static void setup(void)
     bench_check(pgas_alloc(COUNTERS_MAX * sizeof *own, &shared), "pgas_alloc");
     own = pgas_gptr_local(shared, COUNTERS_MAX * sizeof *own);
     memset(own, 0, COUNTERS_MAX * sizeof *own);
+    raw = bench_addresses(shared, COUNTERS_MAX * sizeof *own);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
 }
@@ -87,16 +90,17 @@ static void teardown(void)
     free(counters);
     free(update);
     free(place);
+    free(raw);
 }
 
-/* The sum of the counters of all ranks, which become 0. */
-static uint64_t collect(void)
+/* The sum of the n counters of each rank, which become 0. */
+static uint64_t collect(size_t n)
 {
     uint64_t sum = 0, total = 0;
-    for (int i = 0; i < COUNTERS_MAX; i++)
+    for (size_t i = 0; i < n; i++)
         sum += counters[i] + own[i];
-    memset(counters, 0, COUNTERS_MAX * sizeof *counters);
-    memset(own, 0, COUNTERS_MAX * sizeof *own);
+    memset(counters, 0, n * sizeof *counters);
+    memset(own, 0, n * sizeof *own);
     bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD), "pgas_allreduce");
     return total;
 }
@@ -117,34 +121,17 @@ static void draw(const bench_run_t *run)
 /* All updates of a round must have arrived. */
 static void check_round(const bench_run_t *run, int bad)
 {
-    uint64_t total = collect(), all = run->iters * (uint64_t)run->n_ranks;
+    uint64_t total = collect((size_t)run->arg), all = run->iters * (uint64_t)run->n_ranks;
     if (bad || total != all)
         bench_die("%llu updates arrived of %llu", (unsigned long long)total,
                   (unsigned long long)all);
 }
 
-/* The handler is a constant in each of the two loops, as in a program. */
-PGAS_INLINE double loop(const bench_run_t *run, bool typed)
-{
-    uint64_t begin;
-    double elapsed;
-    int bad = 0;
-    draw(run);
-    bench_check(pgas_barrier(NULL), "pgas_barrier");
-    begin = bench_now();
-    for (uint64_t i = 0, n = run->iters; i < n; i++) {
-        uint64_t word = update[i % UPDATES], index = word >> BENCH_RANK_BITS;
-        int rank = (int)(word & BENCH_RANK_MASK);
-        bad |= typed ? pgas_agg_add_one(agg, rank, &index)
-                     : pgas_agg_call(agg, rank, add_some, &index, sizeof index);
-    }
-    bad |= pgas_quiesce();
-    elapsed = bench_since(begin);
-    check_round(run, bad);
-    return elapsed;
-}
+/* One way of adding 1 to the counters of the first n updates. */
+typedef int (*add_fn_t)(size_t n);
 
-static double loop_many(const bench_run_t *run)
+/* Each loop has its way inlined, as in a program. */
+PGAS_INLINE double loop(const bench_run_t *run, add_fn_t add)
 {
     int bad = 0;
     draw(run);
@@ -152,7 +139,7 @@ static double loop_many(const bench_run_t *run)
     uint64_t begin = bench_now();
     for (uint64_t left = run->iters, n; left > 0; left -= n) {
         n = left < UPDATES ? left : UPDATES;
-        bad |= pgas_update_many(place, PGAS_ADD, PGAS_U64, NULL, n);
+        bad |= add(n);
     }
     bad |= pgas_quiesce();
     double elapsed = bench_since(begin);
@@ -160,38 +147,101 @@ static double loop_many(const bench_run_t *run)
     return elapsed;
 }
 
-static double loop_batch(const bench_run_t *run)
+PGAS_INLINE int rank_of(uint64_t word)
 {
-    return loop(run, false);
+    return (int)(word & BENCH_RANK_MASK);
 }
 
-static double loop_typed(const bench_run_t *run)
+PGAS_INLINE uint64_t index_of(uint64_t word)
 {
-    return loop(run, true);
+    return word >> BENCH_RANK_BITS;
 }
 
-#define LIMIT                                \
-    {                                        \
-        "limit", BENCH_MEMORY, ref_ring_both \
+/* ---- ways ---- */
+
+static int add_batch(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t index = index_of(update[i]);
+        bad |= pgas_agg_call(agg, rank_of(update[i]), add_some, &index, sizeof index);
     }
+    return bad;
+}
+
+static int add_typed(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t index = (uint32_t)index_of(update[i]);
+        bad |= pgas_agg_add_one(agg, rank_of(update[i]), &index);
+    }
+    return bad;
+}
+
+static int add_many(size_t n)
+{
+    return pgas_update_many(place, PGAS_ADD, PGAS_U64, NULL, n);
+}
+
+static int add_single(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= pgas_update_u64(place[i], PGAS_ADD, 1);
+    return bad | pgas_flush_all();
+}
+
+static int add_raw(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *at = raw[rank_of(update[i])];
+        __atomic_fetch_add(&at[index_of(update[i])], 1, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static int add_alltoallv(size_t n)
+{
+    ref_alltoallv_add(counters, update, n);
+    return 0;
+}
+
+#define LOOP(WAY)                                    \
+    static double loop_##WAY(const bench_run_t *run) \
+    {                                                \
+        return loop(run, add_##WAY);                 \
+    }
+LOOP(batch)
+LOOP(typed)
+LOOP(many)
+LOOP(single)
+LOOP(raw)
+LOOP(alltoallv)
+
+#define REF(NAME, KIND, FN) \
+    {                       \
+        NAME, KIND, FN      \
+    }
+#define LIMIT     REF("limit", BENCH_MEMORY, ref_ring_both)
+#define CALLS     REF("calls", BENCH_OURS, loop_batch) /* the handler written by hand */
+#define RAW       REF("raw", BENCH_RAW, loop_raw)
+#define ALLTOALLV REF("alltoallv", BENCH_MPI, loop_alltoallv)
 #define COUNTERS(N, TEXT, LOOP, ...)                                                               \
     {                                                                                              \
         .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE,            \
         .metric = BENCH_RATE_EACH, .ours = LOOP, .refs = { __VA_ARGS__ }, .arg = N, .round_ms = 10 \
     }
 
-#define CALLS                           \
-    {                                   \
-        "calls", BENCH_OURS, loop_batch \
-    } /* the handler written by hand */
-
 static const bench_case_t cases[] = {
-    COUNTERS(10000, "10000", loop_batch, LIMIT),
-    COUNTERS(COUNTERS_MAX, "1000000", loop_batch, LIMIT),
-    COUNTERS(10000, "typed-10000", loop_typed, LIMIT, CALLS),
-    COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed, LIMIT, CALLS),
-    COUNTERS(10000, "many-10000", loop_many, LIMIT, CALLS),
-    COUNTERS(COUNTERS_MAX, "many-1000000", loop_many, LIMIT, CALLS)
+    COUNTERS(10000, "10000", loop_batch, LIMIT, ALLTOALLV),
+    COUNTERS(COUNTERS_MAX, "1000000", loop_batch, LIMIT, ALLTOALLV),
+    COUNTERS(10000, "typed-10000", loop_typed, LIMIT, CALLS, ALLTOALLV),
+    COUNTERS(COUNTERS_MAX, "typed-1000000", loop_typed, LIMIT, CALLS, ALLTOALLV),
+    COUNTERS(10000, "many-10000", loop_many, LIMIT, CALLS, RAW, ALLTOALLV),
+    COUNTERS(COUNTERS_MAX, "many-1000000", loop_many, LIMIT, CALLS, RAW, ALLTOALLV),
+    COUNTERS(10000, "single-10000", loop_single, RAW, ALLTOALLV),
+    COUNTERS(COUNTERS_MAX, "single-1000000", loop_single, RAW, ALLTOALLV)
 };
 
 static const bench_program_t program = { .name = "pgas_histo",

@@ -2,10 +2,11 @@
  * handlers answer by aggregated calls. The kernel ig of bale.
  *
  * A request carries the index at the owner and the index at the reader; an answer carries the index
- * at the reader and the value. Handlers have an aggregator of their own, and batch forms, which
- * fetch elements ahead; the plain cases have none. The many cases read the symmetric heap by
- * pgas_get_many instead. A round ends when all answers have come, and every value is checked. The
- * figure is elements read, per rank. */
+ * at the reader and the value. Handlers have an aggregator of their own. They are written by hand,
+ * with batch forms that fetch elements ahead, or they are typed handlers with generated ones. The
+ * many and single cases read the symmetric heap instead, by pgas_get_many or one by one. The put
+ * cases write the elements instead, and the program then reads them back. A round ends when all
+ * answers have come, and every value is checked. The figure is elements, per rank. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -26,26 +27,53 @@ typedef struct {
     uint64_t value;
 } answer_t;
 
-static pgas_handler_t read_one, take_one, read_some, take_some;
+static pgas_handler_t read_some, take_some;
 static pgas_agg_t *agg, *answers;
 static uint64_t *table, *got, *want;
-/* of the many cases: the table in the symmetric heap, and where the reads go */
+/* of the many, single and put cases: the table in the symmetric heap, this rank's part, where the
+ * reads go, the values there, and plain pointers to the parts of all ranks */
 static pgas_gptr_t shared, *place;
+static uint64_t *own, *values, **raw;
+
+/* ---- the typed form ---- */
+
+typedef struct {
+    uint32_t index;
+    uint32_t place;
+} typed_request_t;
+
+typedef struct {
+    uint64_t value;
+    uint32_t place;
+} typed_answer_t;
+
+PGAS_HANDLER(take_typed, typed_answer_t)
+{
+    got[arg->place] = arg->value;
+}
+
+PGAS_HANDLER(read_typed, typed_request_t)
+{
+    typed_answer_t answer = { table[arg->index], arg->place };
+    bench_check(pgas_agg_take_typed(answers, pgas_thread_rank(source), &answer),
+                "pgas_agg_take_typed");
+}
+
+/* ---- the form written by hand ---- */
+
+static inline pgas_status_t answer_one(const request_t *request, int rank)
+{
+    answer_t answer = { request->place, table[request->index] };
+    return pgas_agg_call(answers, rank, take_some, &answer, sizeof answer);
+}
 
 static void run_read_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     request_t request;
-    answer_t answer;
-    pgas_status_t status;
-    int rank = pgas_thread_rank(source);
     (void)bytes;
     (void)context;
     memcpy(&request, args, sizeof request);
-    answer.place = request.place;
-    answer.value = table[request.index];
-    status = pgas_agg_call(answers, rank, take_one, &answer, sizeof answer);
-    if (status != PGAS_OK)
-        bench_die("an answer could not be sent: %s", pgas_status_text(status));
+    bench_check(answer_one(&request, pgas_thread_rank(source)), "pgas_agg_call");
 }
 
 static void run_take_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -56,12 +84,6 @@ static void run_take_one(const void *args, size_t bytes, pgas_thread_t source, v
     (void)context;
     memcpy(&answer, args, sizeof answer);
     got[answer.place] = answer.value;
-}
-
-static inline int answer_one(const request_t *request, int rank)
-{
-    answer_t answer = { request->place, table[request->index] };
-    return pgas_agg_call(answers, rank, take_some, &answer, sizeof answer);
 }
 
 static void run_read_some(const void *args, size_t bytes, size_t stride, size_t n,
@@ -104,10 +126,6 @@ static void prepare(void)
     opts.batch = run_take_some;
     bench_check(pgas_handler_register("bench.take-batch", run_take_one, NULL, &opts, &take_some),
                 "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, NULL, &read_one),
-                "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, NULL, &take_one),
-                "pgas_handler_register");
 }
 
 /* The element, computed from rank and index. */
@@ -124,10 +142,12 @@ static void setup(void)
     got = bench_table(READS * sizeof *got);
     want = bench_table(READS * sizeof *want);
     place = bench_table(READS * sizeof *place);
+    values = bench_table(READS * sizeof *values);
     bench_check(pgas_alloc(TABLE_MAX * sizeof *table, &shared), "pgas_alloc");
+    own = pgas_gptr_local(shared, TABLE_MAX * sizeof *own);
+    raw = bench_addresses(shared, TABLE_MAX * sizeof *own);
     for (uint64_t i = 0; i < TABLE_MAX; i++)
-        table[i] = element((uint64_t)pgas_rank(), i);
-    bench_check(pgas_put(shared, table, TABLE_MAX * sizeof *table), "pgas_put");
+        own[i] = table[i] = element((uint64_t)pgas_rank(), i);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_agg_create(&for_handlers, &answers), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
@@ -142,6 +162,8 @@ static void teardown(void)
     free(got);
     free(want);
     free(place);
+    free(values);
+    free(raw);
 }
 
 /* All rounds with tables of this length use the same draws. */
@@ -151,9 +173,11 @@ static void draw(const bench_run_t *run)
     if (drawn_for == run->arg)
         return;
     bench_draw_places(want, READS, run);
-    for (size_t i = 0; i < READS; i++)
-        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, (int)(want[i] & BENCH_RANK_MASK)),
-                                  (int64_t)(want[i] >> BENCH_RANK_BITS), sizeof *table);
+    for (size_t i = 0; i < READS; i++) {
+        uint64_t rank = want[i] & BENCH_RANK_MASK, index = want[i] >> BENCH_RANK_BITS;
+        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, (int)rank), (int64_t)index, sizeof *table);
+        values[i] = element(rank, index);
+    }
     drawn_for = run->arg;
 }
 
@@ -169,68 +193,169 @@ static void check_reads(uint64_t n)
     memset(got, 0, n * sizeof *got);
 }
 
-/* Reads the elements drawn, part by part. The time of the checks does not count. */
-static double loop(const bench_run_t *run, pgas_handler_t handler)
+/* One way to transfer the first n elements drawn. */
+typedef int (*transfer_fn_t)(size_t n);
+
+/* The time of one part. Each loop has its way inlined, as in a program. */
+PGAS_INLINE double part(transfer_fn_t transfer, size_t n)
+{
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    uint64_t begin = bench_now();
+    int bad = transfer(n);
+    bad |= pgas_quiesce();
+    double elapsed = bench_since(begin);
+    if (bad)
+        bench_die("a transfer failed");
+    return elapsed;
+}
+
+/* The time of the checks does not count. */
+PGAS_INLINE double read_parts(const bench_run_t *run, transfer_fn_t get)
 {
     double elapsed = 0;
     draw(run);
     for (uint64_t left = run->iters, n; left > 0; left -= n) {
-        uint64_t begin;
-        int bad = 0;
         n = left < READS ? left : READS;
-        bench_check(pgas_barrier(NULL), "pgas_barrier");
-        begin = bench_now();
-        for (uint64_t i = 0; i < n; i++) {
-            request_t request = { want[i] >> BENCH_RANK_BITS, i };
-            bad |= pgas_agg_call(agg, (int)(want[i] & BENCH_RANK_MASK), handler, &request,
-                                 sizeof request);
-        }
-        bad |= pgas_quiesce();
-        elapsed += bench_since(begin);
-        if (bad)
-            bench_die("a request failed");
+        elapsed += part(get, n);
         check_reads(n);
     }
     return elapsed;
 }
 
-static double loop_many(const bench_run_t *run)
+static int get_many(size_t n)
 {
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    int bad = pgas_get_many(got, place, sizeof *got, n, &done);
+    return bad | pgas_sync_wait(&done, -1);
+}
+
+/* Elements are 0 before each part, and are read back after it. */
+PGAS_INLINE double write_parts(const bench_run_t *run, transfer_fn_t put)
+{
+    size_t bytes = (size_t)run->arg * sizeof *own;
     double elapsed = 0;
     draw(run);
     for (uint64_t left = run->iters, n; left > 0; left -= n) {
-        pgas_sync_t done = PGAS_SYNC_INIT;
         n = left < READS ? left : READS;
+        memset(own, 0, bytes);
+        elapsed += part(put, n);
         bench_check(pgas_barrier(NULL), "pgas_barrier");
-        uint64_t begin = bench_now();
-        int bad = pgas_get_many(got, place, sizeof *got, n, &done);
-        bad |= pgas_sync_wait(&done, -1);
-        elapsed += bench_since(begin);
-        if (bad)
+        if (get_many(n))
             bench_die("a read failed");
         check_reads(n);
+        bench_check(pgas_barrier(NULL), "pgas_barrier");
+        memcpy(own, table, bytes);
     }
     return elapsed;
 }
 
-static double loop_batch(const bench_run_t *run)
+PGAS_INLINE int rank_of(uint64_t word)
 {
-    return loop(run, read_some);
+    return (int)(word & BENCH_RANK_MASK);
 }
 
-static double loop_plain(const bench_run_t *run)
+PGAS_INLINE uint64_t index_of(uint64_t word)
 {
-    return loop(run, read_one);
+    return word >> BENCH_RANK_BITS;
 }
 
-#define LIMIT                                \
-    {                                        \
-        "limit", BENCH_MEMORY, ref_ring_both \
+/* ---- ways ---- */
+
+static int get_batch(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        request_t request = { index_of(want[i]), i };
+        bad |= pgas_agg_call(agg, rank_of(want[i]), read_some, &request, sizeof request);
     }
-#define CALLS                           \
-    {                                   \
-        "calls", BENCH_OURS, loop_batch \
-    } /* the handlers written by hand */
+    return bad;
+}
+
+static int get_typed(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        typed_request_t request = { (uint32_t)index_of(want[i]), (uint32_t)i };
+        bad |= pgas_agg_read_typed(agg, rank_of(want[i]), &request);
+    }
+    return bad;
+}
+
+static int get_single(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= pgas_get_u64(place[i], &got[i]);
+    return bad;
+}
+
+static int get_raw(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *at = raw[rank_of(want[i])];
+        got[i] = __atomic_load_n(&at[index_of(want[i])], __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static int get_alltoallv(size_t n)
+{
+    ref_alltoallv_get(got, table, want, n);
+    return 0;
+}
+
+static int put_many(size_t n)
+{
+    return pgas_put_many(place, values, sizeof *values, n, NULL);
+}
+
+static int put_single(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= pgas_put_u64(place[i], values[i]);
+    return bad | pgas_flush_all();
+}
+
+static int put_raw(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *at = raw[rank_of(want[i])];
+        __atomic_store_n(&at[index_of(want[i])], values[i], __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static int put_alltoallv(size_t n)
+{
+    ref_alltoallv_put(own, values, want, n);
+    return 0;
+}
+
+#define LOOP(PARTS, WAY)                             \
+    static double loop_##WAY(const bench_run_t *run) \
+    {                                                \
+        return PARTS(run, WAY);                      \
+    }
+LOOP(read_parts, get_batch)
+LOOP(read_parts, get_typed)
+LOOP(read_parts, get_many)
+LOOP(read_parts, get_single)
+LOOP(read_parts, get_raw)
+LOOP(read_parts, get_alltoallv)
+LOOP(write_parts, put_many)
+LOOP(write_parts, put_single)
+LOOP(write_parts, put_raw)
+LOOP(write_parts, put_alltoallv)
+
+#define REF(NAME, KIND, FN) \
+    {                       \
+        NAME, KIND, FN      \
+    }
+#define LIMIT         REF("limit", BENCH_MEMORY, ref_ring_both)
+#define CALLS         REF("calls", BENCH_OURS, loop_get_batch) /* the handlers written by hand */
+#define RAW(DO)       REF("raw", BENCH_RAW, loop_##DO##_raw)
+#define ALLTOALLV(DO) REF("alltoallv", BENCH_MPI, loop_##DO##_alltoallv)
 #define ELEMENTS(N, TEXT, LOOP, ...)                                                               \
     {                                                                                              \
         .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE,            \
@@ -238,12 +363,18 @@ static double loop_plain(const bench_run_t *run)
     }
 
 static const bench_case_t cases[] = {
-    ELEMENTS(10000, "10000", loop_batch, LIMIT),
-    ELEMENTS(TABLE_MAX, "1000000", loop_batch, LIMIT),
-    ELEMENTS(10000, "plain-10000", loop_plain, LIMIT, CALLS),
-    ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain, LIMIT, CALLS),
-    ELEMENTS(10000, "many-10000", loop_many, LIMIT, CALLS),
-    ELEMENTS(TABLE_MAX, "many-1000000", loop_many, LIMIT, CALLS)
+    ELEMENTS(10000, "10000", loop_get_batch, LIMIT, ALLTOALLV(get)),
+    ELEMENTS(TABLE_MAX, "1000000", loop_get_batch, LIMIT, ALLTOALLV(get)),
+    ELEMENTS(10000, "typed-10000", loop_get_typed, LIMIT, CALLS, ALLTOALLV(get)),
+    ELEMENTS(TABLE_MAX, "typed-1000000", loop_get_typed, LIMIT, CALLS, ALLTOALLV(get)),
+    ELEMENTS(10000, "many-10000", loop_get_many, LIMIT, CALLS, RAW(get), ALLTOALLV(get)),
+    ELEMENTS(TABLE_MAX, "many-1000000", loop_get_many, LIMIT, CALLS, RAW(get), ALLTOALLV(get)),
+    ELEMENTS(10000, "single-10000", loop_get_single, RAW(get), ALLTOALLV(get)),
+    ELEMENTS(TABLE_MAX, "single-1000000", loop_get_single, RAW(get), ALLTOALLV(get)),
+    ELEMENTS(10000, "put-many-10000", loop_put_many, RAW(put), ALLTOALLV(put)),
+    ELEMENTS(TABLE_MAX, "put-many-1000000", loop_put_many, RAW(put), ALLTOALLV(put)),
+    ELEMENTS(10000, "put-single-10000", loop_put_single, RAW(put), ALLTOALLV(put)),
+    ELEMENTS(TABLE_MAX, "put-single-1000000", loop_put_single, RAW(put), ALLTOALLV(put))
 };
 
 static const bench_program_t program = { .name = "pgas_indexgather",

@@ -119,3 +119,13 @@ void bench_draw_places(uint64_t *place, size_t n, const bench_run_t *run)
         place[i] = (global % n_here) << BENCH_RANK_BITS | global / n_here;
     }
 }
+
+uint64_t **bench_addresses(pgas_gptr_t allocation, size_t bytes)
+{
+    uint64_t **at = calloc((size_t)pgas_n_ranks(), sizeof *at);
+    if (!at)
+        bench_die("out of memory");
+    for (int r = 0; r < pgas_n_ranks(); r++)
+        at[r] = pgas_gptr_local(pgas_gptr_at(allocation, r), bytes);
+    return at;
+}

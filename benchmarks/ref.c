@@ -7,6 +7,12 @@ static bool nothing_open(void)
     return true;
 }
 
+/* Every rank reaches the memory of all ranks by addresses. */
+static bool on_one_node(void)
+{
+    return pgas_n_nodes() == 1;
+}
+
 static void nothing_close(void)
 {
 }
@@ -22,6 +28,7 @@ static const struct {
     void (*meet)(void);
 } side[BENCH_KINDS] = { [BENCH_OURS] = { nothing_open, nothing_close, ours_meet },
                         [BENCH_MEMORY] = { ref_memory_open, ref_memory_close, ours_meet },
+                        [BENCH_RAW] = { on_one_node, nothing_close, ours_meet },
                         [BENCH_UCX] = { ref_ucx_open, ref_ucx_close, ref_ucx_meet },
                         [BENCH_MPI] = { ref_mpi_open, ref_mpi_close, ref_mpi_meet } };
 static bool is_open[BENCH_KINDS];

@@ -32,6 +32,7 @@ bool ref_mpi_open(void);
 void ref_mpi_close(void);
 void ref_mpi_meet(void);
 void ref_bibw_close(void); /* before MPI's side closes */
+void ref_alltoallv_close(void);
 
 /** The name of the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or
  *  "ucx-net". */
@@ -90,6 +91,14 @@ double ref_mpi_collective(const bench_run_t *run);  /* arg: bench_coll_t */
 double ref_mpi_bcast_known(const bench_run_t *run); /* from rank 0 to all, until it knows */
 /* median latency of operations on a rank that computes */
 double ref_mpi_busy_atomic(const bench_run_t *run);
+
+/** ---- random places by buckets and MPI_Alltoallv (ref_alltoallv.c) ---- */
+/* Parts of loops: the words at n places, as bench_draw_places draws them, in tables of all ranks. n
+ * is the same on all ranks. `table` is this rank's table. All is done on return at all ranks that
+ * have returned. */
+void ref_alltoallv_add(uint64_t *table, const uint64_t *place, size_t n); /* adds 1 */
+void ref_alltoallv_get(uint64_t *dst, const uint64_t *table, const uint64_t *place, size_t n);
+void ref_alltoallv_put(uint64_t *table, const uint64_t *src, const uint64_t *place, size_t n);
 
 /** Operations that tables name by number. */
 typedef enum {

@@ -82,6 +82,7 @@ static void need_window(void)
 void ref_mpi_close(void)
 {
     ref_bibw_close();
+    ref_alltoallv_close();
     if (window != MPI_WIN_NULL) {
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);

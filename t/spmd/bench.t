@@ -95,8 +95,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" -v libraries="${LIBRARIES// /|}" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
-                "playouts|pointer|pull|puts|rma|shared-tree|signaled|ucx|write"
+            names = "alltoallv|calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
+                "playouts|pointer|pull|puts|raw|rma|shared-tree|signaled|ucx|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
