@@ -8,10 +8,10 @@
  *      pgas_update_many(ptrs, PGAS_ADD, PGAS_U64, NULL, n);               each word += 1
  *      pgas_quiesce();                                                   all ranks: all are done
  *
- *  Gets and puts within the node are loads and stores, whose cache lines are requested ahead. All
- *  others, and updates, travel in messages of several hundred elements, which the owners of the
- *  elements carry out as one batch. So these functions are faster than loops over pgas_get,
- *  pgas_put and pgas_update.
+ *  Within the node these functions are loops of loads, stores and atomic instructions, whose cache
+ *  lines are requested ahead. All other elements travel in messages of several hundred elements,
+ *  which the owners of the elements carry out as one batch. So these functions are faster than loops
+ *  over pgas_get, pgas_put and pgas_update.
  *
  *  Shape:  any attached thread. In plain handlers all elements must be within the node. If an
  *          element appears twice in a put, one of its values wins. Words of updates are aligned.
@@ -55,11 +55,11 @@ PGAS_API pgas_status_t pgas_put_many(const pgas_gptr_t *ptrs, const void *src, s
                                      size_t n, pgas_sync_t *sync);
 
 /** Combines values[i] into the word at ptrs[i], for i = 0 .. n-1. values NULL: every value is 1.
- *  Shape:  not in plain handlers. Any built-in operator, and any type that has it. Words of
- *          attached memory: only what pgas_update offers. The owner of a word carries its updates
- *          out one after the other, as it runs calls to the rank. So updates by this function and
- *          by handlers of the rank lose nothing among themselves. Atomics (pgas/atomic.h) and puts
- *          to the same words must be separated from them by pgas_quiesce.
+ *  Shape:  any built-in operator, and any type that has it. Words of attached memory of other
+ *          nodes: only what pgas_update offers. Each update is one atomic operation. So updates by
+ *          this function and atomics (pgas/atomic.h) lose nothing among themselves. Plain
+ *          instructions to the same words, also in handlers, must be separated from them by
+ *          pgas_quiesce.
  *  Done:   after pgas_quiesce all updates of all ranks are visible.
  *  @return also PGAS_ERR_UNSUPPORTED for other operators and types. */
 PGAS_API pgas_status_t pgas_update_many(const pgas_gptr_t *ptrs, pgas_op_t op, pgas_type_t type,

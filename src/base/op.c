@@ -32,44 +32,58 @@
 
 typedef struct {
     PGASI_ALIGNED(16) pgas_op_def_t def;
-    /* these two are NULL for operators of the program: combine is called for each element */
+    /* these are NULL for operators of the program: combine is called for each element */
     void (*run)(void *to, const void *from, uint64_t n);
     void (*run_at)(void *const *at, const void *from, uint64_t n);
+    void (*update_at)(void *const *at, const char *from, size_t step, uint64_t n);
     uint32_t number;
     char *name; /* follows the structure in memory, as the identity does */
 } op_t;
 
 /* ---- built-in operators ---- */
 
-#define DEFINE(kind, tag, T, neutral, value)                                     \
-    static const T neutral_##kind##_##tag = (neutral);                           \
-    static void kind##_##tag(void *to, const void *from)                         \
-    {                                                                            \
-        T last, operand;                                                         \
-        memcpy(&last, to, sizeof last);                                          \
-        memcpy(&operand, from, sizeof operand);                                  \
-        last = (value);                                                          \
-        memcpy(to, &last, sizeof last);                                          \
-    }                                                                            \
-    static void run_##kind##_##tag(void *to, const void *from, uint64_t n)       \
-    {                                                                            \
-        typedef T any_t __attribute__((may_alias, aligned(1)));                  \
-        any_t *restrict elem = to;                                               \
-        const any_t *restrict more = from;                                       \
-        for (uint64_t k = 0; k < n; k++) {                                       \
-            T last = elem[k], operand = more[k];                                 \
-            elem[k] = (value);                                                   \
-        }                                                                        \
-    }                                                                            \
-    static void at_##kind##_##tag(void *const *at, const void *from, uint64_t n) \
-    {                                                                            \
-        typedef T any_t __attribute__((may_alias, aligned(1)));                  \
-        const any_t *more = from;                                                \
-        for (uint64_t k = 0; k < n; k++) {                                       \
-            any_t *elem = at[k];                                                 \
-            T last = *elem, operand = more[k];                                   \
-            *elem = (value);                                                     \
-        }                                                                        \
+#define DEFINE(kind, tag, T, neutral, value)                                                      \
+    static const T neutral_##kind##_##tag = (neutral);                                            \
+    static void kind##_##tag(void *to, const void *from)                                          \
+    {                                                                                             \
+        T last, operand;                                                                          \
+        memcpy(&last, to, sizeof last);                                                           \
+        memcpy(&operand, from, sizeof operand);                                                   \
+        last = (value);                                                                           \
+        memcpy(to, &last, sizeof last);                                                           \
+    }                                                                                             \
+    static void run_##kind##_##tag(void *to, const void *from, uint64_t n)                        \
+    {                                                                                             \
+        typedef T any_t __attribute__((may_alias, aligned(1)));                                   \
+        any_t *restrict elem = to;                                                                \
+        const any_t *restrict more = from;                                                        \
+        for (uint64_t k = 0; k < n; k++) {                                                        \
+            T last = elem[k], operand = more[k];                                                  \
+            elem[k] = (value);                                                                    \
+        }                                                                                         \
+    }                                                                                             \
+    static void at_##kind##_##tag(void *const *at, const void *from, uint64_t n)                  \
+    {                                                                                             \
+        typedef T any_t __attribute__((may_alias, aligned(1)));                                   \
+        const any_t *more = from;                                                                 \
+        for (uint64_t k = 0; k < n; k++) {                                                        \
+            any_t *elem = at[k];                                                                  \
+            T last = *elem, operand = more[k];                                                    \
+            *elem = (value);                                                                      \
+        }                                                                                         \
+    }                                                                                             \
+    static void update_##kind##_##tag(void *const *at, const char *from, size_t step, uint64_t n) \
+    {                                                                                             \
+        for (uint64_t k = 0; k < n; k++) {                                                        \
+            T *word = at[k], operand, last, next;                                                 \
+            memcpy(&operand, from + k * step, sizeof operand);                                    \
+            __atomic_load(word, &last, __ATOMIC_RELAXED);                                         \
+            do                                                                                    \
+                next = (value);                                                                   \
+            while (memcmp(&next, &last, sizeof next) != 0 &&                                      \
+                   !__atomic_compare_exchange(word, &last, &next, true, __ATOMIC_RELAXED,         \
+                                              __ATOMIC_RELAXED));                                 \
+        }                                                                                         \
     }
 #define DEFINE_ORDERED(tag, T, wrap, zero, least, greatest)        \
     DEFINE(add, tag, T, zero, (T)((wrap)last + (wrap)operand))     \
@@ -98,6 +112,7 @@ DEFINE_ORDERED(F64, double, double, -0.0, -INFINITY, INFINITY)
         .def = { sizeof(T), sizeof(T), &neutral_##kind##_##tag, kind##_##tag, NULL },      \
         .run = run_##kind##_##tag,                                                         \
         .run_at = at_##kind##_##tag,                                                       \
+        .update_at = update_##kind##_##tag,                                                \
         .number = PGAS_OP(PGAS_##K, PGAS_##tag)                                                   \
     },
 #define BUILT_IN_ORDERED(tag, T) \
@@ -188,6 +203,7 @@ static op_t *make(const char *name, const pgas_op_def_t *def, uint32_t number)
     op->def.identity = memcpy(identity, def->identity, operand_bytes);
     op->run = NULL;
     op->run_at = NULL;
+    op->update_at = NULL;
     op->number = number;
     op->name = memcpy(identity + operand_bytes, name, name_bytes);
     return op;
@@ -282,6 +298,12 @@ void pgasi_op_merge_at(const pgas_op_def_t *def, void *const *elems, const void 
     void (*fn)(void *elem, const void *contribution) = def->merge ? def->merge : def->combine;
     for (uint64_t k = 0; k < n; k++)
         fn(elems[k], (const char *)contributions + k * def->operand_bytes);
+}
+
+void pgasi_op_update_at(const pgas_op_def_t *def, void *const *words, const void *contributions,
+                        size_t step, uint64_t n)
+{
+    ((const op_t *)(const void *)def)->update_at(words, contributions, step, n);
 }
 
 void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n)

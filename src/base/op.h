@@ -42,6 +42,11 @@ void pgasi_op_merge_run(const pgas_op_def_t *def, void *elems, const void *contr
  *  than once. */
 void pgasi_op_merge_at(const pgas_op_def_t *def, void *const *elems, const void *contributions,
                        uint64_t n);
+/** Merges contribution k into words[k] by a compare-and-swap, for n of them: each is one atomic
+ *  operation. It writes nothing if the word does not change. Built-in operators only; words are
+ *  aligned. Contributions follow each other after `step` bytes; 0: all are the same one. */
+void pgasi_op_update_at(const pgas_op_def_t *def, void *const *words, const void *contributions,
+                        size_t step, uint64_t n);
 /** Sets n contributions to the identity. */
 void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n);
 

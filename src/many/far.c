@@ -16,9 +16,9 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/progress.h"
+#include "base/sync.h"
 #include "call/sync.h"
 #include "mem/segment.h"
-#include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
@@ -64,54 +64,20 @@ static bool is_sane(const head_t *h, size_t bytes)
            bytes == sizeof *h + h->n * sizeof(uint32_t) + h->n * values;
 }
 
-/* Whether all elements are inside the own heap. The bits of all indices together are at least the
- * greatest one, and cheaper than that. */
-static bool are_inside(const uint32_t *index, size_t n, size_t elem_bytes)
-{
-    unsigned shift = (unsigned)__builtin_ctzll(elem_bytes);
-    uint64_t heap = pgasi_segments[0].bytes, bits = 0, most = 0;
-    uint64_t last = heap < elem_bytes ? 0 : (heap - elem_bytes) >> shift;
-    for (size_t i = 0; i < n; i++)
-        bits |= index[i];
-    if (bits <= last)
-        return true;
-    for (size_t i = 0; i < n; i++)
-        most = PGASI_MAX(most, index[i]);
-    return most <= last && heap >= elem_bytes;
-}
-
-/* Copies elements of a get or a put, block by block. */
-static void copy_all(const head_t *h, const uint32_t *index, const char *values, char *results)
-{
-    char *base = pgasi_segments[0].address;
-    unsigned shift = (unsigned)__builtin_ctzll(h->elem_bytes);
-    void *at[PGASI_MANY_BLOCK];
-    for (size_t first = 0, n; first < h->n; first += n) {
-        n = PGASI_MIN(h->n - first, PGASI_MANY_BLOCK);
-        for (size_t i = 0; i < n; i++) {
-            at[i] = base + ((uint64_t)index[first + i] << shift);
-            __builtin_prefetch(at[i]);
-        }
-        if (h->kind == PGASI_MANY_GET)
-            pgasi_many_load(results + first * h->elem_bytes, at, h->elem_bytes, n);
-        else
-            pgasi_many_store(at, values + first * h->elem_bytes, h->elem_bytes, n);
-    }
-}
-
 /* Carries out a message. values: of a put or an update; results: of a get. */
 static pgas_status_t carry_out(const head_t *h, const uint32_t *index, const char *values,
                                char *results)
 {
-    if (!are_inside(index, h->n, h->elem_bytes))
-        return PGAS_ERR_RANGE;
-    if (h->kind == PGASI_MANY_UPDATE)
-        pgasi_many_apply_of(h->op, (pgas_type_t)h->type)(pgasi_segments[0].address, index,
-                                                         (unsigned)__builtin_ctzll(h->elem_bytes),
-                                                         h->has_values ? values : NULL, h->n);
-    else
-        copy_all(h, index, values, results);
-    return PGAS_OK;
+    pgas_gptr_t heap = pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET), ptrs[PER_MESSAGE];
+    unsigned shift = (unsigned)__builtin_ctzll(h->elem_bytes);
+    pgasi_many_t m;
+    if (!pgasi_many_init(&m, (pgasi_many_kind_t)h->kind, h->op, (pgas_type_t)h->type, h->elem_bytes,
+                         h->has_values ? values : NULL))
+        return PGAS_ERR_UNSUPPORTED;
+    m.to = results;
+    for (size_t i = 0; i < h->n; i++)
+        ptrs[i] = heap + ((uint64_t)index[i] << shift);
+    return m.near(&m, ptrs, 0, h->n) == h->n ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
 static void on_message(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -203,15 +169,6 @@ static pgas_status_t ask(const pgasi_many_t *m, int rank, const head_t *head, si
     return status;
 }
 
-/* Updates of a rank's words exclude each other by its receive lock. */
-static pgas_status_t update_own(const head_t *head, const uint32_t *index, const char *values)
-{
-    pgasi_path_state_t before = pgasi_serve_begin();
-    pgas_status_t status = carry_out(head, index, values, NULL);
-    pgasi_serve_end(before);
-    return status;
-}
-
 pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
 {
     const pgasi_many_t *m = far->m;
@@ -222,16 +179,11 @@ pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
     size_t values = head->has_values ? head->n * m->elem_bytes : 0;
     size_t bytes = (size_t)(behind - bucket) + values;
     pgas_status_t status;
-    if (m->kind == PGASI_MANY_UPDATE && rank == pgasi_boot.rank) {
-        status = update_own(head, index, bucket + far->values_at);
-    } else {
-        if (values && behind != bucket + far->values_at)
-            memmove(behind, bucket + far->values_at, values);
-        status =
-            m->kind == PGASI_MANY_UPDATE
-                ? pgasi_sendq_call(rank, PGASI_DESC_MANY, bucket, bytes, NULL, PGAS_FULL_WAIT)
-                : ask(m, rank, head, bytes, (const uint32_t *)(void *)(bucket + far->values_at));
-    }
+    if (values && behind != bucket + far->values_at)
+        memmove(behind, bucket + far->values_at, values);
+    status = m->kind == PGASI_MANY_UPDATE
+                 ? pgasi_sendq_call(rank, PGASI_DESC_MANY, bucket, bytes, NULL, PGAS_FULL_WAIT)
+                 : ask(m, rank, head, bytes, (const uint32_t *)(void *)(bucket + far->values_at));
     head->n = 0;
     /* Ranks that update each other's words fill each other's channels. Each drains its own between
      * two messages, while the messages are still in a cache. */
@@ -242,26 +194,11 @@ pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank)
 
 /* ---- elements that travel alone ---- */
 
-/* The bits of the value 1. */
-static uint64_t bits_of_one(pgas_type_t type)
-{
-    const float f32 = 1;
-    const double f64 = 1;
-    uint64_t bits = 0;
-    if (type == PGAS_F32)
-        memcpy(&bits, &f32, sizeof f32);
-    else if (type == PGAS_F64)
-        memcpy(&bits, &f64, sizeof f64);
-    else
-        bits = 1;
-    return bits;
-}
-
 static pgas_status_t transfer(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place)
 {
     const pgasi_many_t *m = far->m;
     size_t at = place * m->elem_bytes;
-    uint64_t value = bits_of_one(m->type), old;
+    uint64_t value = 0, old;
     switch (m->kind) {
     case PGASI_MANY_GET:
         return pgas_get_nb(m->to + at, ptr, m->elem_bytes, m->sync);
@@ -269,8 +206,7 @@ static pgas_status_t transfer(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t pla
         far->must_flush = true;
         return pgas_put(ptr, m->from + at, m->elem_bytes);
     case PGASI_MANY_UPDATE:
-        if (m->from)
-            memcpy(&value, m->from + at, m->elem_bytes);
+        memcpy(&value, m->from + place * m->step, m->elem_bytes);
         return pgas_fetch_op_far(ptr, value, &old, m->op, m->type);
     }
     return PGAS_ERR_INTERNAL;
@@ -283,7 +219,7 @@ static uint32_t per_message(const pgasi_many_t *m)
 {
     size_t room = PGASI_MIN(pgasi_param.call_max, MESSAGE_MAX) - sizeof(head_t);
     size_t each = m->elem_bytes + (m->kind == PGASI_MANY_GET ? 0 : sizeof(uint32_t));
-    if (m->kind == PGASI_MANY_UPDATE && !m->from)
+    if (m->kind != PGASI_MANY_GET && !m->step)
         each = sizeof(uint32_t);
     return (uint32_t)PGASI_MIN(room / PGASI_MAX(each, sizeof(uint32_t)), PER_MESSAGE);
 }
@@ -291,7 +227,7 @@ static uint32_t per_message(const pgasi_many_t *m)
 void pgasi_many_far_begin(pgasi_many_far_t *far, const pgasi_many_t *m, size_t n)
 {
     uint32_t each = per_message(m);
-    size_t value_bytes = m->kind == PGASI_MANY_GET ? sizeof(uint32_t) : m->from ? m->elem_bytes : 0;
+    size_t value_bytes = m->kind == PGASI_MANY_GET ? sizeof(uint32_t) : m->step;
     size_t n_ranks = (size_t)pgasi_boot.n_ranks;
     size_t room = PGASI_MAX(BUCKETS_BYTES / n_ranks / (sizeof(uint32_t) + value_bytes), 8);
     *far = (pgasi_many_far_t){ .m = m, .shift = (unsigned)__builtin_ctzll(m->elem_bytes) };
@@ -318,7 +254,7 @@ pgas_status_t pgasi_many_far_open(pgasi_many_far_t *far)
             (head_t){ (uint8_t)m->kind,
                       (uint8_t)m->op,
                       (uint8_t)m->type,
-                      m->kind != PGASI_MANY_GET && m->from,
+                      m->kind != PGASI_MANY_GET && m->step,
                       0,
                       (uint16_t)m->elem_bytes };
     return PGAS_OK;
@@ -326,16 +262,13 @@ pgas_status_t pgasi_many_far_open(pgasi_many_far_t *far)
 
 pgas_status_t pgasi_many_far_add_slow(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place)
 {
-    const pgasi_many_t *m = far->m;
     uint64_t inside = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
     bool fits = pgas_gptr_rank(ptr) < pgasi_boot.n_ranks && inside < far->limit &&
                 (inside & ((UINT64_C(1) << far->shift) - 1)) == 0;
     if (!fits)
         return transfer(far, ptr, place);
     pgas_status_t status = pgasi_many_far_open(far);
-    return status != PGAS_OK
-               ? status
-               : pgasi_many_far_add(far, ptr, place, far->shift, m->elem_bytes, m->kind, m->from);
+    return status != PGAS_OK ? status : pgasi_many_far_add(far, ptr, place);
 }
 
 pgas_status_t pgasi_many_far_end(pgasi_many_far_t *far)

@@ -1,11 +1,10 @@
 /** Many elements anywhere in one call: the inside of pgas/many.h.
  *
- *  Elements that this process maps are copied and updated at their addresses, a block at a time.
- *  All others are gathered by rank into messages. Their owner carries a message out as one batch.
+ *  Elements that this process maps are copied and updated at their addresses. All others are
+ *  gathered by rank into messages. Their owner carries a message out as one batch.
  *
- *      many.c      the public functions; gets and puts, divided into near and far elements
- *      update.c    updates, divided into near and far ones
- *      kernels.c   loops over the addresses of a block
+ *      many.c      the public functions; an operation is divided into near and far elements
+ *      near.c      loops over near elements, also those of a message
  *      far.c       buckets by rank, messages, answers */
 #ifndef PGASI_MANY_H
 #define PGASI_MANY_H
@@ -14,22 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include "many/kernels.h"
+#include "many/near.h"
 #include "mem/segment.h"
 #include "pgas/many.h"
-
-typedef enum { PGASI_MANY_GET, PGASI_MANY_PUT, PGASI_MANY_UPDATE } pgasi_many_kind_t;
-
-/** An operation, as far as its messages need it. */
-typedef struct {
-    pgasi_many_kind_t kind;
-    pgas_op_t op;     /* UPDATE */
-    pgas_type_t type; /* UPDATE */
-    size_t elem_bytes;
-    char *to;         /* GET: the first element */
-    const char *from; /* PUT, UPDATE: the first value; NULL: each value is 1 */
-    pgas_sync_t *sync;
-} pgasi_many_t;
 
 /** The head of a message. Behind it are the indices of its elements in the owner's heap, then the
  *  values of a put or an update. An index counts units of 2^shift bytes: the largest power of two
@@ -69,39 +55,33 @@ pgas_status_t pgasi_many_far_open(pgasi_many_far_t *far);
  *  transferred by itself. Statuses: as pgasi_many_far_open, pgas_put and so on. */
 pgas_status_t pgasi_many_far_add_slow(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place);
 
-/** Sends the elements of a rank. Updates of the calling rank's own words are carried out here. */
+/** Sends the elements of a rank. */
 pgas_status_t pgasi_many_far_send(pgasi_many_far_t *far, int rank);
 
 /** Adds element `place` of the operation, which is at ptr, and sends the rank's elements if they
- *  fill a message. shift, elem_bytes and kind are those of the operation, constants where that
- *  saves instructions. Statuses as above. */
-PGAS_INLINE pgas_status_t pgasi_many_far_add(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place,
-                                             unsigned shift, size_t elem_bytes,
-                                             pgasi_many_kind_t kind, const char *from)
+ *  fill a message. Statuses as above. */
+static inline pgas_status_t pgasi_many_far_add(pgasi_many_far_t *far, pgas_gptr_t ptr, size_t place)
 {
+    const pgasi_many_t *m = far->m;
     uint64_t rank = ptr >> PGAS_OFFSET_BITS, inside = (ptr & PGAS_OFFSET_MAX) - PGASI_HEAP_OFFSET;
     if (PGAS_UNLIKELY(rank >= far->n_ranks || inside >= far->limit ||
-                      (inside & ((UINT64_C(1) << shift) - 1))))
+                      (inside & ((UINT64_C(1) << far->shift) - 1))))
         return pgasi_many_far_add_slow(far, ptr, place);
     char *bucket = far->buckets + rank * far->bytes;
     pgasi_many_head_t *head = (pgasi_many_head_t *)(void *)bucket;
     uint32_t n = head->n;
-    ((uint32_t *)(void *)(head + 1))[n] = (uint32_t)(inside >> shift);
-    if (kind == PGASI_MANY_GET)
+    ((uint32_t *)(void *)(head + 1))[n] = (uint32_t)(inside >> far->shift);
+    if (m->kind == PGASI_MANY_GET)
         ((uint32_t *)(void *)(bucket + far->values_at))[n] = (uint32_t)place;
-    else if (from)
-        memcpy(bucket + far->values_at + n * elem_bytes, from + place * elem_bytes, elem_bytes);
+    else if (m->step)
+        memcpy(bucket + far->values_at + n * m->elem_bytes, m->from + place * m->step,
+               m->elem_bytes);
     head->n = (uint16_t)(n + 1);
     return PGAS_LIKELY(n + 1 < far->per_rank) ? PGAS_OK : pgasi_many_far_send(far, (int)rank);
 }
 
 /** Sends the rest and frees the buckets. Statuses as above. */
 pgas_status_t pgasi_many_far_end(pgasi_many_far_t *far);
-
-/** Carries out an update: near words here, the others through far. Statuses as above, and
- *  PGAS_ERR_INVALID for a misaligned word. */
-pgas_status_t pgasi_many_update(pgasi_many_far_t *far, const pgas_gptr_t *ptrs, size_t n);
-
 /** Registers the handlers. */
 void pgasi_many_start(void);
 

@@ -2,6 +2,7 @@
  *   what:   pgas_get_many, pgas_put_many and pgas_update_many do what a loop over single elements
  *           does: for any ranks, orders and sizes of elements, on the heap and on attached memory.
  *           Errors are reported by the call or by the counter, and nothing hangs.
+ *           Each update is atomic.
  *   np:     1 2 3 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -20,6 +21,7 @@
 
 static pgas_gptr_t heap, ptrs[N_MAX];
 static char *own_heap, *src, *dst;
+static pgas_handler_t update_handler;
 static uint32_t slot[N_MAX], owner[N_MAX];
 
 /* The byte b of slot s of a rank's block, for elements of one size. */
@@ -172,6 +174,8 @@ static int64_t combine(pgas_op_t op, int64_t a, int64_t b)
         return a | b;
     case PGAS_XOR:
         return a ^ b;
+    case PGAS_PROD:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
     default:
         return b;
     }
@@ -221,12 +225,15 @@ static void updates(void)
         [PGAS_U8] = 1,  [PGAS_U16] = 2, [PGAS_U32] = 4, [PGAS_U64] = 8, [PGAS_I8] = 1,
         [PGAS_I16] = 2, [PGAS_I32] = 4, [PGAS_I64] = 8, [PGAS_F32] = 4, [PGAS_F64] = 8
     };
-    static const pgas_op_t ops[] = { PGAS_ADD, PGAS_MIN, PGAS_MAX, PGAS_AND, PGAS_OR, PGAS_XOR };
+    static const pgas_op_t ops[] = { PGAS_ADD, PGAS_MIN, PGAS_MAX, PGAS_AND,
+                                     PGAS_OR,  PGAS_XOR, PGAS_PROD };
     int n_bad = 0, n_refused = 0;
     for (int type = PGAS_U8; type <= PGAS_F64; type++)
-        for (size_t o = 0; o < 6; o++) {
+        for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
             bool bitwise = ops[o] == PGAS_AND || ops[o] == PGAS_OR || ops[o] == PGAS_XOR;
             bool exact = type != PGAS_F32 || ops[o] != PGAS_ADD;
+            if (ops[o] == PGAS_PROD && type >= PGAS_F32)
+                continue; /* ordered() has these */
             if (bitwise && type >= PGAS_F32) {
                 n_refused += pgas_update_many(ptrs, ops[o], (pgas_type_t)type, src, 1) ==
                              PGAS_ERR_UNSUPPORTED;
@@ -235,7 +242,7 @@ static void updates(void)
             n_bad += update_and_compare(ops[o], (pgas_type_t)type, bytes[type], 100);
             n_bad += update_and_compare(ops[o], (pgas_type_t)type, bytes[type], exact ? 3000 : 900);
         }
-    spmd_ok(n_bad == 0, "updates by six operators of ten types are those of a loop");
+    spmd_ok(n_bad == 0, "updates by seven operators of ten types are those of a loop");
     spmd_ok(n_refused == 6 &&
                 pgas_update_many(ptrs, PGAS_ADD, (pgas_type_t)11, src, 1) == PGAS_ERR_UNSUPPORTED &&
                 pgas_update_many(ptrs, 0, PGAS_U64, src, 1) == PGAS_ERR_UNSUPPORTED &&
@@ -265,7 +272,8 @@ static void ordered(void)
     spmd_ok(n_bad == 0, "updates of one rank to one word are carried out in their order");
 }
 
-/* Without values every word gets one more. Single atomics follow behind a pgas_quiesce. */
+/* Without values every word gets one more. Between the updates of one rank are single atomics of
+ * others. */
 static void ones(void)
 {
     int n_bad = 0;
@@ -275,17 +283,48 @@ static void ones(void)
     for (size_t i = 0; i < N_MAX; i++)
         ptrs[i] = pgas_gptr_elem(pgas_gptr_at(heap, (int)(i % (size_t)n_ranks)),
                                  (int64_t)below(WORDS), 8);
-    n_bad += pgas_update_many(ptrs, PGAS_ADD, PGAS_U64, NULL, N_MAX) != PGAS_OK;
-    n_bad += pgas_quiesce() != PGAS_OK;
-    for (size_t i = 0; i < 100; i++)
-        n_bad += pgas_update_u64(ptrs[i], PGAS_ADD, 1) != PGAS_OK;
+    for (size_t i = 0; i < N_MAX; i += 100) {
+        n_bad += pgas_update_many(ptrs + i, PGAS_ADD, PGAS_U64, NULL, 100) != PGAS_OK;
+        for (size_t k = i; k < i + 20; k++)
+            n_bad += pgas_update_u64(ptrs[k], PGAS_ADD, 1) != PGAS_OK;
+    }
     n_bad += pgas_flush_all() != PGAS_OK || pgas_quiesce() != PGAS_OK;
     uint64_t sum = 0, total = 0;
     for (int w = 0; w < WORDS; w++)
         sum += ((const uint64_t *)(const void *)own_heap)[w];
     pgas_allreduce(NULL, &sum, &total, 1, PGAS_U64, PGAS_ADD);
-    spmd_ok(n_bad == 0 && total == (uint64_t)(N_MAX + 100) * (uint64_t)n_ranks,
-            "without values each word grows by one");
+    spmd_ok(n_bad == 0 && total == (uint64_t)(N_MAX / 5 * 6) * (uint64_t)n_ranks,
+            "without values each word grows by one; atomics at the same time lose nothing");
+}
+
+/* ---- in handlers ---- */
+
+static pgas_status_t in_handler[2]; /* of an update of an own word, and of the caller's word */
+
+static void run_update(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_gptr_t own = pgas_gptr_at(heap, me), theirs = pgas_gptr_at(heap, pgas_thread_rank(source));
+    (void)args;
+    (void)bytes;
+    (void)context;
+    in_handler[0] = pgas_update_many(&own, PGAS_ADD, PGAS_U64, NULL, 1);
+    in_handler[1] = pgas_update_many(&theirs, PGAS_ADD, PGAS_U64, NULL, 1);
+}
+
+static void handlers(void)
+{
+    pgas_gptr_t theirs = pgas_gptr_at(heap, (me + n_ranks - 1) % n_ranks);
+    bool near = pgas_gptr_is_local(theirs);
+    int n_bad = 0;
+    memset(own_heap, 0, 8);
+    pgas_barrier(NULL);
+    n_bad += pgas_call((me + 1) % n_ranks, update_handler, NULL, 0, NULL) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    n_bad += in_handler[0] != PGAS_OK || in_handler[1] != (near ? PGAS_OK : PGAS_ERR_CONTEXT);
+    bool others = pgas_gptr_is_local(pgas_gptr_at(heap, (me + 1) % n_ranks));
+    n_bad += *(uint64_t *)(void *)own_heap != (others ? 2 : 1);
+    pgas_barrier(NULL);
+    spmd_ok(n_bad == 0, "plain handlers update words of their node, and no others");
 }
 
 /* ---- memory of the program, pointers that are not multiples, errors ---- */
@@ -377,7 +416,8 @@ static void outside(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 12);
+    pgas_handler_register("t.update", run_update, NULL, NULL, &update_handler);
+    job_begin(&argc, &argv, 13);
     pgasi_rng_seed(&rng, spmd_seed(1) + (uint64_t)me);
     if (pgas_alloc(SLOTS * 8 + 8, &heap) != PGAS_OK)
         return 99;
@@ -390,6 +430,7 @@ int main(int argc, char **argv)
     updates();
     ordered();
     ones();
+    handlers();
     attached();
     unaligned();
     refusals();
