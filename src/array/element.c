@@ -73,6 +73,7 @@ static bool set_mapped(const pgas_array_t *array, uint64_t i, const void *value)
     return may;
 }
 
+/* By atomic instructions: other threads use the chunk, too. The slot may be taken already. */
 static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
                          const pgas_op_def_t *def, const void *operand)
 {
@@ -82,10 +83,19 @@ static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
     bool combines = (rights & PGAS_ARRAY_RIGHT_COMBINE) && rights >> 32 == op && !def->merge;
     bool may = ((rights & PGAS_ARRAY_RIGHT_CHANGE) || combines) && pgas_array_path.read;
     if (may)
-        pgasi_array_change_word(mapped_at(array, mapping, i), array->elem_bytes,
-                                def->merge ? def->merge : def->combine, operand, NULL);
+        pgasi_array_combine_word(mapped_at(array, mapping, i), array->elem_bytes, op,
+                                 def->merge ? def->merge : def->combine, operand);
     pgas_array_leave(slot);
     return may;
+}
+
+/* The same for the typed functions, without the checks that they need not make. */
+static inline bool apply_typed(const pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
+                               const void *operand)
+{
+    const pgas_op_def_t *def = pgasi_op_find(op);
+    return bytes && i < array->limit[__builtin_ctzl(bytes)] && def && def->elem_bytes == bytes &&
+           apply_shared(array, i, op, def, operand);
 }
 
 /* ---- get, set and apply ---- */
@@ -110,6 +120,8 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
                                      const void *operand)
 {
     const pgas_op_def_t *def;
+    if (apply_typed(array, i, bytes, op, operand))
+        return PGAS_OK;
     pgas_status_t status = check_sized(array, i, bytes, operand);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);

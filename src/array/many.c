@@ -167,27 +167,6 @@ static void set_block(const work_t *work, size_t elem, const block_t *b, size_t 
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void add_atomically(const work_t *work, size_t elem, void *at, const void *operand)
-{
-    uint64_t by64;
-    uint32_t by32;
-    switch (work->op) {
-    case PGAS_OP(PGAS_ADD, PGAS_U64):
-    case PGAS_OP(PGAS_ADD, PGAS_I64):
-        memcpy(&by64, operand, sizeof by64);
-        __atomic_fetch_add((uint64_t *)at, by64, __ATOMIC_SEQ_CST);
-        break;
-    case PGAS_OP(PGAS_ADD, PGAS_U32):
-    case PGAS_OP(PGAS_ADD, PGAS_I32):
-        memcpy(&by32, operand, sizeof by32);
-        __atomic_fetch_add((uint32_t *)at, by32, __ATOMIC_SEQ_CST);
-        break;
-    default:
-        pgasi_array_change_word(at, elem, work->def->merge ? work->def->merge : work->def->combine,
-                                operand, NULL);
-    }
-}
-
 static void apply_block(const work_t *work, size_t elem, const block_t *b, size_t n, size_t done)
 {
     const char *from = work->from + done * work->value_bytes;
@@ -196,7 +175,9 @@ static void apply_block(const work_t *work, size_t elem, const block_t *b, size_
     for (size_t k = 0; k < b->n && b->n < n; k++)
         pgasi_op_merge_at(work->def, &b->at[k], from + b->which[k] * work->value_bytes, 1);
     for (size_t k = 0; k < b->n_atomics; k++)
-        add_atomically(work, elem, b->atomic_at[k], from + b->by_atomics[k] * work->value_bytes);
+        pgasi_array_combine_word(b->atomic_at[k], elem, work->op,
+                                 work->def->merge ? work->def->merge : work->def->combine,
+                                 from + b->by_atomics[k] * work->value_bytes);
 }
 
 /* Reads a block if all threads of this rank may read all of it, without looking at rights. Elements

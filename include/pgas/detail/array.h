@@ -36,7 +36,7 @@ typedef struct {
 #define PGAS_ARRAY_RIGHT_READ     1u
 #define PGAS_ARRAY_RIGHT_DATA     2u  /* read, write, operate */
 #define PGAS_ARRAY_RIGHT_OPERATE  4u  /* combine contributions of one operator */
-#define PGAS_ARRAY_RIGHT_CHANGE   8u  /* write and operate by atomic instructions; not inline */
+#define PGAS_ARRAY_RIGHT_CHANGE   8u  /* write and operate by atomic instructions */
 #define PGAS_ARRAY_RIGHT_COMBINE  16u /* the same for contributions of one operator */
 
 /* The part of an array that the inline functions read. */
@@ -65,6 +65,7 @@ typedef struct {
     /* the rights of mappings that this thread owns, OPERATE without the operator; values that no
      * mapping has if the thread may not use mappings */
     uint64_t data, operate;
+    uint64_t shared; /* the rights READ and CHANGE of all threads, or a value as above */
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path
     __attribute__((tls_model("initial-exec")));
@@ -171,7 +172,8 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
         return pgas_array_set_sized(array, i, sizeof(type), &here);                                \
     }
 
-/* An owner combines in place: into elements, or into contributions. */
+/* An owner combines in place, into elements or into contributions. A thread that shares elements
+ * with others adds by atomic instructions; all else by them is not inline. */
 #define PGAS_ARRAY_CASE(K, T, value)  \
     case PGAS_OP(PGAS_##K, PGAS_##T): \
         next = (value);               \
@@ -182,38 +184,46 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
     PGAS_ARRAY_CASE(OR, T, last | operand)                            \
     PGAS_ARRAY_CASE(XOR, T, last ^ operand)
 #define PGAS_ARRAY_CASES_FLOAT(T, type, word) PGAS_ARRAY_CASE(ADD, T, last + operand)
-#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                           \
-    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i,          \
-                                                     pgas_op_t op, type operand)               \
-    {                                                                                          \
-        op = op >> 31 ? op : PGAS_OP(op, PGAS_##T); /* the program's operators have no type */ \
-        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                        \
-            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                           \
-            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);                \
-            uint64_t rights = pgas_array_rights(mapping);                                      \
-            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) ||        \
-                            rights == pgas_array_path.data)) {                                 \
-                word *at = (word *)pgas_array_at(mapping, i, log_bytes),                       \
-                     bits = __atomic_load_n(at, __ATOMIC_RELAXED);                             \
-                type last, next;                                                               \
-                memcpy(&last, &bits, sizeof last);                                             \
-                switch (op) {                                                                  \
-                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                   \
-                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                   \
-                    more(T, type, word) default:                                               \
-                    {                                                                          \
-                        type there = operand;                                                  \
-                        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);     \
-                    }                                                                          \
-                }                                                                              \
-                memcpy(&bits, &next, sizeof bits);                                             \
-                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                  \
-                pgas_array_leave(slot);                                                        \
-                return PGAS_OK;                                                                \
-            }                                                                                  \
-        }                                                                                      \
-        type there = operand;                                                                  \
-        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                     \
+/* A sum of integers, which is one atomic instruction. */
+#define PGAS_ARRAY_IS_SUM(op, T, type) (!((type)0.5 > 0) && (op) == PGAS_OP(PGAS_ADD, PGAS_##T))
+#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                            \
+    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i,           \
+                                                     pgas_op_t op, type operand)                \
+    {                                                                                           \
+        op = op >> 31 ? op : PGAS_OP(op, PGAS_##T); /* the program's operators have no type */  \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                         \
+            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                            \
+            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);                 \
+            uint64_t rights = pgas_array_rights(mapping);                                       \
+            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) ||         \
+                            rights == pgas_array_path.data)) {                                  \
+                word *at = (word *)pgas_array_at(mapping, i, log_bytes),                        \
+                     bits = __atomic_load_n(at, __ATOMIC_RELAXED);                              \
+                type last, next;                                                                \
+                memcpy(&last, &bits, sizeof last);                                              \
+                switch (op) {                                                                   \
+                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                    \
+                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                    \
+                    more(T, type, word) default:                                                \
+                    {                                                                           \
+                        type there = operand;                                                   \
+                        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);      \
+                    }                                                                           \
+                }                                                                               \
+                memcpy(&bits, &next, sizeof bits);                                              \
+                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                   \
+                pgas_array_leave(slot);                                                         \
+                return PGAS_OK;                                                                 \
+            }                                                                                   \
+            if (PGAS_ARRAY_IS_SUM(op, T, type) && rights == pgas_array_path.shared) {           \
+                __atomic_fetch_add((word *)pgas_array_at(mapping, i, log_bytes), (word)operand, \
+                                   __ATOMIC_SEQ_CST);                                           \
+                pgas_array_leave(slot);                                                         \
+                return PGAS_OK;                                                                 \
+            }                                                                                   \
+        }                                                                                       \
+        type there = operand;                                                                   \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                      \
     }
 
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \
