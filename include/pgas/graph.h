@@ -171,7 +171,7 @@ typedef struct {
     double change;   /* sum of the absolute changes in the last sweep */
     double sum;      /* of all values; 1 unless no_dangling */
     uint64_t n_sent; /* values that this rank sent to others in each sweep */
-    double seconds;  /* on this rank, for the plan of exchange and the sweeps */
+    double seconds;  /* on this rank, for the layout (first call) and the sweeps */
 } pgas_pagerank_info_t;
 
 /** Computes PageRank by Jacobi sweeps in double. Values start at 1/n. A sweep gives each vertex
@@ -180,10 +180,12 @@ typedef struct {
  *  values of all vertices without out-edges. info_p may be NULL.
  *  Done:   values[i], i < n_local, is the value of vertex first_vertex + i. For one number of ranks
  *          the bits are the same each time, with any number of threads.
- *  Cost:   before the sweeps a plan of 12 bytes an edge. In a sweep each rank sends 8 bytes for
- *          each vertex of another rank to which its own vertices have edges.
+ *  Cost:   the first call for a graph makes a layout, which stays until the graph is destroyed:
+ *          4 bytes for each edge that leads to own vertices, and about 50 bytes a vertex; 16 bytes
+ *          an edge meanwhile. Further calls allocate nothing. In a sweep each rank sends 8 bytes
+ *          for each own vertex to each other rank that has a vertex behind it.
  *  @return PGAS_ERR_INVALID  also for damping, iterations or tolerance out of range
- *          PGAS_ERR_LIMIT    PGAS_CALL_MAX is too small; 1040 suffices */
+ *          PGAS_ERR_LIMIT    PGAS_CALL_MAX is below 16, or a rank would know 2^32-1 vertices */
 PGAS_API pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
                                      double *values, pgas_pagerank_info_t *info_p);
 

@@ -31,6 +31,9 @@ pgas_status_t pgas_graph_info(const pgas_graph_t *graph, pgas_graph_info_t *info
 pgas_status_t pgas_graph_destroy(pgas_graph_t *graph)
 {
     if (graph) {
+        if (graph->layout)
+            pgasi_layout_fini(graph->layout);
+        free(graph->layout);
         free(graph->offsets);
         free(graph->targets);
         free(graph->name);

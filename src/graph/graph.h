@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "graph/layout.h"
 #include "graph/names.h"
 #include "graph/reader.h"
 #include "pgas/agg.h"
@@ -27,17 +28,16 @@ struct pgas_graph {
     pgasi_name_t *name; /* n_local, into name_text */
     char *name_text;
     uint64_t name_text_bytes, name_text_room;
-    double seconds; /* that this rank took to make it */
+    double seconds;         /* that this rank took to make it */
+    pgasi_layout_t *layout; /* made by the first algorithm */
 };
 
 /** Registers the handlers of this folder and agrees on them. Collective. It may be repeated. */
 pgas_status_t pgasi_graph_start(void);
-pgas_status_t pgasi_build_register(void);
+pgas_status_t pgasi_rows_register(void);
 pgas_status_t pgasi_number_register(void);
 pgas_status_t pgasi_source_register(void);
 pgas_status_t pgasi_names_register(void);
-pgas_status_t pgasi_plan_register(void);
-pgas_status_t pgasi_sweep_register(void);
 
 /** Records the reason of an error that this rank has detected, for the log. Only the first one
  *  since the last agreement is kept. Any thread. */

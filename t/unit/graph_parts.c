@@ -1,12 +1,12 @@
-/* what: The table of names gives the numbers of an array, and arcs are sorted as by a stable sort.
+/* what: The table of names gives the numbers of an array, and sorting by digits is stable.
  *       The serial PageRank gives values that can be computed by hand.
- * source: src/graph/names.h, plan.h, examples/pagerank_check.h; seeded model tests; design.md,
+ * source: src/graph/names.h, sort.h, examples/pagerank_check.h; seeded model tests; design.md,
  * PageRank */
 #include <math.h>
 #include "base/rng.h"
 #include "graph/names.h"
 #include "examples/pagerank_check.h"
-#include "graph/plan.h"
+#include "graph/sort.h"
 #include "t/tap.h"
 
 /* ---- names ---- */
@@ -79,32 +79,31 @@ static void arrays_grow(void)
 static int run_sort(uint64_t seed, uint64_t n, uint64_t limit, bool break_it)
 {
     pgasi_rng_t rng;
-    pgasi_arc_t *arcs = (pgasi_arc_t *)malloc((n + 1) * sizeof *arcs),
-                *scratch = (pgasi_arc_t *)malloc((n + 1) * sizeof *arcs);
+    pgasi_keyed_t *keyed = (pgasi_keyed_t *)malloc((n + 1) * sizeof *keyed),
+                  *scratch = (pgasi_keyed_t *)malloc((n + 1) * sizeof *keyed);
     char *seen = (char *)calloc(n + 1, 1);
     uint64_t sum = 0;
     int n_bad = 0;
     pgasi_rng_seed(&rng, seed);
     for (uint32_t i = 0; i < n; i++) {
-        arcs[i] = (pgasi_arc_t){ pgasi_rng_below(&rng, limit), i };
-        sum += arcs[i].target * (i + 1);
+        keyed[i] = (pgasi_keyed_t){ pgasi_rng_below(&rng, limit), i };
+        sum += keyed[i].key * (i + 1);
     }
-    pgasi_arc_t *sorted = pgasi_arcs_sort(arcs, scratch, n, limit);
-    sorted[n / 2].target += break_it;
+    pgasi_keyed_t *sorted = pgasi_sort_keyed(keyed, scratch, n, limit);
+    sorted[n / 2].key += break_it;
     for (uint64_t i = 0; i < n; i++) {
-        bool rises =
-            i == 0 || sorted[i - 1].target < sorted[i].target ||
-            (sorted[i - 1].target == sorted[i].target && sorted[i - 1].source < sorted[i].source);
-        n_bad += !rises || seen[sorted[i].source]++;
-        sum -= sorted[i].target * (sorted[i].source + 1);
+        bool rises = i == 0 || sorted[i - 1].key < sorted[i].key ||
+                     (sorted[i - 1].key == sorted[i].key && sorted[i - 1].index < sorted[i].index);
+        n_bad += !rises || seen[sorted[i].index]++;
+        sum -= sorted[i].key * (sorted[i].index + 1);
     }
-    free(arcs);
+    free(keyed);
     free(scratch);
     free(seen);
     return n_bad + (sum != 0);
 }
 
-static void arcs_are_sorted(uint64_t seed)
+static void keys_are_sorted(uint64_t seed)
 {
     static const uint64_t limits[] = { 1, 2, 100, 2048, 2049, 68000, UINT64_C(1) << 40, INT64_MAX };
     int n_bad = 0;
@@ -112,9 +111,32 @@ static void arcs_are_sorted(uint64_t seed)
         n_bad +=
             run_sort(seed + i, 5000, limits[i], false) + run_sort(seed + i, i, limits[i], false);
     }
-    is_int(n_bad, 0, "0 to 5000 arcs, targets below 1 to 2^63-1");
-    ok(run_sort(seed, 5000, 2048, true) > 0,
-       "the check finds one changed target (broken on purpose)");
+    is_int(n_bad, 0, "0 to 5000 keys, below 1 to 2^63-1");
+    ok(run_sort(seed, 5000, 2048, true) > 0, "the check finds one changed key (broken on purpose)");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void values_are_sorted(uint64_t seed)
+{
+    static const uint64_t limits[] = { 1, 2, 100, 2048, 2049, 1 << 22, (1 << 22) + 1, UINT32_MAX };
+    static uint32_t values[3000], want[3000], scratch[3000];
+    pgasi_rng_t rng;
+    int n_bad = 0;
+    pgasi_rng_seed(&rng, seed);
+    for (size_t k = 0; k < 40 * sizeof limits / sizeof limits[0]; k++) {
+        uint64_t limit = limits[k / 40], n = k % 2 ? pgasi_rng_below(&rng, 3001) : k % 40 + 30;
+        for (uint64_t i = 0; i < n; i++)
+            want[i] = values[i] = (uint32_t)pgasi_rng_below(&rng, limit);
+        qsort(want, n, sizeof *want, by_value);
+        pgasi_sort_u32(values, scratch, n, limit);
+        n_bad += memcmp(values, want, n * sizeof *want) != 0;
+    }
+    is_int(n_bad, 0, "values of 32 bits are sorted as by qsort");
 }
 
 /* ---- PageRank by hand ---- */
@@ -180,11 +202,12 @@ static void serial_pagerank_as_published(void)
 
 int main(void)
 {
-    plan(14);
+    plan(15);
     uint64_t seed = tap_seed(20240108);
     names_are_numbered(seed);
     arrays_grow();
-    arcs_are_sorted(seed);
+    keys_are_sorted(seed);
+    values_are_sorted(seed);
     serial_pagerank();
     serial_pagerank_as_published();
     return done();
