@@ -31,8 +31,10 @@ void ref_ucx_meet(void);
 bool ref_mpi_open(void);
 void ref_mpi_close(void);
 void ref_mpi_meet(void);
-void ref_bibw_close(void); /* before MPI's side closes */
+/* before MPI's side closes */
+void ref_bibw_close(void);
 void ref_alltoallv_close(void);
+void ref_coll_close(void);
 
 /** The name of the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or
  *  "ucx-net". */
@@ -120,10 +122,25 @@ typedef enum {
     BENCH_BROADCAST,
     BENCH_REDUCE,
     BENCH_ALLREDUCE,
+    BENCH_SCAN,
+    BENCH_EXSCAN,
     BENCH_GATHER,
     BENCH_ALLGATHER,
-    BENCH_EXSCAN,
-    BENCH_ALLTOALL
+    BENCH_GATHERV,
+    BENCH_ALLGATHERV,
+    BENCH_ALLTOALL,
+    BENCH_ALLTOALLV,
+    BENCH_BARRIER_NB,
+    BENCH_BROADCAST_NB,
+    BENCH_ALLREDUCE_NB,
+    BENCH_ALLTOALLV_NB
 } bench_coll_t;
+static inline bool bench_coll_reduces(bench_coll_t kind)
+{
+    return (kind >= BENCH_REDUCE && kind <= BENCH_EXSCAN) || kind == BENCH_ALLREDUCE_NB;
+}
+/** Memory of both sides for a block of run->bytes from or for each rank; one block for broadcasts
+ *  and reductions. Both sides use the same memory. It stays until the program ends. */
+void bench_coll_buffers(const bench_run_t *run, char **src_p, char **dst_p);
 
 #endif

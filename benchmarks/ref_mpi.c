@@ -1,5 +1,5 @@
 /* MPI as users write it: one window under lock_all with a flush where an operation must be
- * complete, send and receive with requests, blocking collectives. This file also starts and ends
+ * complete, send and receive with requests. This file also starts and ends
  * MPI for all benchmarks. */
 #include "benchmarks/ref.h"
 
@@ -83,6 +83,7 @@ void ref_mpi_close(void)
 {
     ref_bibw_close();
     ref_alltoallv_close();
+    ref_coll_close();
     if (window != MPI_WIN_NULL) {
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
@@ -340,47 +341,6 @@ double ref_mpi_batches(const bench_run_t *run)
 }
 
 /* ---- collectives ---- */
-
-static void collective(const bench_run_t *run, int n, int n_floats)
-{
-    switch (run->arg) {
-    case BENCH_BARRIER:
-        MPI_Barrier(comm);
-        break;
-    case BENCH_BROADCAST:
-        MPI_Bcast(coll_dst, n, MPI_BYTE, 0, comm);
-        break;
-    case BENCH_REDUCE:
-        MPI_Reduce(coll_src, coll_dst, n_floats, MPI_FLOAT, MPI_SUM, 0, comm);
-        break;
-    case BENCH_ALLREDUCE:
-        MPI_Allreduce(coll_src, coll_dst, n_floats, MPI_FLOAT, MPI_SUM, comm);
-        break;
-    case BENCH_GATHER:
-        MPI_Gather(coll_src, n, MPI_BYTE, coll_dst, n, MPI_BYTE, 0, comm);
-        break;
-    case BENCH_ALLGATHER:
-        MPI_Allgather(coll_src, n, MPI_BYTE, coll_dst, n, MPI_BYTE, comm);
-        break;
-    case BENCH_EXSCAN:
-        MPI_Exscan(coll_src, coll_dst, n_floats, MPI_FLOAT, MPI_SUM, comm);
-        break;
-    default:
-        MPI_Alltoall(coll_src, n, MPI_BYTE, coll_dst, n, MPI_BYTE, comm);
-    }
-}
-
-double ref_mpi_collective(const bench_run_t *run)
-{
-    uint64_t begin = bench_now();
-    if (run->bytes * (size_t)run->n_ranks > COLL_BYTES)
-        bench_die(
-            "collectives: %zu bytes for each of %d ranks are more than the reference's buffer",
-            run->bytes, run->n_ranks);
-    for (uint64_t i = 0; i < run->iters; i++)
-        collective(run, (int)run->bytes, (int)(run->bytes / sizeof(float)));
-    return bench_since(begin);
-}
 
 /* From the root's call until the root knows that all ranks have the data: MPI_Bcast alone may end
  * before any rank has read them. */
