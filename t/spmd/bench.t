@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw bibw_args put_rate atomic call_latency call_rate invoke busy_target numa"
-OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather gups mcts startup"
+OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather labels gups mcts startup"
 QUEUES="verbs_latency verbs_rate"
 ALONE="$QUEUES serialize" # one process, without a launcher
 LIBRARIES="protobuf-c nanopb msgpack-c libcbor flatbuffers capnproto cereal boost" # to which serialize compares
@@ -24,6 +24,7 @@ of() {
     array_random | array_seq) echo "--elements 5000" ;;
     array_zipf) echo "--elements 4096" ;;
     collectives) echo "-m 4:8" ;;
+    labels) echo "--scale 8" ;;
     numa) echo "-m 4096:4096" ;;
     barrier) echo "--case plain,late" ;;
     group) echo "--case chain-gwrite-idle,verbs-gwrite-busy,calls-gwrite-idle,mpi-gwrite-busy,engine-gwrite-idle" ;;
