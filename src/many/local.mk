@@ -1,2 +1,2 @@
 # floor 6: many elements anywhere in one call
-libpgas_core_la_SOURCES += %D%/far.c %D%/many.c %D%/many.h %D%/near.c %D%/near.h
+libpgas_core_la_SOURCES += %D%/far.c %D%/gather.c %D%/many.c %D%/many.h %D%/near.c %D%/near.h

@@ -6,27 +6,25 @@
 #include "mem/thread.h"
 
 #define PLACES_MAX (UINT64_C(1) << 31) /* elements of one round: their places have 32 bits */
-
-/* An element at which the loop over near elements has ended. */
-static pgas_status_t run_other(pgasi_many_t *m, pgasi_many_far_t *far, const pgas_gptr_t *ptrs,
-                               size_t i)
-{
-    if (m->kind == PGASI_MANY_UPDATE || !pgas_gptr_local(ptrs[i], m->elem_bytes))
-        return pgasi_many_far_add(far, ptrs[i], i);
-    /* It is not aligned. The others, too, may be copied as bytes. */
-    m->near = pgasi_many_near_unaligned(m->kind);
-    m->near(m, ptrs, i, i + 1);
-    return PGAS_OK;
-}
+/* elements that are gathered before elements are again expected to be near */
+#define SECTION 1024
 
 static pgas_status_t run_round(pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t n)
 {
     pgasi_many_far_t far;
     pgas_status_t status = PGAS_OK;
     pgasi_many_far_begin(&far, m, n);
-    for (size_t i = m->near(m, ptrs, 0, n); i < n && status == PGAS_OK;) {
-        status = run_other(m, &far, ptrs, i);
-        i = m->near(m, ptrs, i + 1, n);
+    for (size_t i = m->near(m, ptrs, 0, n), end; i < n && status == PGAS_OK;) {
+        if (m->kind != PGASI_MANY_UPDATE && pgas_gptr_local(ptrs[i], m->elem_bytes)) {
+            /* It is not aligned. The others, too, may be copied as bytes. */
+            m->near = pgasi_many_near_unaligned(m->kind);
+        } else {
+            end = PGASI_MIN(i + SECTION, n);
+            status = pgasi_many_far_run(&far, ptrs, i, end);
+            i = end;
+        }
+        if (status == PGAS_OK)
+            i = m->near(m, ptrs, i, n);
     }
     pgas_status_t rest = pgasi_many_far_end(&far);
     return status == PGAS_OK ? rest : status;
