@@ -38,12 +38,10 @@ static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank);
 
 /** Returns the plain address of `bytes` bytes at ptr. Any thread; no message. The address is valid
  *  until the memory is freed.
- *  Cost:   inline, one table look-up: four loads and three comparisons.
+ *  Cost:   inline, one table look-up (two loads, two comparisons); a call for attached memory.
  *  @return NULL if ptr is null, or the bytes are not all inside one segment;
  *          NULL if the rank is on another node;
- *          NULL if another rank has attached the memory (pgas_mem_attach);
- *          NULL if the bytes cross a border between two GiB of offsets. In this last case the
- *          memory is contiguous, too, and pgas_gptr_local(ptr, 1) returns its address. */
+ *          NULL if another rank has attached the memory (pgas_mem_attach). */
 static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes);
 /** Returns whether loads and stores of this rank reach the byte at ptr. */
 static inline bool pgas_gptr_is_local(pgas_gptr_t ptr);

@@ -177,7 +177,7 @@ PGAS_API pgas_status_t pgas_pool_trim(pgas_pool_t *pool);
  *          pointers until it is detached, or until pgas_finalize if another node has used them.
  *  Done:   *ptr_p is aligned like address, up to 8 bytes. Other processes cannot map the memory:
  *          there pgas_gptr_local returns NULL, and the owner's service carries out operations of
- *          ranks of the same node. It also returns NULL at the owner if address is not aligned.
+ *          ranks of the same node.
  *  @return PGAS_ERR_INVALID  no bytes
  *          PGAS_ERR_LIMIT    PGAS_SEGMENTS are attached, or no global pointers are left; logged */
 PGAS_API pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p);

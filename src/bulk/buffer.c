@@ -131,7 +131,7 @@ static pgas_status_t send_stream(const call_t *o, stream_t *s, uint64_t total, p
 static pgas_gptr_t ptr_of(const void *address, uint64_t bytes)
 {
     pgas_gptr_t ptr = bytes ? pgas_gptr_of(address) : PGAS_NULL;
-    return ptr && pgasi_segment_find(pgas_gptr_offset(ptr), bytes) ? ptr : PGAS_NULL;
+    return ptr && pgasi_segment_address(pgas_gptr_offset(ptr), bytes) ? ptr : PGAS_NULL;
 }
 
 static size_t head_room(const call_t *o)

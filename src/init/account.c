@@ -27,12 +27,9 @@ typedef struct {
 
 #define N_ITEMS 18
 
-static uint64_t segment_table_bytes(uint64_t node)
+static uint64_t heap_table_bytes(uint64_t n)
 {
-    uint64_t entry = sizeof(pgas_segtab_entry_t),
-             heap_slots = PGASI_DIV_UP(pgasi_param.heap_size, PGASI_SLOT_BYTES);
-    uint64_t heap = PGASI_ALIGN_UP((1 + heap_slots) * entry, 4096);
-    return PGASI_SLOTS_PER_RANK * entry + (node - 1) * heap + 4096;
+    return PGASI_ALIGN_UP(n * sizeof(pgas_heap_entry_t), 4096) + 4096;
 }
 
 static uint64_t team_bytes(uint64_t n, uint64_t node)
@@ -85,8 +82,7 @@ static void account(item_t items[N_ITEMS])
         { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
         { "largest message", "the larger of PGAS_CALL_MAX and PGAS_AGG_SIZE",
           pgasi_far_message_max() },
-        { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages",
-          segment_table_bytes(node) },
+        { "heap table", "ranks x 16 B, in pages", heap_table_bytes(n) },
         { "collectives",
           "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; each team of the program "
           "as much again",

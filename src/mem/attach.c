@@ -91,18 +91,12 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
         if (status != PGAS_OK)
             return status;
     }
-    s->offset = slot * PGASI_SLOT_BYTES + inside;
-    s->address = address;
     s->key_is_known = false;
     mark_slots(slot, n_slots, true);
     attached.next_slot = slot + n_slots;
     attached.bytes += bytes;
     attached.high = PGASI_MAX(attached.high, attached.bytes);
-    /* the table has only entries that begin at a multiple of 1 GiB; without an entry every access
-     * is checked */
-    if (!inside)
-        pgasi_segtab_set(pgasi_boot.rank, s->offset, bytes, address);
-    __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
+    pgasi_segment_set(s, slot * PGASI_SLOT_BYTES + inside, bytes, address);
     *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
     return PGAS_OK;
 }
@@ -120,6 +114,19 @@ pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p)
     return status;
 }
 
+static void detach_locked(pgasi_segment_t *s)
+{
+    uint64_t slot = s->offset / PGASI_SLOT_BYTES, bytes = s->bytes,
+             n_slots = slots_of(s->offset % PGASI_SLOT_BYTES, bytes);
+    pgasi_segment_set(s, 0, 0, NULL);
+    if (s->mem)
+        pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
+    s->mem = NULL;
+    if (!s->key_is_known)
+        mark_slots(slot, n_slots, false);
+    attached.bytes -= bytes;
+}
+
 pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
 {
     pgas_status_t status = pgasi_thread_check();
@@ -132,15 +139,7 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
     for (int i = 1; i < pgasi_n_segments; i++) {
         pgasi_segment_t *s = &pgasi_segments[i];
         if (s->bytes && s->offset == pgas_gptr_offset(ptr)) {
-            if (s->offset % PGASI_SLOT_BYTES == 0)
-                pgasi_segtab_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
-            if (s->mem)
-                pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
-            if (!s->key_is_known)
-                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT,
-                           slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
-            attached.bytes -= s->bytes;
-            memset(s, 0, sizeof *s);
+            detach_locked(s);
             status = PGAS_OK;
             break;
         }
@@ -157,13 +156,24 @@ void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p)
     pthread_mutex_unlock(&attached.lock);
 }
 
+/* Finds the segment that has the byte at offset; NULL: none. */
+static pgasi_segment_t *find(uint64_t offset)
+{
+    for (int i = 0; i < pgasi_n_segments; i++) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        if (s->bytes && offset >= s->offset && offset - s->offset < s->bytes)
+            return s;
+    }
+    return NULL;
+}
+
 /* The lock is held, so that the described segment is attached, and detach knows that a peer has its
  * key. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
 {
     pgas_status_t status = PGAS_ERR_RANGE;
     pthread_mutex_lock(&attached.lock);
-    pgasi_segment_t *s = pgasi_segment_find(offset, 1);
+    pgasi_segment_t *s = find(offset);
     if (s && s->mem) {
         size_t key_bytes = PGASI_TP_KEY_MAX;
         status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);

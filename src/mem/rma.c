@@ -116,6 +116,14 @@ static inline void *reach(pgas_gptr_t ptr, size_t bytes)
                                                                              : NULL;
 }
 
+/* The address of bytes that loads and stores of this thread reach, wherever they are. @return NULL:
+ * none, or the arguments are wrong */
+static inline void *mapped(pgas_gptr_t ptr, size_t bytes)
+{
+    void *there = reach(ptr, bytes);
+    return there ? there : pgas_gptr_local(ptr, bytes);
+}
+
 void pgasi_rma_apply(const pgasi_rma_t *rma, void *address)
 {
     switch (rma->kind) {
@@ -313,7 +321,7 @@ pgas_status_t pgas_put_scalar_far(pgas_gptr_t dst, uint64_t bits, size_t bytes)
 {
     if (pgas_gptr_offset(dst) % bytes)
         return PGAS_ERR_INVALID;
-    void *there = reach(dst, bytes);
+    void *there = mapped(dst, bytes);
     if (there) {
         store_scalar(there, bits, bytes);
         return PGAS_OK;
@@ -328,7 +336,7 @@ pgas_status_t pgas_get_scalar_far(pgas_gptr_t src, void *value_p, size_t bytes)
 {
     if (pgas_gptr_offset(src) % bytes)
         return PGAS_ERR_INVALID;
-    const void *there = reach(src, bytes);
+    const void *there = mapped(src, bytes);
     if (there && value_p) {
         load_scalar(value_p, there, bytes);
         return PGAS_OK;
@@ -352,9 +360,7 @@ static inline pgasi_rma_t atomic_of(pgas_gptr_t ptr, pgas_op_t op, pgas_type_t t
 /* Words that this process maps, also those of other nodes. */
 static inline bool apply_here(const pgasi_rma_t *rma)
 {
-    void *word = pgas_gptr_local(rma->ptr, rma->bytes);
-    if (!word)
-        word = reach(rma->ptr, rma->bytes);
+    void *word = mapped(rma->ptr, rma->bytes);
     if (PGAS_UNLIKELY(!word || pgas_gptr_offset(rma->ptr) % rma->bytes))
         return false;
     pgasi_rma_apply(rma, word);

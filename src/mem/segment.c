@@ -1,9 +1,10 @@
-/* The heaps of the node, and the table (rank, GiB) -> address.
+/* The heaps of the node, and the table rank -> address.
  *
  * If peers of the same host are reached through the transport (fake nodes), the heap comes from the
  * transport. The transport then works directly on it, in tens of ns, without a request to the
  * owner; the node's ranks map it by its key. Otherwise the heap comes from memfd and is registered
- * once. The table is read-only memory except while a segment is added or removed. */
+ * once. The table is 16 MiB of zeros of which only the pages with the node's ranks are ever
+ * written. It is read-only memory while the library runs. */
 #include "mem/segment.h"
 
 #include <stdlib.h>
@@ -19,8 +20,10 @@
 #include "mem/thread.h"
 #include "pgas/mem.h"
 
-static const pgas_segtab_t empty_table = { 0, { { 0, 0 } } };
-const pgas_segtab_t *pgas_segtab = &empty_table;
+#define PAGE_MIN 4096
+
+static PGASI_ALIGNED(PAGE_MIN) pgas_heap_entry_t table[PGAS_RANKS_MAX];
+const pgas_heap_entry_t *const pgas_heap_table = table;
 
 pgasi_segment_t *pgasi_segments;
 int pgasi_n_segments;
@@ -28,8 +31,6 @@ size_t pgasi_heap_page_bytes;
 bool pgasi_heap_from_transport;
 size_t pgasi_heap_tail_bytes;
 static struct {
-    pgas_segtab_t *table;
-    size_t table_bytes;
     void **of;             /* [node_size] the addresses of the node's heaps in this process */
     pgasi_tp_key_t **keys; /* [node_size] the keys that map them, if they come from the transport */
     pgasi_shm_t shm;       /* if they come from memfd */
@@ -37,46 +38,30 @@ static struct {
 
 /* ---- the table ---- */
 
-static pgas_status_t table_create(void)
-{
-    uint64_t n = (uint64_t)pgasi_boot.n_ranks * PGASI_SLOTS_PER_RANK;
-    heaps.table_bytes = sizeof *heaps.table + n * sizeof heaps.table->entry[0];
-    heaps.table = pgasi_lazy_alloc(heaps.table_bytes);
-    if (!heaps.table)
-        return PGAS_ERR_NO_MEMORY;
-    heaps.table->n_entries = n;
-    return PGAS_OK;
-}
-
-static void table_destroy(void)
-{
-    pgas_segtab = &empty_table;
-    pgasi_lazy_free(heaps.table, heaps.table_bytes);
-    heaps.table = NULL;
-}
-
-/* Makes the pages with the entries of (rank, offset ..) writable or read-only. */
-static void table_protect(pgas_segtab_entry_t *first, uint64_t n, int protection)
+static void table_protect(int protection)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = (uintptr_t)first & ~(page - 1);
-    uintptr_t to = ((uintptr_t)(first + n) + page - 1) & ~(page - 1);
+    uintptr_t from = PGASI_ALIGN_UP((uintptr_t)table, page),
+              to = ((uintptr_t)table + sizeof table) & ~(page - 1);
     mprotect((void *)from, to - from, protection);
 }
 
-void pgasi_segtab_set(int rank, uint64_t offset, uint64_t bytes, char *address)
+static void table_fill(uint64_t heap_bytes)
 {
-    uint64_t first =
-        ((uint64_t)rank << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT)) + (offset >> PGAS_SEGTAB_SHIFT);
-    uint64_t n = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
-    pgas_segtab_entry_t *entry = heaps.table->entry;
-    table_protect(entry + first, n, PROT_READ | PROT_WRITE);
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t behind = bytes - i * PGASI_SLOT_BYTES;
-        entry[first + i].base = address ? (uint64_t)(uintptr_t)(address + i * PGASI_SLOT_BYTES) : 0;
-        entry[first + i].bytes = address ? PGASI_MIN(behind, PGASI_SLOT_BYTES) : 0;
+    for (int i = 0; i < pgasi_boot.node_size; i++) {
+        int rank = pgasi_boot.node_members[i];
+        pgas_gptr_t first = pgas_gptr_make(rank, PGASI_HEAP_OFFSET);
+        table[rank].base = (uint64_t)(uintptr_t)heaps.of[i] - first;
+        table[rank].n_words = heap_bytes / sizeof(uint64_t);
     }
-    table_protect(entry + first, n, PROT_READ);
+    table_protect(PROT_READ);
+}
+
+static void table_clear(void)
+{
+    table_protect(PROT_READ | PROT_WRITE);
+    for (int i = 0; i < pgasi_boot.node_size; i++)
+        table[pgasi_boot.node_members[i]] = (pgas_heap_entry_t){ 0, 0 };
 }
 
 /* ---- the heap's memory ---- */
@@ -208,9 +193,7 @@ static pgas_status_t heap_create(size_t heap_bytes)
     if (status == PGAS_OK) {
         heap->offset = PGASI_HEAP_OFFSET;
         heap->bytes = heap_bytes;
-        for (int i = 0; i < pgasi_boot.node_size; i++)
-            pgasi_segtab_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, heap_bytes,
-                             heaps.of[i]);
+        table_fill(heap_bytes);
     }
     return status;
 }
@@ -230,7 +213,6 @@ static void heap_destroy(void)
 
 static void free_arrays(void)
 {
-    table_destroy();
     free(pgasi_segments);
     free(heaps.of);
     free(heaps.keys);
@@ -246,14 +228,13 @@ pgas_status_t pgasi_segments_start(void)
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
     heaps.of = calloc((size_t)pgasi_boot.node_size, sizeof *heaps.of);
     heaps.keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
-    bool have_all = pgasi_segments && heaps.of && heaps.keys && table_create() == PGAS_OK;
+    bool have_all = pgasi_segments && heaps.of && heaps.keys;
     pgas_status_t status = pgasi_boot_agree(have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status != PGAS_OK)
         goto free_all;
     status = heap_create(bytes);
     if (status != PGAS_OK)
         goto destroy_heap;
-    pgas_segtab = heaps.table;
     return PGAS_OK;
 
 destroy_heap:
@@ -265,7 +246,7 @@ free_all:
 
 void pgasi_segments_stop(void)
 {
-    pgas_segtab = &empty_table;
+    table_clear();
     for (int i = 1; i < pgasi_n_segments; i++)
         if (pgasi_segments[i].mem)
             pgasi_tp->ops->mem_release(pgasi_tp, pgasi_segments[i].mem);
@@ -275,14 +256,42 @@ void pgasi_segments_stop(void)
 
 /* ---- looking up ---- */
 
-pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes)
+/* Attached segments change while other threads look up theirs. The number of changes is odd during
+ * a change; a reader whose number differs afterwards reads again. Segments have no lock for readers
+ * because they may be in a handler. */
+static uint64_t n_changes;
+
+void pgasi_segment_set(pgasi_segment_t *s, uint64_t offset, uint64_t bytes, char *address)
 {
-    for (int i = 0; i < pgasi_n_segments; i++) {
-        pgasi_segment_t *s = &pgasi_segments[i];
-        if (s->bytes && offset >= s->offset && offset - s->offset <= s->bytes &&
-            bytes <= s->bytes - (offset - s->offset))
-            return s;
-    }
+    __atomic_store_n(&n_changes, n_changes + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->offset, offset, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->address, address, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(&n_changes, n_changes + 1, __ATOMIC_RELEASE);
+}
+
+/* @return false: nothing is attached there */
+static bool read_segment(int i, pgasi_segment_t *s_p)
+{
+    const pgasi_segment_t *s = &pgasi_segments[i];
+    uint64_t before, after;
+    do {
+        before = __atomic_load_n(&n_changes, __ATOMIC_ACQUIRE);
+        s_p->offset = __atomic_load_n(&s->offset, __ATOMIC_ACQUIRE);
+        s_p->address = __atomic_load_n(&s->address, __ATOMIC_ACQUIRE);
+        s_p->bytes = __atomic_load_n(&s->bytes, __ATOMIC_ACQUIRE);
+        after = __atomic_load_n(&n_changes, __ATOMIC_RELAXED);
+    } while (before != after || before % 2);
+    return s_p->bytes;
+}
+
+char *pgasi_segment_address(uint64_t offset, uint64_t bytes)
+{
+    pgasi_segment_t s;
+    for (int i = 0; i < pgasi_n_segments; i++)
+        if (read_segment(i, &s) && offset >= s.offset && offset - s.offset <= s.bytes &&
+            bytes <= s.bytes - (offset - s.offset))
+            return s.address + (offset - s.offset);
     return NULL;
 }
 
@@ -307,11 +316,11 @@ pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_
         return PGAS_OK;
     }
     if (rank == pgasi_boot.rank) {
-        pgasi_segment_t *s = pgasi_segment_find(offset, bytes);
-        if (!s)
+        char *address = pgasi_segment_address(offset, bytes);
+        if (!address)
             return PGAS_ERR_RANGE;
         *where_p = PGASI_WHERE_HERE;
-        *address_p = s->address + (offset - s->offset);
+        *address_p = address;
         return PGAS_OK;
     }
     *where_p = local >= 0 ? PGASI_WHERE_SERVICE : PGASI_WHERE_FAR;
@@ -319,14 +328,21 @@ pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_
     return PGAS_OK;
 }
 
+void *pgas_gptr_local_far(pgas_gptr_t ptr, size_t bytes)
+{
+    pgasi_where_t where;
+    void *address;
+    pgas_status_t status = pgasi_resolve(ptr, bytes, &where, &address);
+    return status == PGAS_OK && where == PGASI_WHERE_HERE ? address : NULL;
+}
+
 pgas_gptr_t pgas_gptr_of(const void *address)
 {
     const char *a = address;
-    for (int i = 0; pgasi_running && i < pgasi_n_segments; i++) {
-        pgasi_segment_t *s = &pgasi_segments[i];
-        if (s->bytes && a >= s->address && a < s->address + s->bytes)
-            return pgas_gptr_make(pgasi_boot.rank, s->offset + (uint64_t)(a - s->address));
-    }
+    pgasi_segment_t s;
+    for (int i = 0; pgasi_running && i < pgasi_n_segments; i++)
+        if (read_segment(i, &s) && a >= s.address && a < s.address + s.bytes)
+            return pgas_gptr_make(pgasi_boot.rank, s.offset + (uint64_t)(a - s.address));
     return PGAS_NULL;
 }
 

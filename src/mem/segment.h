@@ -12,9 +12,9 @@
 #include "mem/ctx.h"
 #include "pgas/gptr.h"
 
-#define PGASI_SLOT_BYTES     (UINT64_C(1) << PGAS_SEGTAB_SHIFT)
-#define PGASI_SLOTS_PER_RANK (UINT64_C(1) << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT))
-#define PGASI_HEAP_OFFSET    PGASI_SLOT_BYTES
+#define PGASI_SLOT_BYTES     (UINT64_C(1) << 30)
+#define PGASI_SLOTS_PER_RANK ((PGAS_OFFSET_MAX + 1) / PGASI_SLOT_BYTES)
+#define PGASI_HEAP_OFFSET    PGAS_HEAP_OFFSET
 
 typedef struct {
     uint64_t offset, bytes; /* bytes 0: free entry */
@@ -47,8 +47,8 @@ void pgasi_mem_stop(void);
 pgas_status_t pgasi_segments_start(void);
 void pgasi_segments_stop(void);
 
-/** Enters a segment into the table, or removes it (address NULL). */
-void pgasi_segtab_set(int rank, uint64_t offset, uint64_t bytes, char *address);
+/** Changes a segment while other threads look up segments. The caller excludes other changes. */
+void pgasi_segment_set(pgasi_segment_t *s, uint64_t offset, uint64_t bytes, char *address);
 /** From now on no memory is attached. */
 void pgasi_attach_start(void);
 
@@ -64,9 +64,9 @@ typedef enum {
 pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_p,
                             void **address_p);
 
-/** Finds the own segment that holds bytes at offset; NULL: none. Requests of peers are checked by
- *  it. */
-pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes);
+/** Finds bytes at an offset in this rank's segments; NULL: they are not in a segment. Requests of
+ *  peers are checked by it. */
+char *pgasi_segment_address(uint64_t offset, uint64_t bytes);
 
 /** Finds the key through which the context (open, locked) reaches bytes at (rank, offset), and the
  *  address there. It may wait until the owner has sent it. @return PGAS_ERR_RANGE: there is no such

@@ -89,13 +89,12 @@ static void on_rma(const void *args, size_t bytes, pgas_thread_t source, void *c
     memset(&r, 0, sizeof r);
     if (bytes >= sizeof r)
         memcpy(&r, args, sizeof r);
-    pgasi_segment_t *s = NULL;
+    char *address = NULL;
     if (bytes >= sizeof r && is_sane(&r, bytes - sizeof r))
-        s = pgasi_segment_find(r.offset, r.bytes);
+        address = pgasi_segment_address(r.offset, r.bytes);
     size_t reply_bytes =
         sizeof a.head + (r.kind == PGASI_RMA_PUT ? 0 : PGASI_MIN(r.bytes, (uint64_t)PIECE_MAX));
-    if (s) {
-        char *address = s->address + (r.offset - s->offset);
+    if (address) {
         void *buffer =
             r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
         pgasi_rma_t rma = { .kind = (pgasi_rma_kind_t)r.kind,

@@ -12,7 +12,7 @@ unversioned() { symbols "$1" | grep -v '@@PGAS_0\.2$'; }
 foreign() { exported "$1" | grep -v '^pgas_'; }
 
 # Data is part of the ABI and can be changed by users: only what inline functions of the public headers need.
-tables="pgas_array_path pgas_call_path pgas_call_run pgas_segtab"
+tables="pgas_array_path pgas_call_path pgas_call_run pgas_heap_table"
 writable() { nm -D --defined-only "$1" | grep -E ' [BDGS] ' | "$AWK" '{ print $NF }' | sed 's/@.*//'; }
 
 library=$BUILD/.libs/libpgas.so
@@ -29,10 +29,10 @@ empty "$(foreign "$BUILD/.libs/libpgas-verbs.so")" "everything that libpgas-verb
 
 # A program that is not position-independent, or whose compiler addresses data directly, copies variables of a library.
 copied() { readelf -rW "$@" 2>/dev/null | sed -n 's/.*_COPY .* \(pgas_[a-z_]*\).*/\1/p' | sort -u; }
-is "$(sed -n 's/^| `\(pgas_[a-z_]*\)` | .*copied.*/\1/p' "$TOP/HACKING.md" | sort | paste -sd ' ')" "pgas_call_run pgas_segtab" \
+is "$(sed -n 's/^| `\(pgas_[a-z_]*\)` | .*copied.*/\1/p' "$TOP/HACKING.md" | sort | paste -sd ' ')" "pgas_call_run pgas_heap_table" \
     "HACKING.md lists the variables that programs copy"
 programs=$(find "$BUILD/examples" "$BUILD/benchmarks" "$BUILD/tools" -maxdepth 1 -type f -perm -u+x ! -name '*.sh')
-is "$(copied $programs | paste -sd ' ')" "pgas_call_run pgas_segtab" "and they copy no others"
+is "$(copied $programs | paste -sd ' ')" "pgas_call_run pgas_heap_table" "and they copy no others"
 
 printf 'int pgas_a; int pgasi_b; int c;\n' >"$scratch/x.c"
 $CC -shared -fPIC -o "$scratch/x.so" "$scratch/x.c"

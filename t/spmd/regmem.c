@@ -186,7 +186,7 @@ static void uncopied(void)
     pgas_pool_t *pool = create(PGAS_POOL_CIRCULAR, -1);
     pgas_alloc((size_t)(BYTES * n_ranks), &target);
     put_around(target, plain, BYTES); /* opens contexts, fetches keys */
-    char *heap = pgas_gptr_local(pgas_gptr_make(me, UINT64_C(1) << PGAS_SEGTAB_SHIFT), 1);
+    char *heap = pgas_gptr_local(pgas_gptr_make(me, PGAS_HEAP_OFFSET), 1);
     pgas_heap_info_t info = { .size = sizeof info };
     pgas_heap_info(&info);
     pgasi_tp_count_watch(heap, info.heap_bytes);

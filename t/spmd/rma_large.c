@@ -17,6 +17,7 @@
 #define RUNG    ((size_t)8 << 20)
 #define N_RUNGS 513
 #define LADDER  (N_RUNGS * RUNG)
+#define GIB     (UINT64_C(1) << 30)
 #define TWICE   (2 * (size_t)INT32_MAX)
 #define SKEW    3
 
@@ -163,16 +164,16 @@ static void far_places_of_the_heap(pgas_gptr_t block)
     pgas_barrier(NULL);
 }
 
-/* Spans across the borders of the table of addresses, which has an entry for each GiB. */
+/* Spans across the borders between GiB. */
 static void across_borders(pgas_gptr_t block)
 {
     enum { BYTES = 70000 };
     unsigned char *data = job_alloc(BYTES), *back = job_alloc(BYTES);
     pgas_gptr_t far = pgas_gptr_at(block, 1 - me);
-    uint64_t first = PGAS_SEGTAB_MASK + 1 - (pgas_gptr_offset(block) & PGAS_SEGTAB_MASK);
+    uint64_t first = GIB - pgas_gptr_offset(block) % GIB;
     int n_bad = 0;
     for (int i = 0; i < 5; i++) {
-        int64_t offset = (int64_t)(first + ((uint64_t)i << PGAS_SEGTAB_SHIFT)) - BYTES / 2;
+        int64_t offset = (int64_t)(first + (uint64_t)i * GIB) - BYTES / 2;
         for (int k = 0; k < BYTES; k++)
             data[k] = (unsigned char)(k * 7 + i + me);
         memset(back, 0, BYTES);
@@ -180,7 +181,8 @@ static void across_borders(pgas_gptr_t block)
                  pgas_flush_all() != PGAS_OK;
         n_bad += pgas_get(back, pgas_gptr_add(far, offset), BYTES) != PGAS_OK ||
                  memcmp(data, back, BYTES) != 0;
-        n_bad += pgas_gptr_local(pgas_gptr_add(block, offset), BYTES) != NULL;
+        n_bad += pgas_gptr_local(pgas_gptr_add(block, offset), BYTES) !=
+                 (char *)pgas_gptr_local(block, 1) + offset;
     }
     spmd_is_int(n_bad, 0, "transfers across every GiB");
     free(data);

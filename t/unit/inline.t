@@ -27,6 +27,9 @@ END
         "$AWK" '/^path:/ { on = 1 } on && /^\t[a-z]/ { n++ } on && /^\tret/ { print n; exit }' "$scratch/x.s"
 }
 
+# branches EXPRESSION: branches among them
+branches() { counts "$1" >/dev/null && "$AWK" '/^path:/ { on = 1 } on && /^\tj/ { n++ } on && /^\tret/ { print n + 0; exit }' "$scratch/x.s"; }
+
 # at_most BOUND EXPRESSION
 at_most() {
     local got
@@ -36,19 +39,21 @@ at_most() {
     echo "# $2: ${got:-nothing}"
 }
 
-plan 14
-at_most 21 'pgas_put(p, at, 8)'
-at_most 22 'pgas_get(at, p, 8)'
-at_most 21 'pgas_put_nb(p, at, 8, PGAS_REMOTE, NULL)'
-at_most 22 'pgas_get_nb(at, p, 8, NULL)'
-at_most 19 'pgas_put_u64(p, v)'
-at_most 23 'pgas_get_u64(p, (uint64_t *)at)'
-at_most 20 'pgas_put_f64(p, f)'
-at_most 22 'pgas_fetch_op_u64(p, PGAS_ADD, v, (uint64_t *)at)'
-at_most 19 'pgas_update_u64(p, PGAS_ADD, v)'
-at_most 22 'pgas_fetch_op_u64(p, PGAS_SWAP, v, (uint64_t *)at)'
-at_most 26 'pgas_compare_swap_u64(p, v, 1, (uint64_t *)at)'
-at_most 19 'pgas_update_i64(p, PGAS_XOR, (int64_t)v)'
+plan 15
+at_most 24 'pgas_put(p, at, 8)'
+at_most 25 'pgas_get(at, p, 8)'
+at_most 26 'pgas_put_nb(p, at, 8, PGAS_REMOTE, NULL)'
+at_most 26 'pgas_get_nb(at, p, 8, NULL)'
+at_most 14 'pgas_put_u64(p, v)'
+at_most 18 'pgas_get_u64(p, (uint64_t *)at)'
+at_most 15 'pgas_put_f64(p, f)'
+at_most 17 'pgas_fetch_op_u64(p, PGAS_ADD, v, (uint64_t *)at)'
+at_most 14 'pgas_update_u64(p, PGAS_ADD, v)'
+at_most 17 'pgas_fetch_op_u64(p, PGAS_SWAP, v, (uint64_t *)at)'
+at_most 20 'pgas_compare_swap_u64(p, v, 1, (uint64_t *)at)'
+at_most 14 'pgas_update_i64(p, PGAS_XOR, (int64_t)v)'
+is "$(branches 'pgas_put_u64(p, v)') $(branches 'pgas_get_u64(p, (uint64_t *)at)') $(branches 'pgas_update_u64(p, PGAS_ADD, v)')" \
+    "1 2 1" "one branch checks the pointer, a second one the output"
 got=$(counts 'pgas_fetch_op_u64(p, (pgas_op_t)v, v, (uint64_t *)at)')
 [ -z "$got" ] || [ "$got" -le 24 ] && s=0 || s=1
 ok $s "an operator that is not constant is one call" || diag "got: $got"

@@ -42,17 +42,18 @@ PGAS_API pgas_status_t pgas_compare_swap_far(pgas_gptr_t ptr, uint64_t expected,
     PGAS_INLINE pgas_status_t pgas_fetch_op_##tag(pgas_gptr_t ptr, pgas_op_t op, type value,       \
                                                   type *old_p)                                     \
     {                                                                                              \
-        type *word = (type *)pgas_gptr_local(ptr, sizeof(value));                                  \
-        if (!PGAS_BUILTIN_##kind(op) || PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))     \
+        if (!PGAS_BUILTIN_##kind(op) ||                                                            \
+            PGAS_UNLIKELY(!pgas_heap_has_word(ptr, sizeof(value)) || !old_p))                      \
             return pgas_fetch_op_far(ptr, bits_of(value), old_p, op, number);                      \
+        type *word = (type *)pgas_heap_address(ptr);                                               \
         PGAS_APPLY_##kind(old_p);                                                                  \
         return PGAS_OK;                                                                            \
     }                                                                                              \
     PGAS_INLINE pgas_status_t pgas_update_##tag(pgas_gptr_t ptr, pgas_op_t op, type value)         \
     {                                                                                              \
-        type *word = (type *)pgas_gptr_local(ptr, sizeof(value)), old;                             \
-        if (!PGAS_BUILTIN_##kind(op) || PGAS_UNLIKELY(!word || ptr % sizeof(value)))               \
+        if (!PGAS_BUILTIN_##kind(op) || PGAS_UNLIKELY(!pgas_heap_has_word(ptr, sizeof(value))))    \
             return pgas_fetch_op_far(ptr, bits_of(value), NULL, op, number);                       \
+        type old, *word = (type *)pgas_heap_address(ptr);                                          \
         PGAS_APPLY_##kind(&old);                                                                   \
         (void)old;                                                                                 \
         return PGAS_OK;                                                                            \
@@ -60,11 +61,10 @@ PGAS_API pgas_status_t pgas_compare_swap_far(pgas_gptr_t ptr, uint64_t expected,
     static inline pgas_status_t pgas_compare_swap_##tag(pgas_gptr_t ptr, type expected,            \
                                                         type desired, type *old_p)                 \
     {                                                                                              \
-        type *word = (type *)pgas_gptr_local(ptr, sizeof(desired));                                \
-        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(desired)))                               \
+        if (PGAS_UNLIKELY(!pgas_heap_has_word(ptr, sizeof(desired)) || !old_p))                    \
             return pgas_compare_swap_far(ptr, bits_of(expected), bits_of(desired), old_p, number); \
-        (void)__atomic_compare_exchange(word, &expected, &desired, 0, __ATOMIC_SEQ_CST,            \
-                                        __ATOMIC_SEQ_CST);                                         \
+        (void)__atomic_compare_exchange((type *)pgas_heap_address(ptr), &expected, &desired, 0,    \
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                       \
         *old_p = expected;                                                                         \
         return PGAS_OK;                                                                            \
     }

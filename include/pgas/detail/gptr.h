@@ -1,8 +1,9 @@
-/** The table behind pgas_gptr_local, and the inline functions that read it.
+/** The table of the node's heaps, and the inline functions that read it.
  *
- *  The table has an entry for each GiB of offsets of each rank, 2^14 entries for a rank. An entry
- *  says where this process has mapped that GiB and how many of its bytes are mapped. The library
- *  changes entries when it maps or unmaps a segment; programs never do. */
+ *  The table has an entry for each rank that a global pointer can name, so a pointer's upper bits
+ *  need no check. An entry says where this process has mapped the rank's heap. Entries of ranks of
+ *  other nodes are zero, and their pages cost nothing. Attached memory is not in the table. The
+ *  library writes the entries when it starts and stops; programs never do. */
 #ifndef PGAS_DETAIL_GPTR_H
 #define PGAS_DETAIL_GPTR_H
 
@@ -10,18 +11,16 @@
 
 PGAS_BEGIN_DECLS
 
+#define PGAS_HEAP_OFFSET (UINT64_C(1) << 30) /* of the first byte of every heap */
+
 typedef struct {
-    uint64_t base;  /* address of the first byte of the GiB */
-    uint64_t bytes; /* mapped bytes from there, 0 .. 1 GiB; 0: nothing is mapped */
-} pgas_segtab_entry_t;
-typedef struct {
-    uint64_t n_entries;
-    pgas_segtab_entry_t entry[1]; /* n_entries of them */
-} pgas_segtab_t;
-/* One of the variables that the library exports; t/lint/symbols.t lists them all. */
-extern PGAS_API const pgas_segtab_t *pgas_segtab;
-#define PGAS_SEGTAB_SHIFT 30
-#define PGAS_SEGTAB_MASK  ((UINT64_C(1) << PGAS_SEGTAB_SHIFT) - 1)
+    uint64_t base;    /* the address of a byte of the heap is base + its global pointer */
+    uint64_t n_words; /* of 8 bytes; 0: the heap is not mapped */
+} pgas_heap_entry_t;
+/* One of the variables that the library exports; t/lint/symbols.t lists them all. It never changes,
+ * so that compilers load it once in front of a loop. */
+extern PGAS_API const pgas_heap_entry_t *const pgas_heap_table; /* [PGAS_RANKS_MAX] */
+PGAS_API void *pgas_gptr_local_far(pgas_gptr_t ptr, size_t bytes);
 
 static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset)
 {
@@ -52,17 +51,40 @@ static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
     return ptr ? pgas_gptr_make(rank, pgas_gptr_offset(ptr)) : PGAS_NULL;
 }
 
+/* Returns whether `bytes` bytes at ptr, at least one, are inside a mapped heap. */
+static inline bool pgas_heap_has(pgas_gptr_t ptr, size_t bytes)
+{
+    uint64_t heap_bytes = pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words * 8,
+             inside = pgas_gptr_offset(ptr) - PGAS_HEAP_OFFSET;
+    return inside < heap_bytes && bytes <= heap_bytes - inside;
+}
+
+/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is the offset
+ * (without the bits of the rank) rotated right. The lowest bits of a misaligned offset become the
+ * highest, so one comparison rejects it, offsets outside of the heap, and ranks without a mapped
+ * heap. */
+static inline bool pgas_heap_has_word(pgas_gptr_t ptr, size_t bytes)
+{
+    unsigned shift = (unsigned)((bytes > 1) + (bytes > 2) + (bytes > 4));
+    unsigned above = 64 - PGAS_OFFSET_BITS;
+    uint64_t offset = ptr << above;
+    uint64_t number =
+        (offset >> (above + shift) | offset << (64 - above - shift)) - (PGAS_HEAP_OFFSET >> shift);
+    return number >> (3 - shift) < pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words;
+}
+
+/* The address of memory that one of them has found. */
+static inline void *pgas_heap_address(pgas_gptr_t ptr)
+{
+    return (void *)(uintptr_t)(pgas_heap_table[ptr >> PGAS_OFFSET_BITS].base + ptr);
+}
+
 static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes)
 {
-    const pgas_segtab_t *tab = pgas_segtab;
-    uint64_t index = ptr >> PGAS_SEGTAB_SHIFT;
-    if (PGAS_UNLIKELY(index >= tab->n_entries))
-        return NULL;
-    const pgas_segtab_entry_t *e = &tab->entry[index];
-    uint64_t low = ptr & PGAS_SEGTAB_MASK;
-    if (PGAS_UNLIKELY(low + bytes > e->bytes || bytes > PGAS_OFFSET_MAX))
-        return NULL;
-    return (void *)(uintptr_t)(e->base + low);
+    if (PGAS_LIKELY(pgas_heap_has(ptr, bytes)))
+        return pgas_heap_address(ptr);
+    return pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words ? pgas_gptr_local_far(ptr, bytes)
+                                                            : NULL;
 }
 
 static inline bool pgas_gptr_is_local(pgas_gptr_t ptr)

@@ -15,38 +15,34 @@ PGAS_API pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes,
 
 static inline pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes)
 {
-    void *here = pgas_gptr_local(dst, bytes);
-    if (PGAS_UNLIKELY(!here || !src))
+    if (PGAS_UNLIKELY(!pgas_heap_has(dst, bytes) || !src))
         return pgas_put_far(dst, src, bytes);
-    memmove(here, src, bytes);
+    memmove(pgas_heap_address(dst), src, bytes);
     return PGAS_OK;
 }
 
 static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes)
 {
-    const void *here = pgas_gptr_local(src, bytes);
-    if (PGAS_UNLIKELY(!here || !dst))
+    if (PGAS_UNLIKELY(!pgas_heap_has(src, bytes) || !dst))
         return pgas_get_far(dst, src, bytes);
-    memmove(dst, here, bytes);
+    memmove(dst, pgas_heap_address(src), bytes);
     return PGAS_OK;
 }
 
 static inline pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes,
                                         pgas_when_t when, pgas_sync_t *sync)
 {
-    void *here = pgas_gptr_local(dst, bytes);
-    if (PGAS_UNLIKELY(!here || !src))
+    if (PGAS_UNLIKELY(!pgas_heap_has(dst, bytes) || !src))
         return pgas_put_nb_far(dst, src, bytes, when, sync);
-    memmove(here, src, bytes);
+    memmove(pgas_heap_address(dst), src, bytes);
     return PGAS_OK;
 }
 
 static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_sync_t *sync)
 {
-    const void *here = pgas_gptr_local(src, bytes);
-    if (PGAS_UNLIKELY(!here || !dst))
+    if (PGAS_UNLIKELY(!pgas_heap_has(src, bytes) || !dst))
         return pgas_get_nb_far(dst, src, bytes, sync);
-    memmove(dst, here, bytes);
+    memmove(dst, pgas_heap_address(src), bytes);
     return PGAS_OK;
 }
 
@@ -67,22 +63,20 @@ static inline uint64_t pgas_bits_of_f64(double value)
     return bits;
 }
 
-#define PGAS_SCALAR_INLINE(tag, type, bits_of)                                 \
-    static inline pgas_status_t pgas_put_##tag(pgas_gptr_t dst, type value)    \
-    {                                                                          \
-        type *word = (type *)pgas_gptr_local(dst, sizeof(value));              \
-        if (PGAS_UNLIKELY(!word || dst % sizeof(value)))                       \
-            return pgas_put_scalar_far(dst, bits_of(value), sizeof(value));    \
-        __atomic_store(word, &value, __ATOMIC_RELAXED);                        \
-        return PGAS_OK;                                                        \
-    }                                                                          \
-    static inline pgas_status_t pgas_get_##tag(pgas_gptr_t src, type *value_p) \
-    {                                                                          \
-        type *word = (type *)pgas_gptr_local(src, sizeof(*value_p));           \
-        if (PGAS_UNLIKELY(!word || !value_p || src % sizeof(*value_p)))        \
-            return pgas_get_scalar_far(src, value_p, sizeof(*value_p));        \
-        __atomic_load(word, value_p, __ATOMIC_RELAXED);                        \
-        return PGAS_OK;                                                        \
+#define PGAS_SCALAR_INLINE(tag, type, bits_of)                                     \
+    static inline pgas_status_t pgas_put_##tag(pgas_gptr_t dst, type value)        \
+    {                                                                              \
+        if (PGAS_UNLIKELY(!pgas_heap_has_word(dst, sizeof(value))))                \
+            return pgas_put_scalar_far(dst, bits_of(value), sizeof(value));        \
+        __atomic_store((type *)pgas_heap_address(dst), &value, __ATOMIC_RELAXED);  \
+        return PGAS_OK;                                                            \
+    }                                                                              \
+    static inline pgas_status_t pgas_get_##tag(pgas_gptr_t src, type *value_p)     \
+    {                                                                              \
+        if (PGAS_UNLIKELY(!pgas_heap_has_word(src, sizeof(*value_p)) || !value_p)) \
+            return pgas_get_scalar_far(src, value_p, sizeof(*value_p));            \
+        __atomic_load((type *)pgas_heap_address(src), value_p, __ATOMIC_RELAXED);  \
+        return PGAS_OK;                                                            \
     }
 PGAS_SCALAR_INLINE(u8, uint8_t, (uint64_t))
 PGAS_SCALAR_INLINE(u16, uint16_t, (uint64_t))
