@@ -1,11 +1,12 @@
 # PGAS_DEPENDENCY(PREFIX, NAME, PC-MODULE, MIN-VERSION, HEADER, VERSION-CONDITION, FUNCTION, LIBS, DEBIAN-PACKAGE, FOR)
 # --with-NAME=yes|no|auto|DIR. Looks with pkg-config (DIR/lib*/pkgconfig and the multiarch folder first), then with
 # plain -I, -L and LIBS. auto gives up in silence; yes and DIR stop configure and say what to install.
-# Sets and substitutes PREFIX_CFLAGS, PREFIX_LIBS and PREFIX_VERSION; PREFIX_PC is the module that was found, or
-# empty; defines PGAS_HAVE_PREFIX; shell variable pgas_have_PREFIX is yes or no.
+# Sets and substitutes PREFIX_CFLAGS, PREFIX_LIBS, PREFIX_RPATH (the part of PREFIX_LIBS that only names folders) and
+# PREFIX_VERSION; PREFIX_PC is the module that was found, or empty; defines PGAS_HAVE_PREFIX; shell variable
+# pgas_have_PREFIX is yes or no.
 AC_DEFUN([PGAS_DEPENDENCY], [
   AC_ARG_WITH([$2], [AS_HELP_STRING([--with-$2=yes|no|auto|DIR], [$10 @<:@auto@:>@])], [], [with_$2=auto])
-  pgas_have_$1=no $1_CFLAGS= $1_LIBS= $1_VERSION= $1_PC=
+  pgas_have_$1=no $1_CFLAGS= $1_LIBS= $1_RPATH= $1_VERSION= $1_PC=
   AC_MSG_CHECKING([for $2 ($4 or newer)])
   pgas_dir=
   AS_CASE([$with_$2], [yes|no|auto], [], [/*], [pgas_dir=$with_$2],
@@ -36,8 +37,9 @@ AC_DEFUN([PGAS_DEPENDENCY], [
     dnl A library outside the system's folders must be found again when programs start.
     AS_CASE([$pgas_dir], [''|/usr], [], [
       for pgas_lib in lib lib64 ${pgas_multiarch:+lib/$pgas_multiarch}; do
-        AS_IF([test -d "$pgas_dir/$pgas_lib"], [$1_LIBS="$$1_LIBS -Wl,-rpath,$pgas_dir/$pgas_lib"])
-      done])
+        AS_IF([test -d "$pgas_dir/$pgas_lib"], [$1_RPATH="$$1_RPATH -Wl,-rpath,$pgas_dir/$pgas_lib"])
+      done
+      $1_LIBS="$$1_LIBS$$1_RPATH"])
     pgas_save_CFLAGS=$CFLAGS pgas_save_LIBS=$LIBS
     CFLAGS="$CFLAGS $$1_CFLAGS"
     LIBS="$$1_LIBS $LIBS"
@@ -57,9 +59,10 @@ AC_DEFUN([PGAS_DEPENDENCY], [
      AC_DEFINE_UNQUOTED([PGAS_$1_VERSION_TEXT], ["$$1_VERSION"], [version of $2 at build time])],
     [AS_CASE([$with_$2], [no|auto], [],
        [AC_MSG_ERROR([--with-$2=$with_$2 was asked for, but $2 $4 or newer was not found; on Debian: apt install $9])])
-     $1_CFLAGS= $1_LIBS= $1_PC= $1_VERSION=])
+     $1_CFLAGS= $1_LIBS= $1_RPATH= $1_PC= $1_VERSION=])
   AC_SUBST([$1_CFLAGS])
   AC_SUBST([$1_LIBS])
+  AC_SUBST([$1_RPATH])
   AM_CONDITIONAL([HAVE_$1], [test $pgas_have_$1 = yes])
 ])
 

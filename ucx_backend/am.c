@@ -15,7 +15,7 @@ static void send_done(void *request, ucs_status_t status, void *unused)
     uint64_t mark = send->flush_mark;
     (void)unused;
     ctx->n_pending--;
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     pgasi_pool_release(&ctx->sends, send);
     if (--ep->n_am_pending == 0) {
         ep->n_am_ahead = 0;
@@ -92,13 +92,15 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_ctx_t *tp_ctx, int peer, const void *header,
         uint32_t number = ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1);
         send->header.prefix.number = (ep->am_source | number) ^ ep->am_cookie;
         ptr =
-            ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_COMPACT, &send->header.prefix.number,
-                            sizeof send->header.prefix.number + header_bytes, data, bytes, &param);
+            pgasi_ucx_lib.ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_COMPACT, &send->header.prefix.number,
+                                          sizeof send->header.prefix.number + header_bytes, data,
+                                          bytes, &param);
     } else {
         send->header.prefix.source = ep->am_source;
         send->header.prefix.number = ep->am_number ^ ep->am_cookie;
-        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_LONG, &send->header,
-                              sizeof send->header.prefix + header_bytes, data, bytes, &param);
+        ptr = pgasi_ucx_lib.ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_LONG, &send->header,
+                                            sizeof send->header.prefix + header_bytes, data, bytes,
+                                            &param);
     }
     if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr)))
         return pgasi_ucx_status(UCS_PTR_STATUS(ptr));

@@ -57,7 +57,7 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
     pgasi_ucx_held_t *held = user_data;
     pgasi_ucx_ctx_t *ctx = held->ctx;
     (void)length;
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     held->complete = true;
     if (!held->source) { /* a later opening of its context has replaced this one */
         pgasi_ucx_free_held(ctx, held, true);
@@ -73,7 +73,7 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
     }
     if (status != UCS_OK) {
         held->skip = true;
-        pgasi_ucx_drop(ctx->rx, ucs_status_string(status), 0);
+        pgasi_ucx_drop(ctx->rx, pgasi_ucx_lib.ucs_status_string(status), 0);
     }
     deliver_or_wait(held->source);
 }
@@ -101,7 +101,8 @@ static ucs_status_t fetch(pgasi_ucx_held_t *held, void *desc, size_t bytes)
     param.cb.recv_am = received;
     param.user_data = held;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    ucs_status_ptr_t ptr = ucp_am_recv_data_nbx(ctx->worker, desc, held->data, bytes, &param);
+    ucs_status_ptr_t ptr =
+        pgasi_ucx_lib.ucp_am_recv_data_nbx(ctx->worker, desc, held->data, bytes, &param);
     if (UCS_PTR_IS_PTR(ptr))
         return UCS_INPROGRESS;
     held->complete = true;
@@ -257,7 +258,7 @@ static ucs_status_t set_handler(pgasi_ucx_ctx_t *ctx, unsigned id, ucp_am_recv_c
         .cb = handler,
         .arg = ctx,
     };
-    return ucp_worker_set_am_recv_handler(ctx->worker, &param);
+    return pgasi_ucx_lib.ucp_worker_set_am_recv_handler(ctx->worker, &param);
 }
 
 pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_ctx_t *ctx)
@@ -304,7 +305,7 @@ void pgasi_ucx_rx_stop(pgasi_ucx_ctx_t *ctx)
             pgasi_ucx_held_t *held = sender->sources[i] != NULL ? sender->sources[i]->held : NULL;
             for (; held != NULL; held = held->next) {
                 if (held->ucx_data && held->data) {
-                    ucp_am_data_release(ctx->worker, held->data);
+                    pgasi_ucx_lib.ucp_am_data_release(ctx->worker, held->data);
                     held->data = NULL;
                 }
             }
@@ -335,5 +336,5 @@ void pgasi_ucx_am_release(pgasi_tp_ctx_t *tp_ctx, void *data)
 {
     pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     if (!pgasi_ucx_buffer_release(&ctx->rx->buffers, data))
-        ucp_am_data_release(ctx->worker, data);
+        pgasi_ucx_lib.ucp_am_data_release(ctx->worker, data);
 }

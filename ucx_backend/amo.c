@@ -44,7 +44,7 @@ static void fetch_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
     if (!ours->back) { /* it was ended already */
-        ucp_request_free(request);
+        pgasi_ucx_lib.ucp_request_free(request);
         return;
     }
     pgasi_ucx_ep_t *ep = ours->extra;
@@ -65,7 +65,7 @@ static void fail_fetch(pgasi_ucx_request_t *request, pgas_status_t status)
     unlink_fetch(request);
     ctx->n_pending--;
     if (!request->extra)
-        ucp_request_free(request);
+        pgasi_ucx_lib.ucp_request_free(request);
     pgasi_ucx_complete(ctx, comp, status);
 }
 
@@ -138,8 +138,8 @@ static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint
     ep->used = true;
     if (!result || !comp)
         pgasi_ucx_dirty(ep);
-    ucs_status_ptr_t ptr =
-        ucp_atomic_op_nbx(ep->ep, ucp_op[op], &operand, 1, remote_addr, key->rkey, &param);
+    ucs_status_ptr_t ptr = pgasi_ucx_lib.ucp_atomic_op_nbx(ep->ep, ucp_op[op], &operand, 1,
+                                                           remote_addr, key->rkey, &param);
     if (ep->journal.on && !result)
         pgasi_ucx_journal_posted(ep);
     if (ep->journal.on && PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {

@@ -39,7 +39,7 @@ static bool user_set(const ucp_config_t *config, const char *name, const char *d
     FILE *stream = open_memstream(&listing, &listing_bytes);
     if (!stream)
         return false;
-    ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG);
+    pgasi_ucx_lib.ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG);
     fclose(stream);
     snprintf(line, sizeof line, "UCX_%s=", name);
     const char *at = listing != NULL ? strstr(listing, line) : NULL;
@@ -74,9 +74,9 @@ static void set_log_level(ucp_config_t *config)
 {
     const char *ours = pgasi_param_env("PGAS_UCX_LOG_LEVEL");
     if (ours && *ours != '\0')
-        ucp_config_modify(config, "LOG_LEVEL", ours);
+        pgasi_ucx_lib.ucp_config_modify(config, "LOG_LEVEL", ours);
     else if (pgasi_param_env("UCX_LOG_LEVEL") == NULL)
-        ucp_config_modify(config, "LOG_LEVEL", "fatal");
+        pgasi_ucx_lib.ucp_config_modify(config, "LOG_LEVEL", "fatal");
 }
 
 /* Whether a list of transports may admit TCP. */
@@ -120,7 +120,7 @@ static ucs_status_t stay_on_host(ucp_config_t *config, const char *tls)
     if (!tls_has_tcp(tls) || user_set(config, "NET_DEVICES", "all", text, sizeof text))
         return UCS_OK;
     list_host_devices(devices, sizeof devices);
-    return ucp_config_modify(config, "NET_DEVICES", devices);
+    return pgasi_ucx_lib.ucp_config_modify(config, "NET_DEVICES", devices);
 }
 
 static bool in_environment(const char *name)
@@ -136,9 +136,9 @@ static ucs_status_t set_keepalive(ucp_config_t *config)
 {
     ucs_status_t status = UCS_OK;
     if (!in_environment("PGAS_UCX_KEEPALIVE_INTERVAL"))
-        status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
+        status = pgasi_ucx_lib.ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
     if (status == UCS_OK && !in_environment("PGAS_UCX_TCP_KEEPIDLE"))
-        status = ucp_config_modify(config, "KEEPIDLE", "inf");
+        status = pgasi_ucx_lib.ucp_config_modify(config, "KEEPIDLE", "inf");
     return status;
 }
 
@@ -146,23 +146,23 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
 {
     char tls[96], text[64];
     ucp_config_t *config;
-    ucs_status_t status = ucp_config_read("PGAS", NULL, &config);
+    ucs_status_t status = pgasi_ucx_lib.ucp_config_read("PGAS", NULL, &config);
     if (status != UCS_OK) {
         return pgasi_ucx_failed(status, "reading the configuration",
                                 "a value of PGAS_UCX_* or UCX_* is invalid");
     }
     set_log_level(config);
     if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof text))
-        status = ucp_config_modify(config, "ATOMIC_MODE", "cpu");
+        status = pgasi_ucx_lib.ucp_config_modify(config, "ATOMIC_MODE", "cpu");
     /* The service worker receives on endpoints that it has not opened. With adaptive progress
      * UCX would leave its interfaces to a thread of UCX, and a round trip would take ten times
      * as long. */
     if (status == UCS_OK && !user_set(config, "ADAPTIVE_PROGRESS", "y", text, sizeof text))
-        status = ucp_config_modify(config, "ADAPTIVE_PROGRESS", "n");
+        status = pgasi_ucx_lib.ucp_config_modify(config, "ADAPTIVE_PROGRESS", "n");
     bool user_tls = user_set(config, "TLS", "all", tls, sizeof tls);
     if (!user_tls && (!tp->opts.same_host_peers || tp->opts.same_host_only)) {
         snprintf(tls, sizeof tls, "%s", tp->opts.same_host_peers ? TLS_OF_HOST : TLS_OF_NETWORKS);
-        ucs_status_t tls_status = ucp_config_modify(config, "TLS", tls);
+        ucs_status_t tls_status = pgasi_ucx_lib.ucp_config_modify(config, "TLS", tls);
         status = status == UCS_OK ? tls_status : status;
     }
     if (status == UCS_OK && tp->opts.same_host_only)
@@ -171,7 +171,7 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     if (status == UCS_OK && !shared)
         status = set_keepalive(config);
     if (status != UCS_OK) {
-        ucp_config_release(config);
+        pgasi_ucx_lib.ucp_config_release(config);
         return pgasi_ucx_failed(status,
                                 "setting ATOMIC_MODE, ADAPTIVE_PROGRESS, TLS and NET_DEVICES",
                                 NULL);
@@ -182,7 +182,8 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     tp->caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP |
                (shared ? PGASI_TP_MEM_ALLOC : 0);
     snprintf(tp->detail, sizeof tp->detail, "UCX %.24s, transports %.60s, %s",
-             ucp_get_version_string(), tls, shared ? "peers not watched" : "peers watched");
+             pgasi_ucx_lib.ucp_get_version_string(), tls,
+             shared ? "peers not watched" : "peers watched");
     *config_p = config;
     return PGAS_OK;
 }
@@ -198,7 +199,7 @@ static bool is_tcp_only(ucp_context_h context)
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
         return false;
-    ucp_context_print_info(context, stream);
+    pgasi_ucx_lib.ucp_context_print_info(context, stream);
     fclose(stream);
     bool tcp = text && strstr(text, "tcp/");
     for (size_t i = 0; tcp && i < PGASI_ARRAY_LENGTH(others); i++)
@@ -210,7 +211,9 @@ static bool is_tcp_only(ucp_context_h context)
 static pgas_status_t open_context(pgasi_ucx_t *tp)
 {
     ucp_config_t *config = NULL;
-    pgas_status_t status = configure(tp, &config);
+    pgas_status_t status = pgasi_ucx_lib_open();
+    if (status == PGAS_OK)
+        status = configure(tp, &config);
     if (status != PGAS_OK)
         return status;
     ucp_params_t params;
@@ -222,8 +225,9 @@ static pgas_status_t open_context(pgasi_ucx_t *tp)
     params.mt_workers_shared = 1;
     params.request_size = sizeof(pgasi_ucx_request_t);
     params.name = "pgas";
-    ucs_status_t ucs = ucp_init(&params, config, &tp->context);
-    ucp_config_release(config);
+    ucs_status_t ucs =
+        pgasi_ucx_lib.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &tp->context);
+    pgasi_ucx_lib.ucp_config_release(config);
     if (ucs != UCS_OK) {
         return pgasi_ucx_failed(
             ucs, "opening the network",
@@ -244,7 +248,7 @@ static uint32_t make_cookie(const pgasi_ucx_t *tp)
 static void ucx_close(pgasi_tp_t *tp_base)
 {
     pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
-    ucp_cleanup(tp->context);
+    pgasi_ucx_lib.ucp_cleanup(tp->context);
     for (int i = 0; i < PGASI_UCX_CTXS_MAX; i++)
         if (tp->n_openings[i])
             munmap(tp->n_openings[i], (size_t)tp->opts.n_ranks);

@@ -17,16 +17,16 @@ static pgas_status_t open_worker(pgasi_ucx_ctx_t *ctx)
     memset(&params, 0, sizeof params);
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    ucs_status_t status = ucp_worker_create(ctx->tp->context, &params, &ctx->worker);
+    ucs_status_t status = pgasi_ucx_lib.ucp_worker_create(ctx->tp->context, &params, &ctx->worker);
     if (status != UCS_OK) {
         char doing[64];
         snprintf(doing, sizeof doing, "opening context %d (ucp_worker_create)", ctx->index);
         return pgasi_ucx_failed_again(&ctx->tp->logged_ctx, status, doing, CURE_OF_OPENING);
     }
     ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE };
-    status = ucp_worker_query(ctx->worker, &attr);
+    status = pgasi_ucx_lib.ucp_worker_query(ctx->worker, &attr);
     if (status != UCS_OK || attr.thread_mode == UCS_THREAD_MODE_SINGLE) {
-        ucp_worker_destroy(ctx->worker);
+        pgasi_ucx_lib.ucp_worker_destroy(ctx->worker);
         return pgasi_ucx_failed(UCS_ERR_UNSUPPORTED,
                                 "opening a context for use by several threads in turn",
                                 "this UCX was built without --enable-mt");
@@ -118,7 +118,7 @@ pgas_status_t pgasi_ucx_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_t 
 close_rx:
     pgasi_ucx_rx_stop(ctx);
 destroy_worker:
-    ucp_worker_destroy(ctx->worker);
+    pgasi_ucx_lib.ucp_worker_destroy(ctx->worker);
     pgasi_ucx_rx_close(ctx);
 free_tables:
     fini_tables(ctx);
@@ -187,7 +187,7 @@ void pgasi_ucx_ctx_close(pgasi_tp_ctx_t *tp_ctx)
     pthread_mutex_unlock(&tp->lock);
     pgasi_ucx_rx_stop(ctx);
     give_up(ctx);
-    ucp_worker_destroy(ctx->worker);
+    pgasi_ucx_lib.ucp_worker_destroy(ctx->worker);
     pgasi_ucx_eps_free(ctx);
     pgasi_ucx_rx_close(ctx);
     fini_tables(ctx);
@@ -202,7 +202,8 @@ pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp_base, const void **addr_p, size_t
             return PGAS_ERR_NOT_INIT;
         ucp_address_t *address;
         size_t bytes;
-        ucs_status_t status = ucp_worker_get_address(tp->ctxs[0]->worker, &address, &bytes);
+        ucs_status_t status =
+            pgasi_ucx_lib.ucp_worker_get_address(tp->ctxs[0]->worker, &address, &bytes);
         if (status != UCS_OK)
             return pgasi_ucx_failed(status, "asking for our address", NULL);
         pgasi_ucx_address_t *ours = malloc(sizeof *ours + bytes);
@@ -212,7 +213,7 @@ pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp_base, const void **addr_p, size_t
             tp->address = ours;
             tp->address_bytes = sizeof *ours + bytes;
         }
-        ucp_worker_release_address(tp->ctxs[0]->worker, address);
+        pgasi_ucx_lib.ucp_worker_release_address(tp->ctxs[0]->worker, address);
         if (!ours)
             return PGAS_ERR_NO_MEMORY;
     }
@@ -225,7 +226,7 @@ int pgasi_ucx_progress(pgasi_tp_ctx_t *tp_ctx)
 {
     pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     ctx->gate = 0;
-    int n = (int)ucp_worker_progress(ctx->worker);
+    int n = (int)pgasi_ucx_lib.ucp_worker_progress(ctx->worker);
     if (PGAS_UNLIKELY(ctx->n_ready > 0))
         n += pgasi_ucx_rx_deliver(ctx);
     ctx->gate = PGASI_UCX_GATE_IDLE;
@@ -236,15 +237,15 @@ int pgasi_ucx_progress(pgasi_tp_ctx_t *tp_ctx)
 
 pgas_status_t pgasi_ucx_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
 {
-    return pgasi_ucx_status(ucp_worker_get_efd(pgasi_ucx_ctx_of(ctx)->worker, fd_p));
+    return pgasi_ucx_status(pgasi_ucx_lib.ucp_worker_get_efd(pgasi_ucx_ctx_of(ctx)->worker, fd_p));
 }
 
 pgas_status_t pgasi_ucx_arm(pgasi_tp_ctx_t *ctx)
 {
-    return pgasi_ucx_status(ucp_worker_arm(pgasi_ucx_ctx_of(ctx)->worker));
+    return pgasi_ucx_status(pgasi_ucx_lib.ucp_worker_arm(pgasi_ucx_ctx_of(ctx)->worker));
 }
 
 pgas_status_t pgasi_ucx_wake(pgasi_tp_ctx_t *ctx)
 {
-    return pgasi_ucx_status(ucp_worker_signal(pgasi_ucx_ctx_of(ctx)->worker));
+    return pgasi_ucx_status(pgasi_ucx_lib.ucp_worker_signal(pgasi_ucx_ctx_of(ctx)->worker));
 }

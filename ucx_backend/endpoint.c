@@ -60,7 +60,7 @@ void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep)
         "shows the cause. Possible timeouts: "
         "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's "
         "net.ipv4.tcp_retries2",
-        ep->ctx->index, ep->peer, ucs_status_string(ep->journal.why));
+        ep->ctx->index, ep->peer, pgasi_ucx_lib.ucs_status_string(ep->journal.why));
 }
 
 void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep)
@@ -84,7 +84,7 @@ static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
         return;
     }
     __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
-    pgasi_ucx_peer_gone(ep->ctx->tp, ep->peer, ucs_status_string(status));
+    pgasi_ucx_peer_gone(ep->ctx->tp, ep->peer, pgasi_ucx_lib.ucs_status_string(status));
     pgasi_ucx_fail_fetches(ep, PGAS_ERR_PEER);
 }
 
@@ -100,7 +100,7 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
     params.err_mode = tp->err_mode;
     params.err_handler.cb = on_error;
     params.err_handler.arg = ep;
-    return ucp_ep_create(ep->ctx->worker, &params, &ep->ep);
+    return pgasi_ucx_lib.ucp_ep_create(ep->ctx->worker, &params, &ep->ep);
 }
 
 /* With a journal, a connection that cannot be opened counts as lost: the backend tries again, and
@@ -203,7 +203,7 @@ static void closed(void *request, ucs_status_t status, void *user_data)
     if (ep->close_request) { /* otherwise it was given up */
         ep->close_request = NULL;
         ep->ctx->n_closing--;
-        ucp_request_free(request);
+        pgasi_ucx_lib.ucp_request_free(request);
     }
 }
 
@@ -224,7 +224,7 @@ static void begin_close(pgasi_ucx_ep_t *ep)
     param.cb.send = closed;
     param.user_data = ep;
     param.flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-    ucs_status_ptr_t ptr = ucp_ep_close_nbx(ep->ep, &param);
+    ucs_status_ptr_t ptr = pgasi_ucx_lib.ucp_ep_close_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         ep->close_request = ptr;
         ep->ctx->n_closing++;
@@ -244,7 +244,7 @@ void pgasi_ucx_eps_give_up(pgasi_ucx_ctx_t *ctx)
         if (ep->close_request) {
             void *request = ep->close_request;
             ep->close_request = NULL;
-            ucp_request_free(request);
+            pgasi_ucx_lib.ucp_request_free(request);
         }
     }
 }

@@ -49,7 +49,7 @@ static void ep_flushed(void *request, ucs_status_t status, void *unused)
     pgasi_ucx_flush_part_t part = *(pgasi_ucx_flush_part_t *)ours->extra;
     (void)unused;
     pgasi_pool_release(&ours->ctx->flush_parts, ours->extra);
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     part.ep->n_flushes--;
     pgasi_ucx_deactivate_if_clean(part.ep);
     pgasi_ucx_part_done(part.flush, pgasi_ucx_status(status));
@@ -87,7 +87,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     }
     ep->dirty = false;
     ep->n_posts = 0;
-    ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
+    ucs_status_ptr_t ptr = pgasi_ucx_lib.ucp_ep_flush_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
         *part = (pgasi_ucx_flush_part_t){ .ep = ep, .flush = flush };
@@ -192,5 +192,6 @@ pgas_status_t pgasi_ucx_fence(pgasi_tp_ctx_t *tp_ctx)
     flush_stores(ctx);
     ctx->fence++;
     pgas_status_t status = ctx->has_direct && ctx->active_eps ? fence_direct(ctx) : PGAS_OK;
-    return status == PGAS_OK ? pgasi_ucx_status(ucp_worker_fence(ctx->worker)) : status;
+    return status == PGAS_OK ? pgasi_ucx_status(pgasi_ucx_lib.ucp_worker_fence(ctx->worker))
+                             : status;
 }

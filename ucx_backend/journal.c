@@ -115,7 +115,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     pgasi_ucx_journal_t *j = &ep->journal;
     bool of_this = ours->n_lost == j->n_lost;
     (void)unused;
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     j->n_requests--;
     if (!of_this || !pgasi_ucx_is_up(ep))
         return;
@@ -139,7 +139,7 @@ static void ask(pgasi_ucx_ep_t *ep)
     if (!pgasi_ucx_is_up(ep) || j->asked > j->acked)
         return;
     j->asked = j->issued;
-    ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
+    ucs_status_ptr_t ptr = pgasi_ucx_lib.ucp_ep_flush_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
         ours->ctx = ep->ctx;
@@ -186,7 +186,7 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
     uint32_t n_lost = ours->n_lost;
     (void)unused;
     ours->ctx->n_pending--;
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     entry->n_requests--;
     ep->journal.n_requests--;
     if (entry->ended) {
@@ -222,16 +222,18 @@ static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
 {
     ucp_ep_h ep = entry->ep->ep;
     if (entry->kind == PGASI_UCX_MESSAGE) {
-        return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG,
-                               entry->copy, entry->header_bytes, entry->data, entry->bytes,
-                               &message_param);
+        return pgasi_ucx_lib.ucp_am_send_nbx(ep,
+                                             entry->ep->am_compact ? PGASI_UCX_AM_COMPACT
+                                                                   : PGASI_UCX_AM_LONG,
+                                             entry->copy, entry->header_bytes, entry->data,
+                                             entry->bytes, &message_param);
     }
     if (entry->kind == PGASI_UCX_PUT) {
-        return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
-                           &entry_param);
+        return pgasi_ucx_lib.ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr,
+                                         entry->key->rkey, &entry_param);
     }
-    return ucp_get_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
-                       &entry_param);
+    return pgasi_ucx_lib.ucp_get_nbx(ep, entry->data, entry->bytes, entry->remote_addr,
+                                     entry->key->rkey, &entry_param);
 }
 
 bool pgasi_ucx_journal_issue(pgasi_ucx_entry_t *entry)

@@ -137,7 +137,7 @@ static pgas_status_t register_mem(pgasi_ucx_t *tp, mem_t *mem)
     params.length = mem->bytes;
     params.flags = UCP_MEM_MAP_NONBLOCK;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
-    ucs_status_t status = ucp_mem_map(tp->context, &params, &mem->memh);
+    ucs_status_t status = pgasi_ucx_lib.ucp_mem_map(tp->context, &params, &mem->memh);
     if (status == UCS_OK)
         return PGAS_OK;
     char doing[64];
@@ -186,7 +186,7 @@ pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
 void pgasi_ucx_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem)
 {
     if (mem) {
-        ucp_mem_unmap(pgasi_ucx_of(tp)->context, mem_of(mem)->memh);
+        pgasi_ucx_lib.ucp_mem_unmap(pgasi_ucx_of(tp)->context, mem_of(mem)->memh);
         free_mem(mem_of(mem));
     }
 }
@@ -207,7 +207,7 @@ pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void *b
     void *packed;
     size_t packed_bytes;
     ucs_status_t status =
-        ucp_rkey_pack(pgasi_ucx_of(tp)->context, mem->memh, &packed, &packed_bytes);
+        pgasi_ucx_lib.ucp_rkey_pack(pgasi_ucx_of(tp)->context, mem->memh, &packed, &packed_bytes);
     if (status != UCS_OK)
         return pgasi_ucx_failed(status, "packing a key", NULL);
     key_header_t header = { .magic = KEY_MAGIC,
@@ -226,7 +226,7 @@ pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void *b
         memcpy((char *)buffer + sizeof header, packed, packed_bytes);
         *bytes_io = bytes;
     }
-    ucp_rkey_buffer_release(packed);
+    pgasi_ucx_lib.ucp_rkey_buffer_release(packed);
     return result;
 }
 
@@ -248,12 +248,13 @@ static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, si
 {
     /* otherwise it is unpacked when the connection is up */
     bool up = key->ep->journal.link == PGASI_UCX_LINK_UP;
-    ucs_status_t ucs = up ? ucp_ep_rkey_unpack(key->ep->ep, packed, &key->rkey) : UCS_OK;
+    ucs_status_t ucs =
+        up ? pgasi_ucx_lib.ucp_ep_rkey_unpack(key->ep->ep, packed, &key->rkey) : UCS_OK;
     if (ucs != UCS_OK)
         return pgasi_ucx_failed(ucs, "unpacking a key", NULL);
     pgas_status_t status = pgasi_ucx_journal_key(key, packed, bytes);
     if (status != PGAS_OK && key->rkey)
-        ucp_rkey_destroy(key->rkey);
+        pgasi_ucx_lib.ucp_rkey_destroy(key->rkey);
     return status;
 }
 
@@ -313,7 +314,7 @@ void pgasi_ucx_key_release(pgasi_tp_key_t *tp_key)
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
     pgasi_ucx_journal_forget_key(key);
     if (key->rkey)
-        ucp_rkey_destroy(key->rkey);
+        pgasi_ucx_lib.ucp_rkey_destroy(key->rkey);
     if (key->unmap)
         munmap(key->mapped, key->bytes);
     free(key);

@@ -46,9 +46,9 @@ static void close_lost(pgasi_ucx_ep_t *ep)
 {
     ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                   .flags = UCP_EP_CLOSE_FLAG_FORCE };
-    ucs_status_ptr_t ptr = ep->ep != NULL ? ucp_ep_close_nbx(ep->ep, &param) : NULL;
+    ucs_status_ptr_t ptr = ep->ep != NULL ? pgasi_ucx_lib.ucp_ep_close_nbx(ep->ep, &param) : NULL;
     if (UCS_PTR_IS_PTR(ptr))
-        ucp_request_free(ptr);
+        pgasi_ucx_lib.ucp_request_free(ptr);
     ep->ep = NULL;
 }
 
@@ -79,7 +79,7 @@ static void repeat(pgasi_ucx_ep_t *ep)
         get = takes_get ? get->next : get;
         entry = takes_get ? entry : entry->next;
         if (!is_first && at->fence != fence)
-            ucp_worker_fence(ep->ctx->worker);
+            pgasi_ucx_lib.ucp_worker_fence(ep->ctx->worker);
         fence = at->fence;
         is_first = false;
         repeat_one(at);
@@ -92,10 +92,10 @@ static bool unpack_keys(pgasi_ucx_ep_t *ep)
 {
     for (pgasi_ucx_key_t *key = ep->journal.keys; key != NULL; key = key->next) {
         if (key->rkey) {
-            ucp_rkey_destroy(key->rkey);
+            pgasi_ucx_lib.ucp_rkey_destroy(key->rkey);
             key->rkey = NULL;
         }
-        if (ucp_ep_rkey_unpack(ep->ep, key->packed, &key->rkey) != UCS_OK) {
+        if (pgasi_ucx_lib.ucp_ep_rkey_unpack(ep->ep, key->packed, &key->rkey) != UCS_OK) {
             key->rkey = NULL;
             return false;
         }
@@ -145,7 +145,7 @@ static bool repair(pgasi_ucx_ep_t *ep)
         return true;
     bool leaving = __atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
     if (leaving || !tp->opts.suspect_fn || tp->opts.suspect_fn(tp->opts.arg, ep->peer)) {
-        pgasi_ucx_peer_gone(tp, ep->peer, ucs_status_string(j->why));
+        pgasi_ucx_peer_gone(tp, ep->peer, pgasi_ucx_lib.ucs_status_string(j->why));
         end_all(ep, PGAS_ERR_PEER);
         return false;
     }

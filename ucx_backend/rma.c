@@ -16,7 +16,7 @@ void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused)
     pgasi_tp_comp_t *comp = ours->comp;
     (void)unused;
     ctx->n_pending--;
-    ucp_request_free(request);
+    pgasi_ucx_lib.ucp_request_free(request);
     pgasi_ucx_complete(ctx, comp, pgasi_ucx_status(status));
 }
 
@@ -39,8 +39,10 @@ pgas_status_t pgasi_ucx_put(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp
     if (key->ep->journal.on)
         return pgasi_ucx_journal_put(key->ep, key, remote_addr, src, bytes, comp);
     pgasi_ucx_dirty(key->ep);
-    return pgasi_ucx_posted(
-        ctx, ucp_put_nbx(key->ep->ep, src, bytes, remote_addr, key->rkey, &rma_param), comp);
+    return pgasi_ucx_posted(ctx,
+                            pgasi_ucx_lib.ucp_put_nbx(key->ep->ep, src, bytes, remote_addr,
+                                                      key->rkey, &rma_param),
+                            comp);
 }
 
 pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
@@ -61,6 +63,8 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp
     if (!comp)
         /* the operation has no completion, so only a flush reports its end */
         pgasi_ucx_dirty(key->ep);
-    return pgasi_ucx_posted(
-        ctx, ucp_get_nbx(key->ep->ep, dst, bytes, remote_addr, key->rkey, &rma_param), comp);
+    return pgasi_ucx_posted(ctx,
+                            pgasi_ucx_lib.ucp_get_nbx(key->ep->ep, dst, bytes, remote_addr,
+                                                      key->rkey, &rma_param),
+                            comp);
 }

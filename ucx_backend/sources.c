@@ -41,7 +41,7 @@ void pgasi_ucx_free_held(pgasi_ucx_ctx_t *ctx, pgasi_ucx_held_t *held, bool with
 {
     if (with_data && held->data) {
         if (held->ucx_data)
-            ucp_am_data_release(ctx->worker, held->data);
+            pgasi_ucx_lib.ucp_am_data_release(ctx->worker, held->data);
         else
             pgasi_ucx_buffer_release(&ctx->rx->buffers, held->data);
     }

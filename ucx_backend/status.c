@@ -48,8 +48,8 @@ static pgas_status_t setup_status(ucs_status_t status)
 
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure)
 {
-    PGASI_ERROR("ucx", "%s failed: %s%s%s", doing, ucs_status_string(status), !cure ? "" : "; ",
-                !cure ? "" : cure);
+    PGASI_ERROR("ucx", "%s failed: %s%s%s", doing, pgasi_ucx_lib.ucs_status_string(status),
+                !cure ? "" : "; ", !cure ? "" : cure);
     return setup_status(status);
 }
 

@@ -11,11 +11,11 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <ucp/api/ucp.h>
 #include "base/checks.h"
 #include "base/clock.h"
 #include "base/pool.h"
 #include "transport/transport.h"
+#include "ucx_backend/library.h"
 
 #define PGASI_UCX_CTXS_MAX 1024
 /* requests that UCX may hold for a context; beyond that operations return PGAS_ERR_AGAIN */

@@ -14,7 +14,7 @@ verbs_queue_sources = $(snic_sources) \
 	%D%/queue/tx.c \
 	%D%/queue/gid.h %D%/queue/gid.c
 if HAVE_VERBS
-verbs_queue_sources += %D%/queue/port.h %D%/queue/port.c %D%/queue/mr.h %D%/queue/mr.c \
+verbs_queue_sources += %D%/queue/library.h %D%/queue/library.c %D%/queue/port.h %D%/queue/port.c %D%/queue/mr.h %D%/queue/mr.c \
 	%D%/queue/ibv.h %D%/queue/ibv_qp.c %D%/queue/ibv_queue.c %D%/queue/provider_ibv.c
 endif
 if HAVE_MLX5DV
@@ -31,7 +31,7 @@ libpgas_core_la_SOURCES += $(verbs_queue_sources) $(verbs_transport_sources)
 
 lib_LTLIBRARIES += libpgas-verbs.la
 libpgas_verbs_la_SOURCES = $(verbs_queue_sources) $(base_sources)
-libpgas_verbs_la_LIBADD = $(VERBS_LIBS)
+libpgas_verbs_la_LIBADD = $(VERBS_RPATH)
 libpgas_verbs_la_LDFLAGS = $(installed_ldflags) $(interface_ldflags)
 EXTRA_libpgas_verbs_la_DEPENDENCIES = $(top_srcdir)/src/libpgas.map
 pkgconfig_DATA += pgas-verbs.pc

@@ -60,16 +60,24 @@ static inline size_t pgasi_bitmap_find_clear(const uint64_t *words, size_t n_bit
     return pgasi_bitmap_find(words, n_bits, from, ~UINT64_C(0));
 }
 
+/** Counts the set bits of a word. The builtin would be a call into libgcc's code at the end of the
+ *  library, of which 64 KiB would be mapped at the start of every rank. */
+static inline size_t pgasi_count_ones(uint64_t word)
+{
+    word -= (word >> 1) & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + ((word >> 2) & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (size_t)((word * UINT64_C(0x0101010101010101)) >> 56);
+}
+
 /** Count the set bits among the first n_bits. */
 static inline size_t pgasi_bitmap_count(const uint64_t *words, size_t n_bits)
 {
     size_t count = 0;
     for (size_t i = 0; i < n_bits / 64; i++)
-        count += (size_t)__builtin_popcountll(words[i]);
-    if (n_bits % 64 != 0) {
-        count +=
-            (size_t)__builtin_popcountll(words[n_bits / 64] & ((UINT64_C(1) << (n_bits % 64)) - 1));
-    }
+        count += pgasi_count_ones(words[i]);
+    if (n_bits % 64 != 0)
+        count += pgasi_count_ones(words[n_bits / 64] & ((UINT64_C(1) << (n_bits % 64)) - 1));
     return count;
 }
 

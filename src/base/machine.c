@@ -6,6 +6,9 @@
  * folders that do not exist and always includes the root. */
 #include "base/machine.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -171,3 +174,32 @@ void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p)
         fclose(file);
     *machine_p = m;
 }
+
+/* ---- the processor ---- */
+
+#ifdef __x86_64__
+
+/* The system saves the registers of SSE and AVX. */
+static bool saves_avx(void)
+{
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & 6) == 6;
+}
+
+bool pgasi_machine_has_avx2(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !saves_avx())
+        return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+}
+
+#else
+
+bool pgasi_machine_has_avx2(void)
+{
+    return false;
+}
+
+#endif

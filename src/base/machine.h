@@ -2,6 +2,7 @@
 #ifndef PGASI_MACHINE_H
 #define PGASI_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PGASI_MACHINE_NO_LIMIT UINT64_MAX
@@ -18,5 +19,9 @@ typedef struct {
  *  limit.
  *  @param root prefix of both paths; "" except in tests */
 void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p);
+
+/** Whether processor and system support AVX2. __builtin_cpu_supports would add a constructor, which
+ *  touches 128 KiB of code and tables in each process. */
+bool pgasi_machine_has_avx2(void);
 
 #endif

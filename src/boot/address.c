@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/bitmap.h"
 #include "base/hash.h"
 #include "base/param.h"
 #include "pgas/coll.h"
@@ -28,7 +29,7 @@ static int ones(const uint8_t *bytes, int n)
 {
     int sum = 0;
     for (int i = 0; i < n; i++)
-        sum += __builtin_popcount(bytes[i]);
+        sum += (int)pgasi_count_ones(bytes[i]);
     return sum;
 }
 

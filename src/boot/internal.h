@@ -169,7 +169,8 @@ extern pgasi_teams_t pgasi_teams;
 /** Enters the team into the table of numbers, and removes it. */
 void pgasi_team_enter_number(pgas_team_t *team, uint32_t number);
 void pgasi_team_leave_number(pgas_team_t *team);
-pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node);
+/** Makes the teams of all ranks and of the node. The latter takes *node over. */
+pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm *node);
 void pgasi_team_stop(void);
 /** Whether a member of the team has died. The result is stored in the team. */
 bool pgasi_team_is_broken(pgas_team_t *team);

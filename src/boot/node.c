@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bitmap.h"
 #include "base/checks.h"
 #include "base/log.h"
 #include "base/machine.h"
@@ -155,7 +156,7 @@ static pgas_status_t count_cpus(MPI_Comm host)
         MPI_Allreduce(MPI_IN_PLACE, all.word, PGASI_CPU_WORDS, MPI_UNSIGNED_LONG, MPI_BOR, host);
     pgasi_boot.host_cpus = 0;
     for (size_t i = 0; i < PGASI_CPU_WORDS; i++)
-        pgasi_boot.host_cpus += __builtin_popcountl(all.word[i]);
+        pgasi_boot.host_cpus += (int)pgasi_count_ones(all.word[i]);
     if (pgasi_boot.host_cpus == 0)
         pgasi_boot.host_cpus = 1;
     pgasi_machine_t machine;

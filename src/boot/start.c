@@ -173,7 +173,7 @@ static pgas_status_t start_node_services(void)
         goto stop_wait;
     pgas_status_t light = pgasi_wait_light_is_fence ? PGAS_ERR_UNSUPPORTED : PGAS_OK;
     pgasi_wait_light_is_fence = pgasi_mpi_agree(world, light) != PGAS_OK;
-    status = pgasi_team_start(world, node);
+    status = pgasi_team_start(world, &node);
     if (status != PGAS_OK)
         goto stop_wait;
     return PGAS_OK;

@@ -234,20 +234,19 @@ static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_
 
 /* ---- start and stop ---- */
 
-pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node)
+pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm *node)
 {
     pgas_status_t status = pgasi_mpi_agree(world, pgasi_job_start());
     if (status != PGAS_OK)
         goto stop_job;
-    MPI_Comm world_copy = MPI_COMM_NULL, node_copy = MPI_COMM_NULL;
+    MPI_Comm world_copy = MPI_COMM_NULL;
     status = pgasi_mpi_status(MPI_Comm_dup(world, &world_copy), "MPI_Comm_dup");
     if (status == PGAS_OK)
         status = make_team(world_copy, true, &pgasi_teams.world);
     if (status != PGAS_OK)
         goto stop_job;
-    status = pgasi_mpi_status(MPI_Comm_dup(node, &node_copy), "MPI_Comm_dup");
-    if (status == PGAS_OK)
-        status = make_team(node_copy, false, &pgasi_teams.node);
+    status = make_team(*node, false, &pgasi_teams.node);
+    *node = MPI_COMM_NULL;
     status = pgasi_mpi_agree(world, status);
     if (status == PGAS_OK)
         return PGAS_OK;

@@ -234,7 +234,8 @@ void pgasi_handlers_stop(void)
         registry.list[i].number = 0;
         *registry.list[i].handler_p = 0;
     }
-    memset(pgasi_handlers, 0, sizeof pgasi_handlers);
+    /* the rest of the table is untouched memory */
+    memset(pgasi_handlers, 0, (pgasi_n_handlers + 1) * sizeof pgasi_handlers[0]);
     pgasi_n_handlers = 0;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/machine.h"
 #include "base/hash.h"
 #include "mcts/mcts.h"
 #include "pgas/coll.h"
@@ -188,6 +189,7 @@ static pgas_mcts_t *allocate(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_
     m->me = pgas_rank();
     m->n_ranks = pgas_n_ranks();
     m->n_threads = opts->n_threads;
+    m->has_avx2 = pgasi_machine_has_avx2();
     m->creator = pthread_self();
     m->root_share = PGASI_MCTS_SHARE_WHOLE;
     m->result.best = PGAS_MCTS_NO_MOVE;

@@ -34,6 +34,7 @@ struct pgas_mcts {
     int me, n_ranks, n_threads;
     size_t state_bytes; /* rounded up to 8 */
     size_t node_bytes;
+    bool has_avx2;
     bool is_graph;    /* placement by hash: equal states are one node, which has several parents */
     worker_t *worker; /* n_threads + 1; the last one is that of the handlers */
     shared_pool_t shared_pool;

@@ -99,10 +99,12 @@ __attribute__((target("avx2"))) static float best_score_avx2(const edges_t *e, u
 }
 #endif
 
-static float best_score(const edges_t *e, uint32_t n, float factor, uint32_t *best_p)
+static float best_score(const pgas_mcts_t *m, const edges_t *e, uint32_t n, float factor,
+                        uint32_t *best_p)
 {
+    (void)m;
 #ifdef __x86_64__
-    if (PGAS_LIKELY(__builtin_cpu_supports("avx2")))
+    if (PGAS_LIKELY(m->has_avx2))
         return best_score_avx2(e, n, factor, best_p);
 #endif
     return find_best(e, n, factor, best_p);
@@ -129,7 +131,7 @@ static bool is_urgent(const pgas_mcts_t *m, const node_t *node, const edges_t *e
     float first = m->opts.fpu > 0 ? (float)m->opts.fpu : mean_of(node);
     if (m->opts.policy == PGAS_MCTS_PUCT)
         first += factor * prior_of(e, n);
-    return first >= best_score(e, n, factor, &best);
+    return first >= best_score(m, e, n, factor, &best);
 }
 
 static float factor_of(const pgas_mcts_t *m, uint64_t visits)
@@ -155,7 +157,7 @@ static int64_t choose(worker_t *w, const node_t *node, edges_t *e)
     n = PGASI_MIN(n, e->n_moves);
     if (n == 0)
         return -1;
-    if (best_score(e, n, factor, &best) > -HUGE_VALF)
+    if (best_score(m, e, n, factor, &best) > -HUGE_VALF)
         return best;
     return pgas_mcts_random_below(&w->tree_rng, n); /* no child has a score yet */
 }

@@ -25,6 +25,7 @@ EXTRA_%C%_providers_t_DEPENDENCIES = $(under_shim)
 EXTRA_%C%_chains_t_DEPENDENCIES = $(under_shim)
 check_PROGRAMS += %D%/stock.t
 %C%_stock_t_SOURCES = %D%/stock.c %D%/under.h
+%C%_stock_t_LDADD = $(LDADD) $(VERBS_LIBS)
 EXTRA_%C%_stock_t_DEPENDENCIES = $(under_shim)
 check_PROGRAMS += %D%/group.t
 %C%_group_t_SOURCES = %D%/group.c %D%/under.h t/unit/group_model.h

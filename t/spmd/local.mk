@@ -7,6 +7,8 @@ check_scripts += %D%/progress.t
 
 check_PROGRAMS += %D%/rma.t
 %C%_rma_t_SOURCES = %D%/rma.c %D%/atomic_model.h %D%/rma_model.h %D%/job.h
+check_PROGRAMS += %D%/unused.t
+%C%_unused_t_SOURCES = %D%/unused.c %D%/job.h
 check_PROGRAMS += %D%/call.t
 %C%_call_t_SOURCES = %D%/call.c %D%/job.h
 check_PROGRAMS += %D%/boot.t %D%/coll.t %D%/coll_nb.t %D%/team.t

@@ -9,7 +9,6 @@
 #ifndef PGASI_VERBS_IBV_H
 #define PGASI_VERBS_IBV_H
 
-#include <infiniband/verbs.h>
 #include "verbs_backend/queue/mr.h"
 #include "verbs_backend/queue/port.h"
 

@@ -41,7 +41,7 @@ pgas_status_t pgasi_ibv_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_
     srq->ids = calloc(depth, sizeof *srq->ids);
     srq->spans = calloc(spans, sizeof *srq->spans);
     bool room = srq->free_slots && srq->ids && srq->spans;
-    srq->srq = room ? ibv_create_srq(dev->super.pd, &attr) : NULL;
+    srq->srq = room ? pgasi_verbs_lib.ibv_create_srq(dev->super.pd, &attr) : NULL;
     if (!srq->srq) {
         pgas_status_t status = room ? pgasi_ibv_status(errno) : PGAS_ERR_NO_MEMORY;
         free_srq(srq);
@@ -71,7 +71,7 @@ void pgasi_ibv_srq_close(pgas_verbs_srq_t *base)
         ;
     *at = srq->next;
     pthread_mutex_unlock(&dev->lock);
-    int error = ibv_destroy_srq(srq->srq);
+    int error = pgasi_verbs_lib.ibv_destroy_srq(srq->srq);
     if (error != 0)
         PGASI_WARN("verbs", "%s: cannot close a shared receive queue: %s", base->dev->info.name,
                    strerror(error));
@@ -139,7 +139,7 @@ static struct ibv_qp *create_qp(pgasi_ibv_dev_t *dev, pgas_verbs_qp_opts_t *opts
                                     .max_recv_sge =
                                         !opts->srq && opts->recv_depth > 0 ? opts->recv_spans : 0,
                                     .max_inline_data = opts->inline_max };
-    struct ibv_qp *qp = ibv_create_qp(dev->super.pd, &attr);
+    struct ibv_qp *qp = pgasi_verbs_lib.ibv_create_qp(dev->super.pd, &attr);
     if (qp)
         opts->inline_max = PGASI_MAX(opts->inline_max, attr.cap.max_inline_data);
     return qp;
@@ -154,8 +154,9 @@ static int to_init(pgasi_ibv_qp_t *qp)
                                 .port_num = (uint8_t)qp->super.dev->info.port,
                                 .qp_access_flags = pgasi_rdma_access(qp->super.opts.access &
                                                                      ~PGAS_VERBS_LOCAL_WRITE) };
-    return ibv_modify_qp(qp->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return pgasi_verbs_lib.ibv_modify_qp(qp->qp, &attr,
+                                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                             IBV_QP_ACCESS_FLAGS);
 }
 
 /* The device returns EINVAL or ENOMEM if a queue is deeper or longer than it supports. */
@@ -204,7 +205,7 @@ pgas_status_t pgasi_ibv_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts
     return PGAS_OK;
 
 destroy_it:
-    ibv_destroy_qp(qp->qp);
+    pgasi_verbs_lib.ibv_destroy_qp(qp->qp);
 free_it:
     free_qp(qp);
     return status;
@@ -216,7 +217,7 @@ void pgasi_ibv_qp_close(pgas_verbs_qp_t *base)
     enter(pgasi_ibv_dev(base->dev), qp->qp->qp_num, NULL);
     pgasi_verbs_await_poller(base->opts.send_cq);
     pgasi_verbs_await_poller(base->opts.recv_cq);
-    int error = ibv_destroy_qp(qp->qp);
+    int error = pgasi_verbs_lib.ibv_destroy_qp(qp->qp);
     if (error != 0)
         PGASI_WARN("verbs", "%s: cannot close a queue pair: %s", base->dev->info.name,
                    strerror(error));
@@ -250,9 +251,10 @@ static int to_receive(pgasi_ibv_qp_t *qp, const pgasi_rdma_address_t *peer)
         attr.ah_attr.grh.sgid_index = (uint8_t)PGASI_MAX(dev->super.info.gid_index, 0);
         memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof peer->gid);
     }
-    return ibv_modify_qp(qp->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return pgasi_verbs_lib.ibv_modify_qp(qp->qp, &attr,
+                                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 static int to_send(pgasi_ibv_qp_t *qp, const pgasi_rdma_address_t *peer)
@@ -264,9 +266,10 @@ static int to_send(pgasi_ibv_qp_t *qp, const pgasi_rdma_address_t *peer)
                                 .rnr_retry = (uint8_t)qp->super.opts.rnr_retry,
                                 .sq_psn = qp->psn,
                                 .max_rd_atomic = (uint8_t)reads };
-    return ibv_modify_qp(qp->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    return pgasi_verbs_lib.ibv_modify_qp(qp->qp, &attr,
+                                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                             IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                             IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 pgas_status_t pgasi_ibv_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_address_t *bytes)

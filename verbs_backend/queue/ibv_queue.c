@@ -36,7 +36,7 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
     PGASI_ERROR("verbs", "%s: a request to queue pair %u was refused: %s", qp->super.dev->info.name,
                 qp->qp->qp_num, strerror(error));
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-    ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
+    pgasi_verbs_lib.ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
     __atomic_store_n(&qp->dead, true, __ATOMIC_RELEASE);
     return PGAS_ERR_TRANSPORT;
 }
@@ -422,8 +422,9 @@ pgas_status_t pgasi_ibv_arm(pgas_verbs_cq_t *base, bool solicited)
     pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
     struct ibv_cq *of;
     void *context;
-    while (ibv_get_cq_event(cq->channel, &of, &context) == 0) /* does not block, see open_cq */
-        ibv_ack_cq_events(of, 1);
+    while (pgasi_verbs_lib.ibv_get_cq_event(cq->channel, &of, &context) ==
+           0) /* does not block, see open_cq */
+        pgasi_verbs_lib.ibv_ack_cq_events(of, 1);
     if (cq->has_next)
         return PGAS_ERR_BUSY;
     if (ibv_req_notify_cq(cq->cq, solicited) != 0)

@@ -14,6 +14,27 @@
 /* blocks or strides: the limit of a four-bit field and of 16-bit indices */
 #define PGASI_MLX5_RING_LOG_MAX 15
 
+/* the functions of libmlx5; see library.h */
+#define PGASI_MLX5_FUNCTIONS(X) \
+    X(mlx5dv_devx_alloc_uar)    \
+    X(mlx5dv_devx_free_uar)     \
+    X(mlx5dv_devx_general_cmd)  \
+    X(mlx5dv_devx_obj_create)   \
+    X(mlx5dv_devx_obj_destroy)  \
+    X(mlx5dv_devx_obj_modify)   \
+    X(mlx5dv_devx_umem_dereg)   \
+    X(mlx5dv_devx_umem_reg)     \
+    X(mlx5dv_init_obj)          \
+    X(mlx5dv_is_supported)      \
+    X(mlx5dv_open_device)
+
+#define PGASI_MLX5_POINTER(name) __typeof__(&(name)) name;
+typedef struct {
+    PGASI_MLX5_FUNCTIONS(PGASI_MLX5_POINTER)
+} pgasi_mlx5_lib_t;
+
+extern pgasi_mlx5_lib_t pgasi_mlx5_lib;
+
 typedef struct {
     pgasi_raw_dev_t raw;
     struct ibv_context *context;

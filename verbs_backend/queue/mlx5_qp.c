@@ -113,7 +113,8 @@ static pgas_status_t create_object(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp, const l
     };
     unsigned char in[PGASI_PRM_CREATE_QP_BYTES], out[PGASI_PRM_ANSWER_BYTES] = { 0 };
     pgasi_prm_create_qp(in, &wanted);
-    qp->object = mlx5dv_devx_obj_create(dev->context, in, sizeof in, out, sizeof out);
+    qp->object =
+        pgasi_mlx5_lib.mlx5dv_devx_obj_create(dev->context, in, sizeof in, out, sizeof out);
     if (!qp->object)
         return explain(dev, "make a queue pair", errno, out);
     qp->raw.number = pgasi_prm_created_qpn(out);
@@ -128,7 +129,7 @@ static pgas_status_t modify(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp, encode_fn_t en
 {
     unsigned char in[PGASI_PRM_MODIFY_QP_BYTES], out[PGASI_PRM_ANSWER_BYTES] = { 0 };
     encode(in, path);
-    int error = mlx5dv_devx_obj_modify(qp->object, in, sizeof in, out, sizeof out);
+    int error = pgasi_mlx5_lib.mlx5dv_devx_obj_modify(qp->object, in, sizeof in, out, sizeof out);
     return error == 0 ? PGAS_OK : explain(dev, "change a queue pair's state", error, out);
 }
 
@@ -164,7 +165,8 @@ static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
         return PGAS_ERR_NO_MEMORY;
     qp->memory = memory;
     qp->bytes = layout.bytes;
-    qp->umem = mlx5dv_devx_umem_reg(dev->context, memory, layout.bytes, IBV_ACCESS_LOCAL_WRITE);
+    qp->umem = pgasi_mlx5_lib.mlx5dv_devx_umem_reg(dev->context, memory, layout.bytes,
+                                                   IBV_ACCESS_LOCAL_WRITE);
     if (!qp->umem)
         return pgasi_rdma_register_status(errno);
     uint32_t *record = (uint32_t *)(void *)(qp->memory + layout.record_at);
@@ -197,13 +199,13 @@ void pgasi_mlx5_qp_close(pgas_verbs_qp_t *base)
     mlx5_qp_t *qp = (mlx5_qp_t *)(void *)base;
     if (qp->object) {
         pgasi_raw_enter_qp(&pgasi_mlx5_dev(base->dev)->raw, qp->raw.number, NULL);
-        if (mlx5dv_devx_obj_destroy(qp->object) != 0)
+        if (pgasi_mlx5_lib.mlx5dv_devx_obj_destroy(qp->object) != 0)
             PGASI_WARN("verbs", "%s: a queue pair cannot be closed", base->dev->info.name);
     }
     if (qp->slots)
-        ibv_dereg_mr(qp->slots);
+        pgasi_verbs_lib.ibv_dereg_mr(qp->slots);
     if (qp->umem)
-        mlx5dv_devx_umem_dereg(qp->umem);
+        pgasi_mlx5_lib.mlx5dv_devx_umem_dereg(qp->umem);
     if (qp->memory)
         munmap(qp->memory, qp->bytes);
     pgasi_raw_qp_fini(&qp->raw);
@@ -247,20 +249,20 @@ static pgas_status_t resolve(pgasi_mlx5_dev_t *dev, pgasi_prm_path_t *path)
                                 .grh = { .sgid_index = path->gid_index,
                                          .hop_limit = path->hop_limit } };
     memcpy(attr.grh.dgid.raw, path->gid, sizeof path->gid);
-    struct ibv_ah *handle = ibv_create_ah(dev->raw.super.pd, &attr);
+    struct ibv_ah *handle = pgasi_verbs_lib.ibv_create_ah(dev->raw.super.pd, &attr);
     struct mlx5dv_ah inside = { 0 };
     struct mlx5dv_obj object = { .ah = { .in = handle, .out = &inside } };
-    if (!handle || mlx5dv_init_obj(&object, MLX5DV_OBJ_AH) != 0) {
+    if (!handle || pgasi_mlx5_lib.mlx5dv_init_obj(&object, MLX5DV_OBJ_AH) != 0) {
         int error = errno;
         PGASI_WARN("verbs", "%s: the peer's Ethernet address is not found: %s",
                    dev->raw.super.info.name, strerror(error));
         if (handle)
-            ibv_destroy_ah(handle);
+            pgasi_verbs_lib.ibv_destroy_ah(handle);
         return error == ETIMEDOUT || error == EHOSTUNREACH ? PGAS_ERR_PEER : PGAS_ERR_IO;
     }
     memcpy(path->mac, inside.av->rmac, sizeof path->mac);
     path->udp_port = be16toh(inside.av->rlid);
-    ibv_destroy_ah(handle);
+    pgasi_verbs_lib.ibv_destroy_ah(handle);
     return PGAS_OK;
 }
 

@@ -24,7 +24,8 @@ unsigned pgasi_rdma_access(uint32_t access)
 struct ibv_mr *pgasi_rdma_register(const pgas_verbs_dev_t *dev, void *addr, size_t bytes,
                                    uint32_t access)
 {
-    struct ibv_mr *mr = ibv_reg_mr(dev->pd, addr, bytes, pgasi_rdma_access(access));
+    struct ibv_mr *mr = pgasi_verbs_lib.ibv_reg_mr_iova2(dev->pd, addr, bytes, (uintptr_t)addr,
+                                                         pgasi_rdma_access(access));
     if (!mr) {
         int error = errno;
         PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", dev->info.name, bytes,
@@ -87,7 +88,7 @@ pgas_status_t pgasi_rdma_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t
 void pgasi_rdma_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
     region_t *region = mem->inside;
-    int error = ibv_dereg_mr(region->mr);
+    int error = pgasi_verbs_lib.ibv_dereg_mr(region->mr);
     if (error != 0)
         PGASI_WARN("verbs", "%s: cannot release %zu bytes of memory: %s", dev->info.name,
                    mem->bytes, strerror(error));

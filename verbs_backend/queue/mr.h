@@ -3,8 +3,8 @@
 #ifndef PGASI_VERBS_MR_H
 #define PGASI_VERBS_MR_H
 
-#include <infiniband/verbs.h>
 #include "verbs_backend/queue/device.h"
+#include "verbs_backend/queue/library.h"
 
 /** Converts PGAS_VERBS_ bits to those of libibverbs. */
 unsigned pgasi_rdma_access(uint32_t access);

@@ -12,14 +12,14 @@ int pgasi_verbs_device_list(struct ibv_device ***devices_p)
 {
     int n = 0;
     /* NULL without the kernel's modules (ENOSYS), or without rights: no devices */
-    *devices_p = ibv_get_device_list(&n);
+    *devices_p = pgasi_verbs_lib_open() ? pgasi_verbs_lib.ibv_get_device_list(&n) : NULL;
     return !*devices_p ? 0 : n;
 }
 
 void pgasi_verbs_device_list_free(struct ibv_device **devices)
 {
     if (devices)
-        ibv_free_device_list(devices);
+        pgasi_verbs_lib.ibv_free_device_list(devices);
 }
 
 struct ibv_context *pgasi_verbs_device_open(const char *name)
@@ -28,8 +28,8 @@ struct ibv_context *pgasi_verbs_device_open(const char *name)
     struct ibv_context *context = NULL;
     int n = pgasi_verbs_device_list(&devices), error = ENOENT;
     for (int i = 0; i < n; i++) {
-        if (strcmp(ibv_get_device_name(devices[i]), name) == 0) {
-            context = ibv_open_device(devices[i]);
+        if (strcmp(pgasi_verbs_lib.ibv_get_device_name(devices[i]), name) == 0) {
+            context = pgasi_verbs_lib.ibv_open_device(devices[i]);
             error = errno;
             break;
         }
@@ -64,7 +64,7 @@ static pgasi_gid_type_t type_of(uint32_t gid_type)
 static int read_gids(struct ibv_context *context, int port, int table_length, pgasi_gid_t **gids_p)
 {
     struct ibv_device_attr device;
-    int ports = ibv_query_device(context, &device) == 0 ? device.phys_port_cnt : 1;
+    int ports = pgasi_verbs_lib.ibv_query_device(context, &device) == 0 ? device.phys_port_cnt : 1;
     size_t most = (size_t)PGASI_MAX(table_length, 1) * (size_t)PGASI_MAX(ports, 1);
     struct ibv_gid_entry *entries = calloc(most, sizeof *entries);
     pgasi_gid_t *gids = calloc(most, sizeof *gids);
@@ -73,7 +73,8 @@ static int read_gids(struct ibv_context *context, int port, int table_length, pg
         free(gids);
         return -1;
     }
-    ssize_t found = ibv_query_gid_table(context, entries, most, 0);
+    ssize_t found =
+        pgasi_verbs_lib._ibv_query_gid_table(context, entries, most, 0, sizeof *entries);
     int n = 0;
     for (ssize_t i = 0; i < found; i++) {
         if (entries[i].port_num == (uint32_t)port) {
@@ -121,19 +122,27 @@ static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids,
     return PGAS_OK;
 }
 
+/* What the inline function of that name does without its shorter way. The library fills only the
+ * fields that the structure had at first. */
+static int query_port(struct ibv_context *context, int number, struct ibv_port_attr *attr)
+{
+    memset(attr, 0, sizeof *attr);
+    return (pgasi_verbs_lib.ibv_query_port)(context, (uint8_t)number, (void *)attr);
+}
+
 pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int number, int gid_index,
                                      pgasi_verbs_port_t *port_p)
 {
     struct ibv_port_attr attr;
     pgasi_verbs_port_t port;
-    memset(&attr, 0, sizeof attr);
     memset(&port, 0, sizeof port);
     if (context->device->transport_type != IBV_TRANSPORT_IB)
         return PGAS_ERR_UNSUPPORTED;
-    if (number < 1 || number > 255 || ibv_query_port(context, (uint8_t)number, &attr) != 0)
+    if (number < 1 || number > 255 || query_port(context, number, &attr) != 0)
         return PGAS_ERR_NOT_FOUND;
     bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-    snprintf(port.info.name, sizeof port.info.name, "%s", ibv_get_device_name(context->device));
+    snprintf(port.info.name, sizeof port.info.name, "%s",
+             pgasi_verbs_lib.ibv_get_device_name(context->device));
     port.info.port = number;
     port.info.active = attr.state == IBV_PORT_ACTIVE;
     port.info.gid_index = -1;
@@ -170,8 +179,7 @@ pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *g
     if (!context)
         return PGAS_ERR_NOT_FOUND;
     pgasi_gid_t *found = NULL;
-    pgas_status_t status =
-        ibv_query_port(context, (uint8_t)port, &attr) == 0 ? PGAS_OK : PGAS_ERR_NOT_FOUND;
+    pgas_status_t status = query_port(context, port, &attr) == 0 ? PGAS_OK : PGAS_ERR_NOT_FOUND;
     int n = status == PGAS_OK ? read_gids(context, port, attr.gid_tbl_len, &found) : 0;
     if (n < 0)
         status = PGAS_ERR_NO_MEMORY;
@@ -180,7 +188,7 @@ pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *g
         *n_p = n;
     }
     free(found);
-    ibv_close_device(context);
+    pgasi_verbs_lib.ibv_close_device(context);
     return status;
 }
 
@@ -192,9 +200,9 @@ bool pgasi_verbs_set_nonblocking(int fd)
 
 struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context)
 {
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    struct ibv_comp_channel *channel = pgasi_verbs_lib.ibv_create_comp_channel(context);
     if (channel && !pgasi_verbs_set_nonblocking(channel->fd)) {
-        ibv_destroy_comp_channel(channel);
+        pgasi_verbs_lib.ibv_destroy_comp_channel(channel);
         channel = NULL;
     }
     return channel;
@@ -215,11 +223,11 @@ pgas_status_t pgasi_verbs_port_find(struct ibv_context *context, int number, int
 void pgasi_verbs_look_for_events(struct ibv_context *context)
 {
     struct ibv_async_event event;
-    while (ibv_get_async_event(context, &event) == 0) {
+    while (pgasi_verbs_lib.ibv_get_async_event(context, &event) == 0) {
         if (event.event_type == IBV_EVENT_CQ_ERR) {
             pgas_verbs_cq_t *cq = event.element.cq->cq_context;
             __atomic_store_n(&cq->overrun, true, __ATOMIC_RELEASE);
         }
-        ibv_ack_async_event(&event);
+        pgasi_verbs_lib.ibv_ack_async_event(&event);
     }
 }

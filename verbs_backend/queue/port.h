@@ -2,8 +2,8 @@
 #ifndef PGASI_VERBS_PORT_H
 #define PGASI_VERBS_PORT_H
 
-#include <infiniband/verbs.h>
 #include "verbs_backend/queue/gid.h"
+#include "verbs_backend/queue/library.h"
 
 typedef struct {
     pgas_verbs_info_t info;  /* all but provider and chains */

@@ -61,7 +61,7 @@ static void list_ports(struct ibv_context *context, pgas_verbs_info_t *infos, in
 {
     struct ibv_device_attr attr;
     pgasi_verbs_port_t port;
-    if (ibv_query_device(context, &attr) != 0)
+    if (pgasi_verbs_lib.ibv_query_device(context, &attr) != 0)
         return;
     for (int i = 1; i <= attr.phys_port_cnt; i++) {
         if (pgasi_verbs_port_query(context, i, -1, &port) != PGAS_OK)
@@ -79,10 +79,12 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
     int n = pgasi_verbs_device_list(&devices);
     for (int i = 0; i < n; i++) {
         struct ibv_context *context =
-            is_listed_before(ibv_get_device_name(devices[i])) ? NULL : ibv_open_device(devices[i]);
+            is_listed_before(pgasi_verbs_lib.ibv_get_device_name(devices[i]))
+                ? NULL
+                : pgasi_verbs_lib.ibv_open_device(devices[i]);
         if (context) {
             list_ports(context, infos, n_max, n_p);
-            ibv_close_device(context);
+            pgasi_verbs_lib.ibv_close_device(context);
         }
     }
     pgasi_verbs_device_list_free(devices);
@@ -93,7 +95,7 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
 static uint32_t probe_inline(struct ibv_pd *pd)
 {
     uint32_t bytes = INLINE_ASKED;
-    struct ibv_cq *cq = ibv_create_cq(pd->context, 1, NULL, NULL, 0);
+    struct ibv_cq *cq = pgasi_verbs_lib.ibv_create_cq(pd->context, 1, NULL, NULL, 0);
     struct ibv_qp *qp = NULL;
     while (cq && !qp && bytes >= 16) {
         struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
@@ -102,16 +104,16 @@ static uint32_t probe_inline(struct ibv_pd *pd)
                                         .max_send_sge = 1,
                                         .max_recv_sge = 1,
                                         .max_inline_data = bytes };
-        qp = ibv_create_qp(pd, &attr);
+        qp = pgasi_verbs_lib.ibv_create_qp(pd, &attr);
         if (!qp)
             bytes /= 2;
         else
             bytes = PGASI_MAX(bytes, attr.cap.max_inline_data);
     }
     if (qp)
-        ibv_destroy_qp(qp);
+        pgasi_verbs_lib.ibv_destroy_qp(qp);
     if (cq)
-        ibv_destroy_cq(cq);
+        pgasi_verbs_lib.ibv_destroy_cq(cq);
     return qp ? bytes : 0;
 }
 
@@ -149,7 +151,7 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
     if (pthread_mutex_init(&dev->lock, NULL) != 0)
         goto free_dev;
     dev->context = context;
-    dev->super.pd = ibv_alloc_pd(context);
+    dev->super.pd = pgasi_verbs_lib.ibv_alloc_pd(context);
     if (!dev->super.pd) {
         status = pgasi_ibv_status(errno);
         goto destroy_lock;
@@ -181,24 +183,24 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
                    name, strerror(errno));
         return PGAS_ERR_UNSUPPORTED;
     }
-    bool good =
-        ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd);
+    bool good = pgasi_verbs_lib.ibv_query_device(context, &attr) == 0 &&
+                pgasi_verbs_set_nonblocking(context->async_fd);
     pgas_status_t status = good ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = pgasi_verbs_port_find(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
         status = make_dev(context, &attr, &port, dev_p);
     if (status != PGAS_OK)
-        ibv_close_device(context);
+        pgasi_verbs_lib.ibv_close_device(context);
     return status;
 }
 
 static void close_device(pgas_verbs_dev_t *base)
 {
     pgasi_ibv_dev_t *dev = pgasi_ibv_dev(base);
-    if (ibv_dealloc_pd(dev->super.pd) != 0)
+    if (pgasi_verbs_lib.ibv_dealloc_pd(dev->super.pd) != 0)
         PGASI_WARN("verbs", "%s: the protection domain is still in use", base->info.name);
-    ibv_close_device(dev->context);
+    pgasi_verbs_lib.ibv_close_device(dev->context);
     for (uint32_t i = 0; i < PGASI_IBV_PAGES; i++)
         free(dev->pages[i]);
     pthread_mutex_destroy(&dev->lock);
@@ -220,7 +222,7 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
         status = !cq->channel ? PGAS_ERR_IO : PGAS_OK;
     }
     if (status == PGAS_OK) {
-        cq->cq = ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);
+        cq->cq = pgasi_verbs_lib.ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);
         if (!cq->cq)
             status = errno == EINVAL ? PGAS_ERR_LIMIT : pgasi_ibv_status(errno);
     }
@@ -230,7 +232,7 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
         return PGAS_OK;
     }
     if (cq && cq->channel)
-        ibv_destroy_comp_channel(cq->channel);
+        pgasi_verbs_lib.ibv_destroy_comp_channel(cq->channel);
     free(cq);
     return status;
 }
@@ -238,12 +240,12 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
 static void close_cq(pgas_verbs_cq_t *base)
 {
     pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
-    int error = ibv_destroy_cq(cq->cq);
+    int error = pgasi_verbs_lib.ibv_destroy_cq(cq->cq);
     if (error != 0)
         PGASI_WARN("verbs", "%s: cannot close a completion queue: %s", base->dev->info.name,
                    strerror(error));
     if (cq->channel)
-        ibv_destroy_comp_channel(cq->channel);
+        pgasi_verbs_lib.ibv_destroy_comp_channel(cq->channel);
     free(cq);
 }
 

@@ -3,9 +3,12 @@
 #include "verbs_backend/queue/mlx5.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/checks.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "verbs_backend/queue/prm.h"
 
@@ -27,6 +30,25 @@ static pgas_status_t status_of(int error)
     }
 }
 
+/* ---- the library ---- */
+
+pgasi_mlx5_lib_t pgasi_mlx5_lib;
+
+#define FUNCTION(name) { #name, &pgasi_mlx5_lib.name },
+static const pgasi_library_fn_t functions[] = { PGASI_MLX5_FUNCTIONS(FUNCTION) };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_library;
+
+static void open_library(void)
+{
+    char why[256];
+    has_library = pgasi_library_open("libmlx5.so.1", functions, PGASI_ARRAY_LENGTH(functions), why,
+                                     sizeof why);
+    if (!has_library)
+        PGASI_INFO("verbs", "no devices of libmlx5: %s", why);
+}
+
 /* ---- devices ---- */
 
 /* Whether the card has managed queues. @param why  otherwise: why not */
@@ -34,7 +56,7 @@ static bool probe_chains(struct ibv_context *context, char *why, size_t why_byte
 {
     unsigned char in[PGASI_PRM_QUERY_CAP_BYTES], out[PGASI_PRM_CAP_BYTES] = { 0 };
     pgasi_prm_query_cap(in);
-    int error = mlx5dv_devx_general_cmd(context, in, sizeof in, out, sizeof out);
+    int error = pgasi_mlx5_lib.mlx5dv_devx_general_cmd(context, in, sizeof in, out, sizeof out);
     bool has = error == 0 && pgasi_prm_cap_cd(out);
     if (error != 0)
         snprintf(why, why_bytes, "the card does not report its capabilities: %s", strerror(error));
@@ -53,8 +75,11 @@ static void finish_info(struct ibv_context *context, pgas_verbs_info_t *info)
 static struct ibv_context *open_context(struct ibv_device *device)
 {
     struct mlx5dv_context_attr attr = { .flags = MLX5DV_CONTEXT_FLAGS_DEVX };
+    pthread_once(&once, open_library);
     errno = EOPNOTSUPP;
-    return mlx5dv_is_supported(device) ? mlx5dv_open_device(device, &attr) : NULL;
+    return has_library && pgasi_mlx5_lib.mlx5dv_is_supported(device)
+               ? pgasi_mlx5_lib.mlx5dv_open_device(device, &attr)
+               : NULL;
 }
 
 static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
@@ -66,7 +91,8 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
         struct ibv_device_attr attr;
         if (!context)
             continue;
-        int n_ports = ibv_query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
+        int n_ports =
+            pgasi_verbs_lib.ibv_query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
         for (int k = 1; k <= n_ports; k++) {
             pgasi_verbs_port_t port;
             if (pgasi_verbs_port_query(context, k, -1, &port) != PGAS_OK)
@@ -76,7 +102,7 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
                 infos[*n_p] = port.info;
             (*n_p)++;
         }
-        ibv_close_device(context);
+        pgasi_verbs_lib.ibv_close_device(context);
     }
     pgasi_verbs_device_list_free(devices);
     return PGAS_OK;
@@ -88,7 +114,7 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
     int n = pgasi_verbs_device_list(&devices);
     pgas_status_t status = PGAS_ERR_NOT_FOUND;
     for (int i = 0; i < n; i++) {
-        if (strcmp(ibv_get_device_name(devices[i]), name) != 0)
+        if (strcmp(pgasi_verbs_lib.ibv_get_device_name(devices[i]), name) != 0)
             continue;
         *context_p = open_context(devices[i]);
         status = *context_p != NULL ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
@@ -123,8 +149,8 @@ static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *att
 static struct mlx5dv_devx_uar *alloc_page(struct ibv_context *context)
 {
     enum { AT_ONCE = 1, COMBINED = 0 }; /* MLX5_IB_UAPI_UAR_ALLOC_TYPE_ */
-    struct mlx5dv_devx_uar *uar = mlx5dv_devx_alloc_uar(context, AT_ONCE);
-    return uar ? uar : mlx5dv_devx_alloc_uar(context, COMBINED);
+    struct mlx5dv_devx_uar *uar = pgasi_mlx5_lib.mlx5dv_devx_alloc_uar(context, AT_ONCE);
+    return uar ? uar : pgasi_mlx5_lib.mlx5dv_devx_alloc_uar(context, COMBINED);
 }
 
 static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr,
@@ -138,12 +164,12 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
         goto free_dev;
     status = PGAS_ERR_IO;
     dev->context = context;
-    dev->raw.super.pd = ibv_alloc_pd(context);
+    dev->raw.super.pd = pgasi_verbs_lib.ibv_alloc_pd(context);
     if (!dev->raw.super.pd)
         goto fini_raw;
     struct mlx5dv_pd pd = { 0 };
     struct mlx5dv_obj object = { .pd = { .in = dev->raw.super.pd, .out = &pd } };
-    if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD) != 0)
+    if (pgasi_mlx5_lib.mlx5dv_init_obj(&object, MLX5DV_OBJ_PD) != 0)
         goto free_pd;
     dev->pdn = pd.pdn;
     dev->uar = alloc_page(context);
@@ -157,7 +183,7 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
     return PGAS_OK;
 
 free_pd:
-    ibv_dealloc_pd(dev->raw.super.pd);
+    pgasi_verbs_lib.ibv_dealloc_pd(dev->raw.super.pd);
 fini_raw:
     PGASI_WARN("verbs", "cannot use %s as mlx5: %s", port->info.name, strerror(errno));
     pgasi_raw_dev_fini(&dev->raw);
@@ -175,7 +201,8 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
     pgas_status_t status = open_by_name(name, &context);
     if (status != PGAS_OK)
         return status;
-    status = ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd)
+    status = pgasi_verbs_lib.ibv_query_device(context, &attr) == 0 &&
+                     pgasi_verbs_set_nonblocking(context->async_fd)
                  ? PGAS_OK
                  : PGAS_ERR_IO;
     if (status == PGAS_OK)
@@ -183,16 +210,16 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
     if (status == PGAS_OK)
         status = make_dev(context, &attr, &port, dev_p);
     if (status != PGAS_OK)
-        ibv_close_device(context);
+        pgasi_verbs_lib.ibv_close_device(context);
     return status;
 }
 
 static void close_device(pgas_verbs_dev_t *base)
 {
     pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
-    mlx5dv_devx_free_uar(dev->uar);
-    ibv_dealloc_pd(dev->raw.super.pd);
-    ibv_close_device(dev->context);
+    pgasi_mlx5_lib.mlx5dv_devx_free_uar(dev->uar);
+    pgasi_verbs_lib.ibv_dealloc_pd(dev->raw.super.pd);
+    pgasi_verbs_lib.ibv_close_device(dev->context);
     pgasi_raw_dev_fini(&dev->raw);
     free(dev);
 }
@@ -204,7 +231,7 @@ static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32
 {
     struct ibv_cq_init_attr_ex attr = { .cqe = depth, .cq_context = cq, .channel = cq->channel };
     if ((flags & PGAS_VERBS_CQ_IGNORE_OVERRUN) == 0)
-        return ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);
+        return pgasi_verbs_lib.ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     struct ibv_cq_ex *extended = ibv_create_cq_ex(dev->context, &attr);
@@ -216,11 +243,11 @@ static void close_cq(pgas_verbs_cq_t *base)
     pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
     pgasi_raw_leave_cq(&pgasi_mlx5_dev(base->dev)->raw, &cq->raw);
     if (cq->n_events > 0)
-        ibv_ack_cq_events(cq->cq, cq->n_events);
-    if (cq->cq && ibv_destroy_cq(cq->cq) != 0)
+        pgasi_verbs_lib.ibv_ack_cq_events(cq->cq, cq->n_events);
+    if (cq->cq && pgasi_verbs_lib.ibv_destroy_cq(cq->cq) != 0)
         PGASI_WARN("verbs", "%s: a completion queue cannot be closed", base->dev->info.name);
     if (cq->channel)
-        ibv_destroy_comp_channel(cq->channel);
+        pgasi_verbs_lib.ibv_destroy_comp_channel(cq->channel);
     free(cq);
 }
 
@@ -240,8 +267,8 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
         status = status_of(errno);
     struct mlx5dv_cq inside = { 0 };
     struct mlx5dv_obj object = { .cq = { .in = cq->cq, .out = &inside } };
-    if (status == PGAS_OK &&
-        (mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ) != 0 || inside.cqe_size != sizeof(pgasi_cqe_t))) {
+    if (status == PGAS_OK && (pgasi_mlx5_lib.mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ) != 0 ||
+                              inside.cqe_size != sizeof(pgasi_cqe_t))) {
         PGASI_WARN("verbs", "%s: completions are not 64 bytes; unset MLX5_CQE_SIZE",
                    base->info.name);
         status = PGAS_ERR_UNSUPPORTED;
@@ -285,7 +312,7 @@ static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
     pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
     struct ibv_cq *which;
     void *context;
-    while (ibv_get_cq_event(cq->channel, &which, &context) == 0)
+    while (pgasi_verbs_lib.ibv_get_cq_event(cq->channel, &which, &context) == 0)
         cq->n_events++;
     uint32_t word =
         (cq->n_events & 3) << COUNT_SHIFT | (solicited ? SOLICITED : 0) | (cq->raw.ci & 0xffffff);
@@ -305,7 +332,7 @@ static void close_srq(pgas_verbs_srq_t *base)
 {
     pgasi_mlx5_srq_t *srq = pgasi_mlx5_srq(base);
     pgasi_raw_enter_srq(&pgasi_mlx5_dev(base->dev)->raw, srq->raw.number, NULL);
-    if (ibv_destroy_srq(srq->srq) != 0)
+    if (pgasi_verbs_lib.ibv_destroy_srq(srq->srq) != 0)
         PGASI_WARN("verbs", "%s: a shared receive queue cannot be closed", base->dev->info.name);
     pgasi_raw_srq_fini(&srq->raw);
     free(srq);
@@ -317,7 +344,7 @@ static pgas_status_t take_srq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_srq_t *srq)
 {
     struct mlx5dv_srq inside = { .comp_mask = MLX5DV_SRQ_MASK_SRQN };
     struct mlx5dv_obj object = { .srq = { .in = srq->srq, .out = &inside } };
-    if (mlx5dv_init_obj(&object, MLX5DV_OBJ_SRQ) != 0 ||
+    if (pgasi_mlx5_lib.mlx5dv_init_obj(&object, MLX5DV_OBJ_SRQ) != 0 ||
         (inside.comp_mask & MLX5DV_SRQ_MASK_SRQN) == 0)
         return PGAS_ERR_UNSUPPORTED;
     srq->raw.number = inside.srqn;
@@ -337,7 +364,7 @@ static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t s
         return PGAS_ERR_NO_MEMORY;
     srq->raw.super.dev = base;
     srq->raw.super.spans = spans;
-    srq->srq = ibv_create_srq(dev->raw.super.pd, &attr);
+    srq->srq = pgasi_verbs_lib.ibv_create_srq(dev->raw.super.pd, &attr);
     if (!srq->srq) {
         pgas_status_t status = status_of(errno);
         free(srq);
