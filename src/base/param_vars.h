@@ -40,12 +40,12 @@ PGASI_PARAM(PROGRESS_MS, progress_ms, INT, "3000", "1..3600000", "milliseconds",
             "time between two progress lines; a shorter phase prints none")
 PGASI_PARAM(STATS, stats, BOOL, "0", "", "",
             "print operation counts at finalize")
-PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes",
+PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "8K", "64..1M", "bytes",
             "size of a batch: calls to one peer that are sent together")
 PGASI_PARAM(AGG_LATENCY_US, agg_latency_us, INT, "100", "0..1000000000", "microseconds",
             "a batch is sent after this time at the latest, if its thread makes progress; 0: no "
             "limit")
-PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "16K", "4K..64M, power of two", "bytes",
+PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "64K", "4K..64M, power of two", "bytes",
             "size of a chunk of a channel between ranks of one node")
 PGASI_PARAM(CHUNKS, chunks, INT, "2", "2..1024", "chunks",
             "chunks of a new channel")

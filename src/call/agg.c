@@ -9,6 +9,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/agg.h"
+#include "call/progress.h"
 #include "msg/dispatch.h"
 #include "msg/recv_queue.h"
 #include "msg/send.h"
@@ -29,13 +30,15 @@ typedef struct {
     int hops;              /* 1: calls go directly to their targets */
     uint64_t *called;      /* for routed aggregators: one bit for each rank that was called */
     uint64_t *beside;      /* threads and services that were called, a bit for each destination */
+    uint64_t served_at;    /* bytes that had been sent when its thread last made progress here */
     uint32_t n_far;        /* calls that the inline path did not take */
     pgasi_sendq_stats_t before;
 } agg_t;
 
 int pgasi_agg_n_sends;
 
-#define LOOK_EVERY 64 /* calls outside of the inline path, for each time that the clock is read */
+#define LOOK_EVERY  64 /* calls outside of the inline path, for each time that the clock is read */
+#define SERVE_EVERY 16384 /* bytes sent, for each round of progress */
 
 static agg_t *agg_of(pgas_agg_t *agg)
 {
@@ -173,6 +176,17 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
     return status;
 }
 
+/* Threads that only send would fill each other's channels, and then wait for each other. So a thread
+ * runs what has arrived about as often as it sends. */
+static bool is_serve_due(agg_t *a)
+{
+    uint64_t sent = pgasi_sendq_stats(a->sendq)->bytes;
+    if (sent - a->served_at < SERVE_EVERY || a->for_handlers)
+        return false;
+    a->served_at = sent;
+    return true;
+}
+
 pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                 size_t bytes)
 {
@@ -190,7 +204,10 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
     status = a->overflow
                  ? pgasi_sendq_overflow(a->sendq, rank, handler, args, bytes, a->overflow_bytes)
                  : gather(a, rank, handler, args, bytes);
+    bool serve = is_serve_due(a);
     pgasi_ctx_unlock(a->ctx);
+    if (serve)
+        pgasi_progress();
     return status;
 }
 

@@ -74,7 +74,7 @@ static pgas_status_t publish(pgasi_sendq_t *sq, out_t *out, int dest, pgasi_publ
     count_batch(sq, batch, reason, 1);
     sq->stats.open--;
     out->batch = NULL;
-    sq->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    sq->cursor[dest] = (pgas_agg_cursor_t){ 0 };
     pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : pgasi_send_publish(sq, out, batch);
     if (status == PGAS_ERR_AGAIN)
         pgasi_send_let_wait(sq, out, batch);
@@ -117,8 +117,9 @@ static bool open_batch(pgasi_sendq_t *sq, out_t *out, int dest, size_t room, boo
     sq->stats.open++;
     sq->stats.open_high = PGASI_MAX(sq->stats.open_high, sq->stats.open);
     close_window(out);
-    sq->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data,
-                                            out->batch->data + PGASI_MAX(room, sq->publish_bytes) };
+    sq->cursor[dest] =
+        (pgas_agg_cursor_t){ .pos = out->batch->data,
+                             .end = out->batch->data + PGASI_MAX(room, sq->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
         sq->dirty[sq->n_dirty] = dest;

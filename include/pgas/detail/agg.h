@@ -8,12 +8,13 @@
 
 PGAS_BEGIN_DECLS
 
-/* Where the next call to one rank goes. */
+/* Where the next call to one rank goes. The size is a power of two, so that a shift finds it. */
 typedef struct {
     uint64_t kind; /* pgas_agg_kind of the calls in the open run; 0: no run is open */
     /* end: with an open run the last place where a call of its kind fits, otherwise the end of the
      * batch */
     char *pos, *end;
+    uint64_t spare;
 } pgas_agg_cursor_t;
 
 struct pgas_agg {
@@ -24,6 +25,13 @@ struct pgas_agg {
 
 PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler,
                                          const void *args, size_t bytes);
+
+/* Arguments in a batch. They have types that neither a cursor has nor, as a rule, data of programs:
+ * the compiler then knows that storing them changes neither, and keeps both in registers. */
+typedef unsigned long long pgas_agg_word_t;
+typedef struct {
+    unsigned int half;
+} pgas_agg_half_t;
 
 /* Copies small arguments word by word. A structure that was just filled in is then taken from
  * registers. By wider loads it would have to reach memory first, because a processor does not
@@ -36,8 +44,11 @@ PGAS_INLINE void pgas_agg_copy(char *to, const void *from, size_t bytes)
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC unroll 8
 #endif
-        for (; i + 8 <= bytes; i += 8)
-            memcpy(to + i, args + i, 8);
+        for (; i + 8 <= bytes; i += 8) {
+            pgas_agg_word_t word;
+            memcpy(&word, args + i, 8);
+            *(pgas_agg_word_t *)(void *)(to + i) = word;
+        }
     }
     memcpy(to + i, args + i, bytes - i);
 }
@@ -53,7 +64,7 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
                                         const void *args, size_t bytes)
 {
     if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
-        pgas_agg_cursor_t *c = &agg->cursor[rank];
+        pgas_agg_cursor_t *c = &agg->cursor[(uint32_t)rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
         if (PGAS_LIKELY(c->kind == pgas_agg_kind(pgas_call_path.context, handler, bytes) &&
