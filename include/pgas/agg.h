@@ -88,8 +88,8 @@ PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
 
 /** As pgas_call without a counter, but the call is collected and sent later. Style OVERFLOW
  *  collects it only while the channel is full. The thread to which the aggregator belongs calls it;
- *  agg is not checked for NULL. A thread makes a round of progress after every 16 KiB that it sends,
- *  and while it waits for a full channel.
+ *  agg is not checked for NULL. The thread makes progress while it waits for a full channel, and
+ *  one round of it after every 16 KiB that it has sent.
  *  Cost:   inline a comparison and a copy, if handler and size are those of the previous call to
  *          the rank.
  *  @return as pgas_call; PGAS_ERR_AGAIN in style OVERFLOW if memory_bytes are waiting */

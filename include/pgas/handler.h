@@ -88,7 +88,8 @@ typedef uint16_t pgas_handler_t;
 /* ---- handlers by function ---- */
 
 /** A handler.
- *  @param args     `bytes` bytes, aligned to 8, valid until the handler returns
+ *  @param args     `bytes` bytes, aligned to 8, or to 4 if there are at most 4; valid until the
+ *                  handler returns
  *  @param source   the calling thread
  *  @param context  as registered on this rank */
 typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t source,
@@ -97,7 +98,7 @@ typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t 
 /** The batch form of a handler: it runs n calls of one source at once, in the order issued. The
  *  other calls of that source run before and after it, as if the calls ran one by one.
  *  @param args    the arguments of call i are `bytes` bytes at (const char *)args + i * stride,
- *                 aligned to 8
+ *                 aligned to 8, or to 4 if bytes is at most 4
  *  @param n       2 to 512 consecutive calls with the same handler and size. The library decides
  *                 how it cuts calls into batches; the result must not depend on n */
 typedef void (*pgas_handler_batch_fn_t)(const void *args, size_t bytes, size_t stride, size_t n,

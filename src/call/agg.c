@@ -176,8 +176,8 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
     return status;
 }
 
-/* Threads that only send would fill each other's channels, and then wait for each other. So a thread
- * runs what has arrived about as often as it sends. */
+/* Threads that only send would fill each other's channels, and then wait for each other. So a
+ * thread runs what has arrived about as often as it sends. */
 static bool is_serve_due(agg_t *a)
 {
     uint64_t sent = pgasi_sendq_stats(a->sendq)->bytes;

@@ -24,9 +24,11 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
         return;
     uint64_t header = *(uint64_t *)(void *)out->run;
     size_t more = (size_t)(c->pos - out->run - 8) / pgasi_desc_stride(header) - 1;
-    *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_DESC_MORE_SHIFT;
+    header |= (uint64_t)more << PGASI_DESC_MORE_SHIFT;
+    *(uint64_t *)(void *)out->run = header;
     out->batch->n_calls += (uint32_t)more;
     c->kind = 0;
+    c->pos = out->run + pgasi_desc_room(header);
 }
 
 pgas_status_t pgasi_send_publish(pgasi_sendq_t *sq, out_t *out, buffer_t *batch)
@@ -141,6 +143,7 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
     out->run = desc;
     c->kind = pgas_agg_kind(context, (pgas_handler_t)pgasi_desc_handler(header),
                             pgasi_desc_bytes(header));
+    c->pos = desc + 8 + stride;
     c->end = PGASI_MIN(c->end - stride, last);
 }
 

@@ -7,7 +7,8 @@
  *  bits 40..51 slot of the calling thread
  *  bit  52     a token follows: the caller wants to know that the handler ran
  *  bit  53     see bit 63
- *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
+ *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header.
+ *              Arguments of up to 4 bytes then take 4 bytes
  *  bit  63     1, so that a header is never zero. The first header of what a sender publishes in a
  *              chunk has exactly one valid bit: bit 63 in even phases, bit 53 in odd ones
  *              (pgasi_desc_shown). A header of the previous phase is therefore never taken as
@@ -148,7 +149,7 @@ static inline uint32_t pgasi_desc_more(uint64_t header)
 /** Bytes from the arguments of one call to those of the next. */
 static inline size_t pgasi_desc_stride(uint64_t header)
 {
-    return (pgasi_desc_bytes(header) + 7) & ~(size_t)7;
+    return PGAS_HANDLER_STRIDE(pgasi_desc_bytes(header));
 }
 static inline bool pgasi_desc_has_arrived(uint64_t word, uint64_t phase)
 {
@@ -163,7 +164,7 @@ static inline uint64_t pgasi_desc_shown(uint64_t header, uint64_t phase)
 static inline size_t pgasi_desc_room(uint64_t header)
 {
     return 8 + (header & PGASI_DESC_TOKEN ? 8 : 0) +
-           pgasi_desc_stride(header) * (1 + (size_t)pgasi_desc_more(header));
+           ((pgasi_desc_stride(header) * (1 + (size_t)pgasi_desc_more(header)) + 7) & ~(size_t)7);
 }
 
 #endif

@@ -30,7 +30,7 @@ static void look_at(const void *args, size_t bytes, pgas_thread_t source)
 {
     const uint8_t *at = args;
     uint8_t number = next_of[pgas_thread_rank(source)]++;
-    n_wrong += (uintptr_t)args % 8 != 0;
+    n_wrong += (uintptr_t)args % (bytes <= 4 ? 4 : 8) != 0;
     for (size_t i = 0; i < bytes; i++)
         n_wrong += at[i] != number;
 }
@@ -42,10 +42,16 @@ static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, voi
     look_at(args, bytes, source);
 }
 
+/* Arguments of up to 4 bytes take 4. */
+static size_t stride_of(size_t bytes)
+{
+    return bytes <= 4 ? 4 : (bytes + 7) / 8 * 8;
+}
+
 static void on_ordered_batch(const void *args, size_t bytes, size_t stride, size_t n,
                              pgas_thread_t source, void *context)
 {
-    n_wrong += context != &n_wrong || n < 2 || n > RUN_MAX || stride % 8 != 0 || stride < bytes;
+    n_wrong += context != &n_wrong || n < 2 || n > RUN_MAX || stride != stride_of(bytes);
     n_batches++;
     n_batched += n;
     n_longest = n > n_longest ? n : n_longest;

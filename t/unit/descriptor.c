@@ -28,13 +28,19 @@ static void on_call(const void *args, size_t bytes, pgas_thread_t source, void *
 {
     pgas_handler_t number = *(pgas_handler_t *)context;
     seen_sum = seen_sum * 7 + digest(number, args, bytes, source);
-    n_bad += (uintptr_t)args % 8 != 0;
+    n_bad += (uintptr_t)args % (bytes <= 4 ? 4 : 8) != 0;
     n_seen++;
+}
+
+/* Arguments of up to 4 bytes take 4 in a run. */
+static size_t stride_of(size_t bytes)
+{
+    return bytes - 1 < 4 ? 4 : (bytes + 7) / 8 * 8;
 }
 
 static void headers(void)
 {
-    static const size_t bytes[] = { 0, 1, 7, 8, 9, 4096, PGASI_DESC_BYTES_MAX };
+    static const size_t bytes[] = { 0, 1, 4, 5, 7, 8, 9, 4096, PGASI_DESC_BYTES_MAX };
     static const uint32_t handlers[] = {
         1, 2, PGAS_HANDLERS_MAX, PGASI_DESC_ACK, PGASI_DESC_BATCH, PGASI_DESC_WRAP
     };
@@ -44,7 +50,7 @@ static void headers(void)
         for (size_t h = 0; h < sizeof handlers / sizeof handlers[0]; h++) {
             for (size_t s = 0; s < sizeof slots / sizeof slots[0]; s++) {
                 uint64_t header = pgasi_desc_header(handlers[h], bytes[b], slots[s]);
-                size_t padded = (bytes[b] + 7) / 8 * 8;
+                size_t padded = (bytes[b] + 7) / 8 * 8, stride = stride_of(bytes[b]);
                 n_wrong +=
                     !(header & PGASI_DESC_VALID) || pgasi_desc_handler(header) != handlers[h];
                 n_wrong +=
@@ -55,8 +61,9 @@ static void headers(void)
                 header |= (uint64_t)PGASI_DESC_MORE_MAX << PGASI_DESC_MORE_SHIFT;
                 n_wrong += pgasi_desc_more(header) != PGASI_DESC_MORE_MAX ||
                            pgasi_desc_bytes(header) != bytes[b];
+                n_wrong += pgasi_desc_stride(header) != stride;
                 n_wrong +=
-                    pgasi_desc_room(header) != 8 + padded * (1 + (size_t)PGASI_DESC_MORE_MAX);
+                    pgasi_desc_room(header) != 8 + stride * (1 + (size_t)PGASI_DESC_MORE_MAX);
             }
         }
     }
@@ -69,7 +76,7 @@ static size_t write_descs(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, in
 {
     size_t used = 0;
     for (uint64_t descs = pgasi_rng_below(rng, 30); descs > 0; descs--) {
-        size_t bytes = (size_t)pgasi_rng_below(rng, 60), stride = (bytes + 7) / 8 * 8;
+        size_t bytes = (size_t)pgasi_rng_below(rng, 60), stride = stride_of(bytes);
         uint64_t more = bytes && pgasi_rng_below(rng, 3) == 0 ? pgasi_rng_below(rng, 6) : 0;
         int slot = (int)pgasi_rng_below(rng, 4096);
         pgas_handler_t handler = pgasi_rng_below(rng, 2) ? first : second;
@@ -83,6 +90,7 @@ static size_t write_descs(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, in
             ++*n_p;
             used += stride;
         }
+        used = (used + 7) / 8 * 8;
     }
     return used;
 }

@@ -65,12 +65,11 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
 {
     if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
         pgas_agg_cursor_t *c = &agg->cursor[(uint32_t)rank];
-        size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
         if (PGAS_LIKELY(c->kind == pgas_agg_kind(pgas_call_path.context, handler, bytes) &&
                         pos <= c->end && args)) {
             pgas_agg_copy(pos, args, bytes);
-            c->pos = pos + room;
+            c->pos = pos + PGAS_HANDLER_STRIDE(bytes);
             return PGAS_OK;
         }
     } else if (__builtin_constant_p(bytes) && bytes == 8 && agg->overflow && args) {

@@ -92,25 +92,29 @@ PGAS_END_DECLS
                                    sizeof(result_type), sync_);                                    \
     }
 
+/* Bytes from the arguments of one call of a run to those of the next. */
+#define PGAS_HANDLER_STRIDE(bytes) \
+    ((bytes) - (size_t)1 < 4 ? (size_t)4 : ((bytes) + 7) & ~(size_t)7)
+
 /* The functions at the target. A handler that replies has no batch form. */
-#define PGAS_HANDLER_PLAIN(name, arg_type, may_block)                                          \
-    static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));                    \
-    static void pgas_run_##name(const void *args_, size_t bytes_, pgas_thread_t source_,       \
-                                PGAS_UNUSED void *context_)                                    \
-    {                                                                                          \
-        if (bytes_ == sizeof(arg_type))                                                        \
-            pgas_body_##name(PGAS_CAST(const arg_type *, args_), source_);                     \
-    }                                                                                          \
-    static void pgas_batch_##name(const void *args_, size_t bytes_, size_t stride_, size_t n_, \
-                                  pgas_thread_t source_, PGAS_UNUSED void *context_)           \
-    {                                                                                          \
-        const char *at_ = PGAS_CAST(const char *, args_);                                      \
-        if (bytes_ == sizeof(arg_type))                                                        \
-            for (size_t i_ = 0; i_ < n_; i_++, at_ += stride_)                                 \
-                pgas_body_##name(PGAS_CAST(const arg_type *, PGAS_CAST(const void *, at_)),    \
-                                 source_);                                                     \
-    }                                                                                          \
-    PGAS_HANDLER_CONSTRUCT(name, pgas_batch_##name, may_block)                                 \
+#define PGAS_HANDLER_PLAIN(name, arg_type, may_block)                                           \
+    static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type));                     \
+    static void pgas_run_##name(const void *args_, size_t bytes_, pgas_thread_t source_,        \
+                                PGAS_UNUSED void *context_)                                     \
+    {                                                                                           \
+        if (bytes_ == sizeof(arg_type))                                                         \
+            pgas_body_##name(PGAS_CAST(const arg_type *, args_), source_);                      \
+    }                                                                                           \
+    static void pgas_batch_##name(const void *args_, size_t bytes_, PGAS_UNUSED size_t stride_, \
+                                  size_t n_, pgas_thread_t source_, PGAS_UNUSED void *context_) \
+    {                                                                                           \
+        const char *at_ = PGAS_CAST(const char *, args_);                                       \
+        if (bytes_ == sizeof(arg_type))                                                         \
+            for (size_t i_ = 0; i_ < n_; i_++, at_ += PGAS_HANDLER_STRIDE(sizeof(arg_type)))    \
+                pgas_body_##name(PGAS_CAST(const arg_type *, PGAS_CAST(const void *, at_)),     \
+                                 source_);                                                      \
+    }                                                                                           \
+    PGAS_HANDLER_CONSTRUCT(name, pgas_batch_##name, may_block)                                  \
     static inline void pgas_body_##name(PGAS_HANDLER_PARAMETERS(arg_type))
 
 #define PGAS_HANDLER_REPLIES(name, arg_type, result_type, may_block)                     \
