@@ -60,13 +60,13 @@ static bool is_sane(const head_t *h, size_t bytes)
            bytes == sizeof *h + h->n * sizeof(uint32_t) + h->n * values;
 }
 
-pgas_status_t pgasi_many_carry_out(const pgasi_many_t *m, int rank, const uint32_t *index, size_t n)
+pgas_status_t pgasi_many_carry_out(pgasi_many_t *m, int rank, const uint32_t *index, size_t n)
 {
-    pgas_gptr_t heap = pgas_gptr_make(rank, PGASI_HEAP_OFFSET), ptrs[PGASI_MANY_MOST];
+    uint64_t heap = pgasi_segments[0].bytes;
     unsigned shift = (unsigned)__builtin_ctzll(m->elem_bytes);
-    for (size_t i = 0; i < n; i++)
-        ptrs[i] = heap + ((uint64_t)index[i] << shift);
-    return m->near(m, ptrs, 0, n) == n ? PGAS_OK : PGAS_ERR_RANGE;
+    m->base = pgas_gptr_local(pgas_gptr_make(rank, PGASI_HEAP_OFFSET), 1);
+    m->n_units = heap < m->elem_bytes ? 0 : ((heap - m->elem_bytes) >> shift) + 1;
+    return m->base && m->batch(m, index, 0, n) == n ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
 static void on_message(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -96,8 +96,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
 
 /* ---- messages ---- */
 
-void pgasi_many_spread(char *to, const uint32_t *place, const char *values, size_t elem_bytes,
-                       size_t n)
+/* Copies the values of an answer to their places. */
+static void spread(char *to, const uint32_t *place, const char *values, size_t elem_bytes, size_t n)
 {
     if (elem_bytes == sizeof(uint64_t))
         for (size_t i = 0; i < n; i++)
@@ -116,7 +116,7 @@ static void answered(pgas_sync_t *sync, void *arg)
     pgas_sync_info(sync, &info);
     pgas_status_t status = info.status != PGAS_OK ? info.status : r->answer->status;
     if (status == PGAS_OK && r->to)
-        pgasi_many_spread(r->to, r->place, r->answer->values, r->elem_bytes, r->n);
+        spread(r->to, r->place, r->answer->values, r->elem_bytes, r->n);
     if (r->user)
         pgasi_sync_lower(r->user, status, r->rank, r->to ? PGAS_OPERATION_GET : PGAS_OPERATION_PUT,
                          0);

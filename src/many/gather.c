@@ -30,17 +30,13 @@ static inline bucket_t *bucket_of(const pgasi_many_far_t *far, uint64_t rank)
 
 static pgas_status_t carry_out(const pgasi_many_far_t *far, int rank, const bucket_t *bucket)
 {
-    char *values = (char *)bucket + far->values_at, results[PGASI_MANY_MOST * sizeof(uint64_t)];
+    char *values = (char *)bucket + far->values_at;
     pgasi_many_t part = *far->m;
     if (part.kind == PGASI_MANY_GET)
-        part.to = results;
+        part.place = (const uint32_t *)(const void *)values;
     else if (part.step)
         part.from = values;
-    pgas_status_t status = pgasi_many_carry_out(&part, rank, bucket->index, bucket->head.n);
-    if (status == PGAS_OK && part.kind == PGASI_MANY_GET)
-        pgasi_many_spread(far->m->to, (const uint32_t *)(const void *)values, results,
-                          part.elem_bytes, bucket->head.n);
-    return status;
+    return pgasi_many_carry_out(&part, rank, bucket->index, bucket->head.n);
 }
 
 static pgas_status_t send(const pgasi_many_far_t *far, int rank, bucket_t *bucket)

@@ -17,7 +17,7 @@ static pgas_status_t run_round(pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t 
     for (size_t i = m->near(m, ptrs, 0, n), end; i < n && status == PGAS_OK;) {
         if (m->kind != PGASI_MANY_UPDATE && pgas_gptr_local(ptrs[i], m->elem_bytes)) {
             /* It is not aligned. The others, too, may be copied as bytes. */
-            m->near = pgasi_many_near_unaligned(m->kind);
+            pgasi_many_allow_unaligned(m);
         } else {
             end = PGASI_MIN(i + SECTION, n);
             status = pgasi_many_far_run(&far, ptrs, i, end);

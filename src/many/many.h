@@ -20,8 +20,7 @@
 #define PGASI_MANY_MOST 2048
 
 /** The head of a message. Behind it are the indices of its elements in the owner's heap, then the
- *  values of a put or an update. An index counts units of 2^shift bytes: the largest power of two
- *  that divides the size of an element. */
+ *  values of a put or an update. */
 typedef struct {
     uint8_t kind, op, type, has_values;
     uint16_t n, elem_bytes;
@@ -72,14 +71,9 @@ pgas_status_t pgasi_many_send(const pgasi_many_t *m, int rank, const pgasi_many_
 /** Transfers element `place` by itself. Puts and updates may be incomplete until a flush. */
 pgas_status_t pgasi_many_transfer(const pgasi_many_t *m, pgas_gptr_t ptr, size_t place);
 
-/** Carries out elements of a rank whose heap this process maps, at most PGASI_MANY_MOST.
- *  @return PGAS_OK or PGAS_ERR_RANGE */
-pgas_status_t pgasi_many_carry_out(const pgasi_many_t *m, int rank, const uint32_t *index,
-                                   size_t n);
-
-/** Copies n values, which follow each other, to their places in the caller's array. */
-void pgasi_many_spread(char *to, const uint32_t *place, const char *values, size_t elem_bytes,
-                       size_t n);
+/** Carries out elements of a rank whose heap this process maps. base and n_units of *m are set
+ *  here. @return PGAS_OK or PGAS_ERR_RANGE */
+pgas_status_t pgasi_many_carry_out(pgasi_many_t *m, int rank, const uint32_t *index, size_t n);
 
 /** Registers the handlers. */
 void pgasi_many_start(void);

@@ -17,9 +17,8 @@
 
 enum { STAYS, IS_READ, IS_WRITTEN }; /* what a loop requests cache lines for; STAYS: it does not */
 
-static inline void request_line(pgas_gptr_t ptr, int use)
+static inline void request_line(const void *line, int use)
 {
-    const void *line = pgas_gptr_local(ptr, 1);
     if (use == IS_READ)
         __builtin_prefetch(line, 0);
     else
@@ -32,56 +31,79 @@ static inline void *word_at(pgas_gptr_t ptr, size_t bytes)
     return PGAS_LIKELY(ptr % bytes == 0) ? pgas_gptr_local(ptr, bytes) : NULL;
 }
 
-/* Defines a function for elements of type T. Its last arguments carry out element i, whose address is
- * `word`. */
-#define LOOP(name, T, use, ...)                                                            \
-    static size_t name(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i, size_t n) \
-    {                                                                                      \
-        const char *const from = m->from;                                                  \
-        char *const to = m->to;                                                            \
-        const size_t step = m->step, last = n > AHEAD ? n - AHEAD : 0;                     \
-        (void)from, (void)to, (void)step;                                                  \
-        for (; i < n; i++) {                                                               \
-            T *word = word_at(ptrs[i], sizeof *word);                                      \
-            if (use != STAYS && PGAS_LIKELY(i < last))                                     \
-                request_line(ptrs[i + AHEAD], use);                                        \
-            if (PGAS_UNLIKELY(!word))                                                      \
-                break;                                                                     \
-            __VA_ARGS__                                                                    \
-        }                                                                                  \
-        return i;                                                                          \
+/* Defines a function for elements of type T. WORD and LINE are expressions for the address of
+ * element i, or NULL, and of element i + AHEAD. The last arguments carry out element i, whose
+ * address is `word`. */
+#define LOOP(name, T, use, where_t, WORD, LINE, ...)                                    \
+    static size_t name(const pgasi_many_t *m, const where_t *where, size_t i, size_t n) \
+    {                                                                                   \
+        const char *const from = m->from;                                               \
+        char *const to = m->to, *const base = m->base;                                  \
+        const uint32_t *const place = m->place;                                         \
+        const uint64_t step = m->step, n_units = m->n_units;                            \
+        const size_t last = n > AHEAD ? n - AHEAD : 0;                                  \
+        (void)from, (void)to, (void)base, (void)place, (void)step, (void)n_units;       \
+        for (; i < n; i++) {                                                            \
+            T *word = WORD;                                                             \
+            if (use != STAYS && PGAS_LIKELY(i < last))                                  \
+                request_line(LINE, use);                                                \
+            if (PGAS_UNLIKELY(!word))                                                   \
+                break;                                                                  \
+            __VA_ARGS__                                                                 \
+        }                                                                               \
+        return i;                                                                       \
     }
+/* The two forms of a loop. */
+#define NEAR(name, T, use, ...)                                          \
+    LOOP(near_##name, T, use, pgas_gptr_t, word_at(where[i], sizeof(T)), \
+         pgas_gptr_local(where[i + AHEAD], 1), __VA_ARGS__)
+#define BATCH(name, T, use, ...)                                                           \
+    LOOP(batch_##name, T, use, uint32_t,                                                   \
+         where[i] < n_units ? (T *)(void *)(base + (uint64_t)where[i] * sizeof(T)) : NULL, \
+         base + (uint64_t)where[i + AHEAD] * sizeof(T), __VA_ARGS__)
 
 /* ---- gets and puts ---- */
 
-#define COPY(T)                                                                             \
-    LOOP(get_##T, T, IS_READ, T value = __atomic_load_n(word, __ATOMIC_RELAXED);            \
-         memcpy(to + i * sizeof value, &value, sizeof value);)                              \
-    LOOP(put_##T, T, STAYS, T value; memcpy(&value, from + i * sizeof value, sizeof value); \
-         __atomic_store_n(word, value, __ATOMIC_RELAXED);)
+#define LOAD(T, number)                                \
+    T value = __atomic_load_n(word, __ATOMIC_RELAXED); \
+    memcpy(to + (number) * sizeof value, &value, sizeof value);
+#define STORE(T)                                           \
+    T value;                                               \
+    memcpy(&value, from + i * sizeof value, sizeof value); \
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+#define COPY(T)                                               \
+    NEAR(get_##T, T, IS_READ, LOAD(T, i))                     \
+    BATCH(get_##T, T, IS_READ, LOAD(T, place ? place[i] : i)) \
+    NEAR(put_##T, T, STAYS, STORE(T))                         \
+    BATCH(put_##T, T, IS_WRITTEN, STORE(T))
 COPY(uint8_t)
 COPY(uint16_t)
 COPY(uint32_t)
 COPY(uint64_t)
 
 /* Elements of any size and alignment. */
-static size_t get_bytes(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i, size_t n)
+
+static inline void copy_bytes(const pgasi_many_t *m, void *at, size_t i)
 {
-    for (const void *at; i < n && (at = pgas_gptr_local(ptrs[i], m->elem_bytes)) != NULL; i++)
-        memcpy(m->to + i * m->elem_bytes, at, m->elem_bytes);
-    return i;
+    if (m->kind == PGASI_MANY_GET)
+        memcpy(m->to + (m->place ? m->place[i] : i) * m->elem_bytes, at, m->elem_bytes);
+    else
+        memcpy(at, m->from + i * m->elem_bytes, m->elem_bytes);
 }
 
-static size_t put_bytes(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i, size_t n)
+static size_t near_bytes(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i, size_t n)
 {
     for (void *at; i < n && (at = pgas_gptr_local(ptrs[i], m->elem_bytes)) != NULL; i++)
-        memcpy(at, m->from + i * m->elem_bytes, m->elem_bytes);
+        copy_bytes(m, at, i);
     return i;
 }
 
-pgasi_many_near_fn_t pgasi_many_near_unaligned(pgasi_many_kind_t kind)
+static size_t batch_bytes(const pgasi_many_t *m, const uint32_t *index, size_t i, size_t n)
 {
-    return kind == PGASI_MANY_GET ? get_bytes : put_bytes;
+    unsigned shift = (unsigned)__builtin_ctzll(m->elem_bytes);
+    for (; i < n && index[i] < m->n_units; i++)
+        copy_bytes(m, m->base + ((uint64_t)index[i] << shift), i);
+    return i;
 }
 
 /* ---- updates ----
@@ -89,9 +111,13 @@ pgasi_many_near_fn_t pgasi_many_near_unaligned(pgasi_many_kind_t kind)
  * Integers of one size share the operators that have an instruction. Signs do not matter for
  * these, because sums wrap around. */
 
-#define UPDATE(name, T)                                                                     \
-    LOOP(name##_##T, T, IS_WRITTEN, T value; memcpy(&value, from + i * step, sizeof value); \
-         (void)__atomic_##name##_n(word, value, __ATOMIC_RELAXED);)
+#define MODIFY(name, T)                            \
+    T value;                                       \
+    memcpy(&value, from + i * step, sizeof value); \
+    (void)__atomic_##name##_n(word, value, __ATOMIC_RELAXED);
+#define UPDATE(name, T)                              \
+    NEAR(name##_##T, T, IS_WRITTEN, MODIFY(name, T)) \
+    BATCH(name##_##T, T, IS_WRITTEN, MODIFY(name, T))
 #define __atomic_fetch_add_n __atomic_fetch_add
 #define __atomic_fetch_and_n __atomic_fetch_and
 #define __atomic_fetch_or_n  __atomic_fetch_or
@@ -107,47 +133,73 @@ UPDATES(uint16_t)
 UPDATES(uint32_t)
 UPDATES(uint64_t)
 
-/* All other operators: compare-and-swap, block by block. */
-static size_t update_blocks(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i, size_t n)
-{
-    const pgas_op_def_t *def = pgasi_op_find(PGAS_OP(m->op, m->type));
-    void *at[BLOCK];
-    for (size_t here, wanted; i < n; i += here) {
-        wanted = PGASI_MIN(n - i, BLOCK);
-        for (here = 0; here < wanted; here++) {
-            at[here] = word_at(ptrs[i + here], m->elem_bytes);
-            if (!at[here])
-                break;
-            if (i + here + AHEAD < n)
-                request_line(ptrs[i + here + AHEAD], IS_WRITTEN);
-        }
-        pgasi_op_update_at(def, at, m->from + i * m->step, m->step, here);
-        if (here < wanted)
-            return i + here;
+/* All other operators: compare-and-swap, block by block. The functions `locate` store the addresses
+ * of a block in an array, and request their cache lines. */
+#define KEEP()                       \
+    ((void **)(void *)to)[i] = word; \
+    request_line(word, IS_WRITTEN);
+#define LOCATE(T)                      \
+    NEAR(locate_##T, T, STAYS, KEEP()) \
+    BATCH(locate_##T, T, STAYS, KEEP())
+LOCATE(uint8_t)
+LOCATE(uint16_t)
+LOCATE(uint32_t)
+LOCATE(uint64_t)
+
+#define BY_SIZE(name)                                                     \
+    {                                                                     \
+        name##_uint8_t, name##_uint16_t, name##_uint32_t, name##_uint64_t \
     }
-    return n;
-}
+#define UPDATE_BLOCKS(form, where_t)                                                             \
+    static size_t form##_blocks(const pgasi_many_t *m, const where_t *where, size_t i, size_t n) \
+    {                                                                                            \
+        static const pgasi_many_##form##_fn_t locate[] = BY_SIZE(form##_locate);                 \
+        const pgas_op_def_t *def = pgasi_op_find(PGAS_OP(m->op, m->type));                       \
+        void *at[BLOCK];                                                                         \
+        pgasi_many_t block = *m;                                                                 \
+        block.to = (char *)at;                                                                   \
+        for (size_t here, wanted; i < n; i += here) {                                            \
+            wanted = PGASI_MIN(n - i, BLOCK);                                                    \
+            here = locate[__builtin_ctzll(m->elem_bytes)](&block, where + i, 0, wanted);         \
+            pgasi_op_update_at(def, at, m->from + i * m->step, m->step, here);                   \
+            if (here < wanted)                                                                   \
+                return i + here;                                                                 \
+        }                                                                                        \
+        return n;                                                                                \
+    }
+UPDATE_BLOCKS(near, pgas_gptr_t)
+UPDATE_BLOCKS(batch, uint32_t)
 
 #define ROW(op) ((op) >> 4)
-#define ROWS(T)                                                           \
-    {                                                                     \
-        [ROW(PGAS_ADD)] = fetch_add_##T, [ROW(PGAS_AND)] = fetch_and_##T, \
-        [ROW(PGAS_OR)] = fetch_or_##T, [ROW(PGAS_XOR)] = fetch_xor_##T,   \
-        [ROW(PGAS_SWAP)] = exchange_##T                                   \
+#define BY_OP(form, T)                                                                  \
+    {                                                                                   \
+        [ROW(PGAS_ADD)] = form##_fetch_add_##T, [ROW(PGAS_AND)] = form##_fetch_and_##T, \
+        [ROW(PGAS_OR)] = form##_fetch_or_##T, [ROW(PGAS_XOR)] = form##_fetch_xor_##T,   \
+        [ROW(PGAS_SWAP)] = form##_exchange_##T                                          \
     }
+#define BY_SIZE_AND_OP(form)                                                                      \
+    {                                                                                             \
+        BY_OP(form, uint8_t), BY_OP(form, uint16_t), BY_OP(form, uint32_t), BY_OP(form, uint64_t) \
+    }
+static const pgasi_many_near_fn_t near_update[][ROW(PGAS_SWAP) + 1] = BY_SIZE_AND_OP(near);
+static const pgasi_many_batch_fn_t batch_update[][ROW(PGAS_SWAP) + 1] = BY_SIZE_AND_OP(batch);
 
-static pgasi_many_near_fn_t update_of(pgas_op_t op, pgas_type_t type, unsigned log_bytes)
+/* Sets the functions of an update. @return false: there is no such update */
+static bool set_update(pgasi_many_t *m)
 {
-    static const pgasi_many_near_fn_t by_instruction[][ROW(PGAS_SWAP) + 1] = {
-        ROWS(uint8_t), ROWS(uint16_t), ROWS(uint32_t), ROWS(uint64_t)
-    };
-    bool is_float = type == PGAS_F32 || type == PGAS_F64, is_swap = op == PGAS_SWAP;
-    if (op > PGAS_SWAP || op % (1 << 4) != 0)
-        return NULL;
-    if (!is_swap && !pgasi_op_find(PGAS_OP(op, type)))
-        return NULL;
-    pgasi_many_near_fn_t one = by_instruction[log_bytes][ROW(op)];
-    return one && (!is_float || is_swap) ? one : update_blocks;
+    unsigned log_bytes = (unsigned)__builtin_ctzll(m->elem_bytes);
+    bool is_float = m->type == PGAS_F32 || m->type == PGAS_F64, is_swap = m->op == PGAS_SWAP;
+    if (m->op > PGAS_SWAP || m->op % (1 << 4) != 0)
+        return false;
+    if (!is_swap && !pgasi_op_find(PGAS_OP(m->op, m->type)))
+        return false;
+    m->near = near_update[log_bytes][ROW(m->op)];
+    m->batch = batch_update[log_bytes][ROW(m->op)];
+    if (!m->near || (is_float && !is_swap)) {
+        m->near = near_blocks;
+        m->batch = batch_blocks;
+    }
+    return true;
 }
 
 /* ---- operations ---- */
@@ -172,31 +224,32 @@ static const void *one_of(pgas_type_t type)
     return by_type[type];
 }
 
+void pgasi_many_allow_unaligned(pgasi_many_t *m)
+{
+    m->near = near_bytes;
+    m->batch = batch_bytes;
+}
+
 bool pgasi_many_init(pgasi_many_t *m, pgasi_many_kind_t kind, pgas_op_t op, pgas_type_t type,
                      size_t elem_bytes, const char *from)
 {
-    static const pgasi_many_near_fn_t gets[] = { get_uint8_t, get_uint16_t, get_uint32_t,
-                                                 get_uint64_t },
-                                      puts[] = { put_uint8_t, put_uint16_t, put_uint32_t,
-                                                 put_uint64_t };
+    static const pgasi_many_near_fn_t near[][4] = { BY_SIZE(near_get), BY_SIZE(near_put) };
+    static const pgasi_many_batch_fn_t batch[][4] = { BY_SIZE(batch_get), BY_SIZE(batch_put) };
     bool is_update = kind == PGASI_MANY_UPDATE;
     size_t bytes = is_update ? pgasi_type_bytes(type) : elem_bytes;
-    unsigned log_bytes = bytes ? (unsigned)__builtin_ctzll(bytes) : 0;
-    *m = (pgasi_many_t){ .kind = kind,
-                         .op = op,
-                         .type = type,
-                         .elem_bytes = bytes,
-                         .near = pgasi_many_near_unaligned(kind),
-                         .from = from,
-                         .step = bytes };
-    if (!is_update && bytes <= 8 && PGASI_IS_POW2(bytes))
-        m->near = kind == PGASI_MANY_GET ? gets[log_bytes] : puts[log_bytes];
-    if (!is_update)
-        return true;
-    if (!from && bytes) {
+    *m = (pgasi_many_t){
+        .kind = kind, .op = op, .type = type, .elem_bytes = bytes, .from = from, .step = bytes
+    };
+    if (is_update && !from && bytes) {
         m->from = one_of(type);
         m->step = 0;
     }
-    m->near = bytes ? update_of(op, type, log_bytes) : NULL;
-    return m->near;
+    if (is_update)
+        return bytes && set_update(m);
+    pgasi_many_allow_unaligned(m);
+    if (bytes <= sizeof(uint64_t) && PGASI_IS_POW2(bytes)) {
+        m->near = near[kind][__builtin_ctzll(bytes)];
+        m->batch = batch[kind][__builtin_ctzll(bytes)];
+    }
+    return true;
 }

@@ -18,6 +18,11 @@ typedef struct pgasi_many pgasi_many_t;
  *  @return the number of that element, or n */
 typedef size_t (*pgasi_many_near_fn_t)(const pgasi_many_t *m, const pgas_gptr_t *ptrs, size_t i,
                                        size_t n);
+/** The same with the elements of one rank, by their indices in its heap, which base and n_units
+ *  describe. An index counts units of 2^shift bytes: the largest power of two that divides the size
+ *  of an element. */
+typedef size_t (*pgasi_many_batch_fn_t)(const pgasi_many_t *m, const uint32_t *index, size_t i,
+                                        size_t n);
 
 /** An operation. */
 struct pgasi_many {
@@ -26,9 +31,13 @@ struct pgasi_many {
     pgas_type_t type; /* UPDATE */
     size_t elem_bytes;
     pgasi_many_near_fn_t near;
-    char *to;         /* GET: the first element */
-    const char *from; /* PUT, UPDATE: the first value */
-    size_t step;      /* bytes from one value to the next; 0: all elements have the same value */
+    pgasi_many_batch_fn_t batch;
+    char *base;            /* of the heap: for batch alone */
+    uint64_t n_units;      /* less than this is an index in the heap: for batch alone */
+    char *to;              /* GET: the first element */
+    const uint32_t *place; /* GET by batch: element i goes to place[i] of `to`; NULL: to i */
+    const char *from;      /* PUT, UPDATE: the first value */
+    size_t step;           /* bytes from one value to the next; 0: all elements have the same one */
     pgas_sync_t *sync;
 };
 
@@ -39,7 +48,7 @@ struct pgasi_many {
 bool pgasi_many_init(pgasi_many_t *m, pgasi_many_kind_t kind, pgas_op_t op, pgas_type_t type,
                      size_t elem_bytes, const char *from);
 
-/** Returns the function for gets or puts of elements of any alignment, which copies them. */
-pgasi_many_near_fn_t pgasi_many_near_unaligned(pgasi_many_kind_t kind);
+/** From now on elements of the get or put need not be aligned, and are copied as bytes. */
+void pgasi_many_allow_unaligned(pgasi_many_t *m);
 
 #endif
