@@ -76,9 +76,6 @@ pgas_text_is other MPI_VERSION MPI_SUBVERSION
   AC_DEFINE_UNQUOTED([PGAS_MPI_NAME], ["$PGAS_MPI_NAME"], [the MPI that was compiled against])
   AC_DEFINE_UNQUOTED([PGAS_MPI_VERSION_TEXT], ["$PGAS_MPI_VERSION"], [its version])
   AC_DEFINE_UNQUOTED([PGAS_MPI_FLAVOR], ["$PGAS_MPI_FLAVOR"], [openmpi, mpich or other])
-  dnl MPICH declares how much of an array MPI_Waitall writes; gcc then takes MPI_STATUSES_IGNORE for an array of 0 bytes.
-  AS_IF([test "$PGAS_MPI_FLAVOR" = mpich],
-    [PGAS_CC_TAKES([-Wno-stringop-overflow], [PGAS_WARN_CFLAGS="$PGAS_WARN_CFLAGS -Wno-stringop-overflow"])])
   AC_SUBST([PGAS_MPI_FLAVOR])
   AC_SUBST([PGAS_MPI_NAME])
   AC_SUBST([PGAS_MPI_VERSION])
