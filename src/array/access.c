@@ -4,6 +4,7 @@
 #include "array/access.h"
 
 #include "base/op.h"
+#include "array/join.h"
 #include "array/own_pins.h"
 #include "array/protocol.h"
 #include "array/slots.h"
@@ -14,6 +15,16 @@
 
 /* ---- the grant of a chunk ---- */
 
+static bool site_of_line(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                         pgasi_array_site_t *site_p)
+{
+    uint32_t number = __atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_ACQUIRE);
+    if (!number)
+        return false;
+    *site_p = pgasi_array_site_of_line(a, number - 1, loc->chunk);
+    return true;
+}
+
 bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
                       pgasi_array_site_t *site_p)
 {
@@ -21,11 +32,24 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
         *site_p = pgasi_array_site_at_home(a, loc->home, loc->index, loc->chunk);
         return true;
     }
-    uint32_t number = __atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_ACQUIRE);
-    if (!number)
-        return false;
-    *site_p = pgasi_array_site_of_line(a, number - 1, loc->chunk);
-    return true;
+    return site_of_line(a, loc, site_p);
+}
+
+/* @return PGAS_INPROGRESS: no grant permits it. */
+static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                              pgasi_array_access_t *x)
+{
+    pgasi_array_site_t site;
+    pgas_status_t status = PGAS_INPROGRESS;
+    bool applies = x->kind == PGASI_ARRAY_APPLY && a->n_near_max && loc->home != a->rank;
+    if (applies && a->peer[loc->home].data && site_of_line(a, loc, &site))
+        status = pgasi_array_grant_try(&site, x, true);
+    if (status == PGAS_INPROGRESS && pgasi_array_site(a, loc, &site)) {
+        status = pgasi_array_grant_try(&site, x, true);
+        if (applies && status == PGAS_OK)
+            pgasi_array_join_operated(&site, loc, x->op);
+    }
+    return status;
 }
 
 /* ---- walks in order ---- */
@@ -125,14 +149,11 @@ static pgas_status_t miss(pgasi_array_t *a, const pgasi_array_location_t *loc,
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
                              pgasi_array_access_t *x)
 {
-    pgasi_array_site_t site;
     bool far = a->node_rank[loc->home] < 0;
     bool sequential = far && note_walk(a, loc);
     bool ahead = sequential && wants_ahead(a, loc) && !pgasi_self.in_handler;
 
-    pgas_status_t status = PGAS_INPROGRESS;
-    if (pgasi_array_site(a, loc, &site))
-        status = pgasi_array_grant_try(&site, x, true);
+    pgas_status_t status = try_here(a, loc, x);
     if (status == PGAS_INPROGRESS)
         return miss(a, loc, x, sequential, ahead);
     if (PGAS_LIKELY(!ahead))
@@ -148,14 +169,11 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc
 pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  pgasi_array_access_t *x, size_t n)
 {
-    pgasi_array_site_t site;
     size_t n_missed = 0;
     pgas_status_t first = PGAS_OK;
     for (size_t j = 0; j < n; j++) {
         x[j].done = 1;
-        x[j].status = pgasi_array_site(a, &loc[j], &site)
-                          ? pgasi_array_grant_try(&site, &x[j], true)
-                          : PGAS_INPROGRESS;
+        x[j].status = try_here(a, &loc[j], &x[j]);
         n_missed += x[j].status == PGAS_INPROGRESS;
     }
     pgas_status_t status = n_missed ? pgasi_array_may_wait(a) : PGAS_OK;

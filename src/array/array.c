@@ -28,6 +28,7 @@
 #include "pgas/mem.h"
 
 #define FILTER_MIN 16
+#define NEAR_BYTES ((size_t)1 << 20) /* of lines for chunks of this node's other ranks */
 
 static uint64_t started_epoch;
 
@@ -48,6 +49,7 @@ static void free_array(pgasi_array_t *a)
     free(a->filter);
     free(a->knows);
     free(a->heat);
+    free(a->joins);
     free(a);
 }
 
@@ -95,23 +97,28 @@ static void *lines_of(uint64_t n, size_t bytes)
     return calloc(n ? n : 1, bytes);
 }
 
-/* The number of chunks whose home is on another node. */
-static uint64_t n_far_chunks(const pgasi_array_t *a)
+/* The numbers of chunks whose homes are other ranks: on this node, and on others. */
+static void count_chunks(const pgasi_array_t *a, uint64_t *near_p, uint64_t *far_p)
 {
-    uint64_t n = 0;
+    *near_p = *far_p = 0;
     for (int r = 0; r < a->n_ranks; r++)
-        n += a->node_rank[r] < 0 ? pgasi_array_n_home(&a->map, r) : 0;
-    return n;
+        if (r != a->rank)
+            *(a->node_rank[r] < 0 ? far_p : near_p) += pgasi_array_n_home(&a->map, r);
 }
 
 static void size_cache(pgasi_array_t *a, const pgas_array_opts_t *o)
 {
-    uint64_t far = n_far_chunks(a), chunk_bytes = (a->pub.mask + 1) * a->pub.elem_bytes;
+    uint64_t far, near, chunk_bytes = (a->pub.mask + 1) * a->pub.elem_bytes;
+    count_chunks(a, &near, &far);
+    /* without a service thread, an apply would wait for a home that computes */
+    bool joins = !a->wide && !a->guard_all && pgasi_param.service_threads;
+    near = joins ? PGASI_MIN(near, NEAR_BYTES / a->stride) : 0;
     uint64_t lines =
         o->cache_bytes ? o->cache_bytes / chunk_bytes : pgasi_param.array_cache / a->stride;
-    lines = PGASI_MIN(PGASI_MAX(lines, 1), PGASI_MIN(far, (uint64_t)1 << 30));
+    lines = PGASI_MIN(PGASI_MAX(lines, 1), PGASI_MIN(far + near, (uint64_t)1 << 30));
     a->n_lines = (uint32_t)lines;
-    a->fits = lines >= far;
+    a->n_near_max = (uint32_t)PGASI_MIN(near, far ? lines / 4 : lines);
+    a->fits = lines >= far + a->n_near_max;
     a->n_low = a->fits ? 0 : (uint32_t)PGASI_MAX(lines * (uint64_t)o->low_percent / 100, 1);
     a->n_high = a->fits ? 0 : (uint32_t)PGASI_MAX(lines * (uint64_t)o->high_percent / 100, 1);
     a->prefetch = o->prefetch;
@@ -131,8 +138,10 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->knows = calloc(n, sizeof *a->knows);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
+    a->join_mask = 4 * a->filter_mask + 3;
+    a->joins = calloc((size_t)a->join_mask + 1, sizeof *a->joins);
     bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of &&
-              a->filter && a->heat;
+              a->filter && a->heat && a->joins;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 

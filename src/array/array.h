@@ -24,7 +24,11 @@
  *
  *  A cache line belongs to one rank, not to the node. So two ranks of a node that use a chunk of
  *  another node have two copies. That costs memory and a second transfer. In return no thread needs
- *  another rank of its node for chunks that are not at home there. */
+ *  another rank of its node for chunks that are not at home there.
+ *
+ *  Ranks of the home's node use the chunk itself. But if several of them combine into it, each
+ *  operand costs a transfer between processors. So a rank that does it often (join.c) gets a cache
+ *  line for contributions, as ranks of other nodes do, and the home's chunk becomes Operated. */
 #ifndef PGASI_ARRAY_H
 #define PGASI_ARRAY_H
 
@@ -89,7 +93,12 @@ typedef struct pgasi_array {
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;
     uint16_t *heat; /* of chunks without a cache line, by the same hash */
-    bool fits;      /* every chunk of other nodes has a cache line */
+    uint8_t *joins; /* samples of applies to chunks of this node's other ranks, by the same hash */
+    uint32_t join_mask, n_samples;
+    uint32_t n_near, n_near_max; /* lines of chunks of this node's other ranks */
+    uint64_t last_recall;        /* home: the last chunk that a read of this rank has recalled */
+    int32_t contention; /* grows with chunks that threads share, shrinks with chunks of owners */
+    bool fits;          /* every chunk of other nodes has a cache line */
     int prefetch;
     uint32_t known_op[64], n_known_ops; /* operators of the program, in the order of use */
     uint64_t *knows;                    /* by team rank: which of them that rank has carried out */
@@ -115,6 +124,7 @@ static inline pgasi_array_site_t pgasi_array_site_at_home(pgasi_array_t *a, int 
                                  .data = peer->data + index * a->stride,
                                  .chunk = chunk,
                                  .at_home = true,
+                                 .at_own_home = home == a->rank,
                                  .cut = chunk >= a->map.n_blocks };
 }
 static inline pgasi_array_site_t pgasi_array_site_of_line(pgasi_array_t *a, uint32_t line,
@@ -125,6 +135,7 @@ static inline pgasi_array_site_t pgasi_array_site_of_line(pgasi_array_t *a, uint
                                  .data = a->line_data + (uint64_t)line * a->stride,
                                  .chunk = chunk,
                                  .at_home = false,
+                                 .at_own_home = false,
                                  .cut = chunk >= a->map.n_blocks };
 }
 

@@ -90,6 +90,11 @@ void pgasi_array_cache_end_prefetches(pgasi_array_t *a)
 
 /* ---- lines come and go ---- */
 
+static bool is_near(const pgasi_array_t *a, uint64_t chunk)
+{
+    return a->n_near_max && a->node_rank[locate(a, chunk).home] >= 0;
+}
+
 static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
 {
     uint32_t li = a->first_free;
@@ -98,6 +103,7 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
+    a->n_near += is_near(a, chunk);
     pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
@@ -139,6 +145,7 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
+    a->n_near -= is_near(a, chunk);
     while (a->want_line.first && a->n_free) { /* the chunk of the first may have a line by now */
         pgasi_array_access_t *x = pgasi_array_queue_pop(&a->want_line);
         pgasi_array_location_t loc = locate(a, x->chunk);
@@ -367,6 +374,30 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
     }
     pgasi_array_run_end();
     pgasi_array_cache_keep_free(a);
+}
+
+/* ---- contributions to chunks of this node's other ranks ---- */
+
+void pgasi_array_cache_join(pgasi_array_t *a, const pgasi_array_location_t *loc, uint32_t op)
+{
+    if (a->n_near >= a->n_near_max || find_line(a, loc->chunk) != PGASI_ARRAY_NONE)
+        return;
+    uint32_t li = take_line(a, loc->chunk);
+    if (li == PGASI_ARRAY_NONE)
+        return;
+    a->line[li].op = op;
+    pgasi_array_count(&a->info.prefetches, 1);
+    step(a, li, PGASI_E_NEED_O);
+}
+
+bool pgasi_array_cache_await(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                             pgasi_array_access_t *x)
+{
+    uint32_t li = find_line(a, loc->chunk);
+    if (li == PGASI_ARRAY_NONE || a->line[li].state != PGASI_C_IO || a->line[li].op != x->op)
+        return false;
+    wait_at(a, li, x);
+    return true;
 }
 
 /* ---- the table ---- */

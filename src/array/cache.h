@@ -40,6 +40,13 @@ pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_locat
  *  is not NULL, is raised for each chunk that is on its way then, and lowered when it is here. */
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first, uint64_t n,
                                 pgasi_array_need_t need, uint32_t op, pgas_sync_t *sync);
+/** Asks for the chunk of another rank of this node, to combine into a line of this rank, if a line
+ *  is free for it. */
+void pgasi_array_cache_join(pgasi_array_t *a, const pgasi_array_location_t *loc, uint32_t op);
+/** Accepts an access to a chunk that this rank has asked for in this way. It completes later.
+ *  @return false: it is not accepted. */
+bool pgasi_array_cache_await(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                             pgasi_array_access_t *x);
 /** A rank of the team has died: ends all counters of prefetches. */
 void pgasi_array_cache_end_prefetches(pgasi_array_t *a);
 /** The home sends GIVE, LEND, DATA_*, GRANT_* or WB_ACK. */

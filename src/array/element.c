@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "array/access.h"
+#include "array/join.h"
 #include "base/op.h"
 #include "array/protocol.h"
 #include "array/words.h"
@@ -90,12 +91,18 @@ static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
 }
 
 /* The same for the typed functions, without the checks that they need not make. */
-static inline bool apply_typed(const pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
+static inline bool apply_typed(pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
                                const void *operand)
 {
     const pgas_op_def_t *def = pgasi_op_find(op);
-    return bytes && i < array->limit[__builtin_ctzl(bytes)] && def && def->elem_bytes == bytes &&
-           apply_shared(array, i, op, def, operand);
+    if (!bytes || i >= array->limit[__builtin_ctzl(bytes)] || !def || def->elem_bytes != bytes ||
+        !apply_shared(array, i, op, def, operand))
+        return false;
+    if (pgas_array_path.sample-- <= 1) {
+        pgas_array_path.sample = PGASI_ARRAY_SAMPLE;
+        pgasi_array_join_sample(array, i, op);
+    }
+    return true;
 }
 
 /* ---- get, set and apply ---- */

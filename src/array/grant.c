@@ -29,6 +29,8 @@
 #define HEAT_MAX   4    /* recalls that cost a barrier, after which a chunk is guarded */
 #define GUARD      256  /* accesses for which it is guarded */
 #define GUARD_WIDE 1024 /* the same, for wide elements that several threads write */
+#define CONTENDED  8    /* chunks shared more often than owned, of which two count as one */
+#define PROBE      16   /* a chunk of so many is owned at first nevertheless */
 #define LAST_BIT   63
 
 /* ---- the lock ---- */
@@ -58,9 +60,17 @@ static void touch(pgasi_array_grant_t *grant)
 
 /* ---- mapping entries of threads; lock held ---- */
 
+/* While a chunk is Operated, entries of another rank of the node are for its cache line. */
+static bool is_for_line(const pgasi_array_site_t *site)
+{
+    return site->at_home && !site->at_own_home && site->array->n_near_max &&
+           site->grant->now.permits == PGASI_ARRAY_OPERATES;
+}
+
 static bool may_publish(const pgasi_array_site_t *site, bool by_thread)
 {
-    return by_thread && !site->cut && !site->array->guard_all && pgasi_array_self() != 0;
+    return by_thread && !is_for_line(site) && !site->cut && !site->array->guard_all &&
+           pgasi_array_self() != 0;
 }
 
 static void guard(pgasi_array_grant_t *grant, uint16_t budget)
@@ -120,9 +130,28 @@ static bool others_read(const pgasi_array_site_t *site)
     return (site->grant->now.readers & ~(sole ? mine : 0)) != 0;
 }
 
+/* Whether a thread that combines shares the chunk from the beginning, although it could become the
+ * owner. It does if most chunks of the array that it combined into were or became shared, because
+ * each end of an ownership costs a barrier. Sometimes it becomes the owner nevertheless, so that a
+ * change of the program's behaviour is noticed. */
+static bool shares_at_once(const pgasi_array_site_t *site)
+{
+    const pgasi_array_t *a = site->array;
+    return site->at_home && !a->wide && site->grant->now.permits == PGASI_ARRAY_ALL &&
+           a->contention >= CONTENDED && site->chunk % PROBE != 0;
+}
+
+/* Another thread uses the chunk, or none does. Counted without care: a lost count does no harm. */
+static void note_contention(const pgasi_array_site_t *site, bool contended)
+{
+    int32_t *n = &site->array->contention, now = __atomic_load_n(n, __ATOMIC_RELAXED);
+    now = contended ? PGASI_MIN(now + 2, 2 * CONTENDED) : PGASI_MAX(now - 1, 0);
+    __atomic_store_n(n, now, __ATOMIC_RELAXED);
+}
+
 /* Before a write or an operation: the thread becomes the owner, or no thread is the owner. Of
  * wide elements no thread reads meanwhile. */
-static void settle_write(const pgasi_array_site_t *site, bool by_thread)
+static void settle_write(const pgasi_array_site_t *site, bool by_thread, bool combines)
 {
     pgasi_array_grant_t *grant = site->grant;
     uint32_t me = pgasi_array_self();
@@ -130,10 +159,13 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
     uint64_t rights =
         all ? pgas_array_path.data : (uint64_t)grant->now.op << 32 | pgas_array_path.operate;
     bool mine = grant->now.owner == me && by_thread;
+    if (combines && by_thread && !mine)
+        note_contention(site, grant->now.owner || grant->now.mode == PGASI_ARRAY_SHARED);
     if (grant->now.owner && !mine)
         end_ownership(site);
     if (may_publish(site, by_thread) &&
-        (mine || (grant->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+        (mine || (grant->now.mode == PGASI_ARRAY_OPEN && !others_read(site) &&
+                  !(combines && shares_at_once(site))))) {
         bool read = grant->now.readers != 0;
         grant->now.readers = 0;
         grant->now.owner = me;
@@ -156,7 +188,7 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
     guard(grant, GUARD_WIDE);
 }
 
-static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
+static void settle(const pgasi_array_site_t *site, const pgasi_array_access_t *x, bool by_thread)
 {
     pgasi_array_grant_t *grant = site->grant;
     if (by_thread)
@@ -170,8 +202,8 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
         }
         return;
     }
-    if (writes)
-        settle_write(site, by_thread);
+    if (pgasi_array_need(x) != PGASI_ARRAY_NEED_R)
+        settle_write(site, by_thread, x->kind == PGASI_ARRAY_APPLY);
     else
         settle_read(site, by_thread);
 }
@@ -250,7 +282,7 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
         if (PGAS_UNLIKELY(grant->now.settling))
             wait_for_last_owner(site);
         if (x->kind != PGASI_ARRAY_PIN) {
-            settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
+            settle(site, x, by_thread);
             status = carry_out(site, x);
         } else if (x->pin == PGAS_ARRAY_READ) {
             grant->pins_read++;

@@ -65,8 +65,9 @@ typedef struct {
     pgasi_array_grant_t *grant;
     char *data; /* where element 0 of the block would be */
     uint64_t chunk;
-    bool at_home; /* the node shares it; otherwise it is a cache line of this rank */
-    bool cut;     /* it never has mapping entries */
+    bool at_home;     /* the node shares it; otherwise it is a cache line of this rank */
+    bool cut;         /* it never has mapping entries */
+    bool at_own_home; /* this rank is the home */
 } pgasi_array_site_t;
 
 /** Carries the access out if the grant permits it now. by_thread: the calling thread made the

@@ -19,6 +19,7 @@
 #include "array/wire.h"
 #include "base/checks.h"
 
+#define AHEAD 32           /* chunks that a walk of this rank over Operated ones recalls ahead */
 #define SMALL ((size_t)16) /* bytes of values for which every request has room */
 
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
@@ -42,7 +43,7 @@ static void give(pgasi_array_t *a, uint64_t index, int but)
     pgasi_array_dir_t *dir = &a->dir[index];
     uint64_t chunk = a->peer[a->rank].grants[index].now.chunk;
     for (int r = 0; r < a->n_ranks && dir->members; r++) {
-        if (r == but || a->node_rank[r] >= 0 || !(dir->members & pgasi_array_bit_of(a, r)))
+        if (r == but || r == a->rank || !(dir->members & pgasi_array_bit_of(a, r)))
             continue;
         pgasi_array_send_event(a, a->global[r], chunk, PGASI_E_GIVE, 0);
         dir->pending++;
@@ -183,17 +184,42 @@ void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_requ
         dispatch(a, index);
 }
 
-pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
+static pgas_status_t add_own(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event,
+                             uint32_t op, pgasi_array_access_t *x)
 {
     pgasi_array_request_t *r = pgasi_array_home_new_request(a, 0);
     if (!r)
         return PGAS_ERR_NO_MEMORY;
-    r->event = (uint8_t)pgasi_array_op_event(x);
+    r->event = (uint8_t)event;
     r->source = a->rank;
-    r->op = x->op;
+    r->op = op;
     r->own = x;
     pgasi_array_home_request(a, index, r);
     return PGAS_OK;
+}
+
+/* A thread of this rank reads Operated chunks in order: the next ones are requested, too, so that
+ * their recalls overlap. No thread waits for them. */
+static void recall_ahead(pgasi_array_t *a, uint64_t index)
+{
+    for (uint64_t j = index + 1; j <= index + AHEAD && j < a->n_home; j++)
+        if (a->dir[j].state == PGASI_H_O && !a->dir[j].first)
+            add_own(a, j, PGASI_E_OP_R, 0, NULL);
+}
+
+pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
+{
+    pgasi_array_event_t event = pgasi_array_op_event(x);
+    bool walks = event == PGASI_E_OP_R && a->dir[index].state == PGASI_H_O;
+    bool ahead = walks && index > 0 && a->last_recall + 1 >= index && a->last_recall <= index;
+    pgasi_array_run_begin();
+    pgas_status_t status = add_own(a, index, event, x->op, x);
+    if (ahead)
+        recall_ahead(a, index);
+    pgasi_array_run_end();
+    if (walks)
+        a->last_recall = ahead ? index + AHEAD : index;
+    return status;
 }
 
 /* The grant permits it now. @return false: a thread of this node has pinned the chunk since the

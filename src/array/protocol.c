@@ -30,8 +30,11 @@ static pgas_status_t begin(pgasi_array_t *a, const pgasi_array_location_t *loc,
 {
     if (loc->home == a->rank)
         return pgasi_array_home_access(a, loc->index, x);
-    if (a->node_rank[loc->home] >= 0)
+    if (a->node_rank[loc->home] >= 0) {
+        if (x->kind == PGASI_ARRAY_APPLY && pgasi_array_cache_await(a, loc, x))
+            return PGAS_OK;
         return pgasi_array_send_op(a, a->global[loc->home], x);
+    }
     return pgasi_array_cache_access(a, loc, x, sequential);
 }
 

@@ -25,9 +25,9 @@
 
 #define NO_RIGHTS UINT64_MAX /* equals the rights of no mapping entry */
 static uint32_t nowhere;
-#define NO_PATH                                            \
-    {                                                      \
-        &nowhere, NULL, 0, NO_RIGHTS, NO_RIGHTS, NO_RIGHTS \
+#define NO_PATH                                               \
+    {                                                         \
+        &nowhere, NULL, 0, NO_RIGHTS, NO_RIGHTS, NO_RIGHTS, 1 \
     }
 __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = NO_PATH;
 
@@ -195,5 +195,6 @@ void pgasi_array_thread_start(void)
                              .read = PGAS_ARRAY_RIGHT_READ,
                              .data = (slot + 1) << 8 | PGAS_ARRAY_RIGHT_DATA,
                              .operate = (slot + 1) << 8 | PGAS_ARRAY_RIGHT_OPERATE,
-                             .shared = PGAS_ARRAY_RIGHT_READ | PGAS_ARRAY_RIGHT_CHANGE };
+                             .shared = PGAS_ARRAY_RIGHT_READ | PGAS_ARRAY_RIGHT_CHANGE,
+                             .sample = 1 };
 }

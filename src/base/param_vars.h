@@ -107,7 +107,7 @@ PGASI_PARAM(POOL_GROWTH, pool_growth, CHOICE, "exponential", "exponential|linear
 PGASI_PARAM(POOL_MAX, pool_max, SIZE, "16M", "4K..8T", "bytes",
             "most bytes that an allocator of registered memory takes from the heap")
 PGASI_PARAM(ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
-            "cache of a rank for chunks of other nodes, in its heap, for each coherent array")
+            "cache of a rank for chunks of other ranks, in its heap, for each coherent array")
 PGASI_PARAM(ARRAY_ACCESS, array_access, CHOICE, "auto", "auto|open|guarded", "",
             "elements of coherent arrays: auto: plain loads and stores, a lock for chunks that "
             "are recalled often; open: never a lock; guarded: always a lock")

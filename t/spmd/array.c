@@ -20,17 +20,19 @@ static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,
 
 /* ---- partitions, teams, creation ---- */
 
-/* The cache has lines for as many chunks as its bytes are, and for no more than there are on other
- * nodes. */
+/* The cache has lines for as many chunks as its bytes are, and for no more than other ranks have.
+ * There are fewer only if all chunks of other nodes have lines. */
 static bool has_lines(const pgas_array_t *array, uint64_t n_lines)
 {
     pgas_array_info_t info = crew_info(array);
-    uint64_t n_far = 0, first, n, chunk = info.chunk_elems;
+    uint64_t n_far = 0, n_others = 0, first, n, chunk = info.chunk_elems;
     for (int r = 0; r < n_ranks; r++) {
         BAD(pgas_array_range(array, r, &first, &n));
         n_far += pgas_node_of(r) != pgas_node() ? (n + chunk - 1) / chunk : 0;
+        n_others += r != pgas_rank() ? (n + chunk - 1) / chunk : 0;
     }
-    return info.n_lines == (n_far < n_lines ? n_far : n_lines);
+    return info.n_lines >= (n_far < n_lines ? n_far : n_lines) &&
+           info.n_lines <= (n_others < n_lines ? n_others : n_lines);
 }
 
 static void sizes(void)

@@ -28,7 +28,9 @@ static int n_running, n_torn, n_reads;
 
 static pgasi_array_site_t site(void)
 {
-    return (pgasi_array_site_t){ pgasi_array_of(array), &grant, (char *)element, 0, false, false };
+    return (pgasi_array_site_t){
+        pgasi_array_of(array), &grant, (char *)element, 0, false, false, false
+    };
 }
 
 static bool get_whole(uint64_t *words)

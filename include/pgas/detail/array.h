@@ -66,6 +66,7 @@ typedef struct {
      * mapping has if the thread may not use mappings */
     uint64_t data, operate;
     uint64_t shared; /* the rights READ and CHANGE of all threads, or a value as above */
+    uint32_t sample; /* applies by these rights until one is counted for its chunk */
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path
     __attribute__((tls_model("initial-exec")));
@@ -215,7 +216,8 @@ PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i,
                 pgas_array_leave(slot);                                                         \
                 return PGAS_OK;                                                                 \
             }                                                                                   \
-            if (PGAS_ARRAY_IS_SUM(op, T, type) && rights == pgas_array_path.shared) {           \
+            if (PGAS_ARRAY_IS_SUM(op, T, type) && rights == pgas_array_path.shared &&           \
+                PGAS_LIKELY(--pgas_array_path.sample)) {                                        \
                 __atomic_fetch_add((word *)pgas_array_at(mapping, i, log_bytes), (word)operand, \
                                    __ATOMIC_SEQ_CST);                                           \
                 pgas_array_leave(slot);                                                         \
