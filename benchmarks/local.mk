@@ -4,7 +4,7 @@
 noinst_LTLIBRARIES += %D%/libbench.la
 %C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/loops.c %D%/options.c %D%/options.h \
 	%D%/placement.c %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
-	%D%/ref_alltoallv.c %D%/ref_bibw.c %D%/ref_coll.c %D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c \
+	%D%/ref_alltoallv.c %D%/ref_bibw.c %D%/ref_coll.c %D%/ref_memory.c %D%/ref_ring.h %D%/ref_mpi.c %D%/ref_ucx.c \
 	%D%/team.c \
 	%D%/array_work.c %D%/array_work.h %D%/ref_array.c %D%/ref_array.h
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
@@ -140,5 +140,7 @@ CLEANFILES += %D%/serialize.pb-c.c %D%/serialize.pb-c.h %D%/serialize.pb.c %D%/s
 
 # The table of all ratios: benchmarks/ratios [--quick], from the build folder.
 EXTRA_DIST += %D%/ratios %D%/ratios.txt
+# Instructions of hot paths: benchmarks/instructions, from the build folder.
+EXTRA_DIST += %D%/instructions
 
 check_scripts += t/spmd/bench.t

@@ -6,31 +6,24 @@
  * consumer, a counter of written and one of read messages on cache lines of their own; it is in the
  * receiver's window. */
 #include "benchmarks/ref.h"
+#include "benchmarks/ref_ring.h"
 
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE          128 /* two cache lines: processors prefetch pairs */
-#define RING_BYTES    (64u << 10)
 #define PUBLISH_BYTES 4096u
 
-#define always_inline inline __attribute__((always_inline))
-
-typedef struct {
-    _Alignas(LINE) uint64_t written; /* messages, published by the producer */
-    _Alignas(LINE) uint64_t read;    /* messages, published by the consumer */
-    _Alignas(LINE) char data[RING_BYTES];
-} ring_t;
+#define always_inline ref_inline
 
 /* The window of a rank: peers store there. */
 typedef struct {
-    _Alignas(LINE) uint64_t flag;
-    char payload[LINE - sizeof(uint64_t)];
-    _Alignas(LINE) uint64_t word; /* for atomics */
-    _Alignas(LINE) uint64_t hot;  /* of rank 0: for all ranks */
-    _Alignas(LINE) char flag_data[16384];
-    ring_t in[BENCH_TEAM_MAX]; /* from the peer, one for each thread */
+    _Alignas(REF_LINE) uint64_t flag;
+    char payload[REF_LINE - sizeof(uint64_t)];
+    _Alignas(REF_LINE) uint64_t word; /* for atomics */
+    _Alignas(REF_LINE) uint64_t hot;  /* of rank 0: for all ranks */
+    _Alignas(REF_LINE) char flag_data[16384];
+    ref_ring_t in[BENCH_TEAM_MAX]; /* from the peer, one for each thread */
     _Alignas(4096) char window[BENCH_WINDOW_BYTES];
 } region_t;
 
@@ -314,24 +307,15 @@ double ref_flags(const bench_run_t *run)
 
 /* ---- rings ---- */
 
-/* One end of a ring, for its loop. The loops keep it in registers: further stores would wait in the
- * same store buffer as the messages, behind cache lines that come from another core. */
-typedef struct {
-    ring_t *ring;
-    uint64_t n;     /* messages written or read by this end */
-    uint64_t known; /* read by the other end, as last seen */
-    size_t at;      /* place of the next message */
-} ring_end_t;
-
-static ring_t *ring_of(const bench_run_t *run, int rank)
+static ref_ring_t *ring_of(const bench_run_t *run, int rank)
 {
-    if (run->bytes > RING_BYTES / 8)
-        bench_die("rings: at most %u bytes", RING_BYTES / 8);
+    if (run->bytes > REF_RING_BYTES / 8)
+        bench_die("rings: at most %u bytes", REF_RING_BYTES / 8);
     return &at_rank[rank].region->in[run->thread];
 }
 
 /* Between two runs both ends have met and the reader has read all messages. */
-static void reset_ring(ring_t *ring)
+static void reset_ring(ref_ring_t *ring)
 {
     __atomic_store_n(&ring->written, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&ring->read, 0, __ATOMIC_RELAXED);
@@ -343,29 +327,15 @@ static uint64_t burst_of(size_t publish_bytes, size_t bytes)
     return publish_bytes > bytes ? publish_bytes / bytes : 1;
 }
 
-static always_inline size_t next_place(size_t at, size_t bytes)
-{
-    at += bytes;
-    return at + bytes > RING_BYTES ? 0 : at;
-}
-
-static always_inline bool has_room(ring_end_t *end, uint64_t burst, size_t bytes)
-{
-    if (end->n + burst - end->known <= RING_BYTES / bytes)
-        return true;
-    end->known = __atomic_load_n(&end->ring->read, __ATOMIC_ACQUIRE);
-    return end->n + burst - end->known <= RING_BYTES / bytes;
-}
-
 /* Writes messages one by one, then publishes them together. */
-static always_inline void write_burst(ring_end_t *end, uint64_t burst, size_t bytes)
+static always_inline void write_burst(ref_ring_end_t *end, uint64_t burst, size_t bytes)
 {
     for (uint64_t last = end->n + burst; end->n < last; end->n++) {
         char *slot = end->ring->data + end->at;
         memcpy(slot, &end->n, bytes < sizeof end->n ? bytes : sizeof end->n);
         if (bytes > sizeof end->n)
             memcpy(slot + sizeof end->n, private_base, bytes - sizeof end->n);
-        end->at = next_place(end->at, bytes);
+        end->at = ref_ring_next(end->at, bytes);
         bench_step();
     }
     __atomic_store_n(&end->ring->written, end->n, __ATOMIC_RELEASE);
@@ -373,7 +343,7 @@ static always_inline void write_burst(ring_end_t *end, uint64_t burst, size_t by
 
 /* Reads the published messages, uses the first word of each, and frees their room. @return false:
  * there were none */
-static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t bytes)
+static always_inline bool read_burst(ref_ring_end_t *end, uint64_t *sum, size_t bytes)
 {
     uint64_t last = __atomic_load_n(&end->ring->written, __ATOMIC_ACQUIRE), item = 0;
     if (last == end->n)
@@ -381,19 +351,19 @@ static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t byte
     for (; end->n < last; end->n++) {
         memcpy(&item, end->ring->data + end->at, bytes < sizeof item ? bytes : sizeof item);
         *sum += item;
-        end->at = next_place(end->at, bytes);
+        end->at = ref_ring_next(end->at, bytes);
     }
     __atomic_store_n(&end->ring->read, end->n, __ATOMIC_RELEASE);
     return true;
 }
 
-static always_inline void send_all(ring_t *ring, uint64_t total, uint64_t burst, size_t bytes)
+static always_inline void send_all(ref_ring_t *ring, uint64_t total, uint64_t burst, size_t bytes)
 {
-    ring_end_t end = { .ring = ring };
+    ref_ring_end_t end = { .ring = ring };
     uint32_t spins = 0;
     while (end.n < total) {
         uint64_t n = total - end.n < burst ? total - end.n : burst;
-        for (spins = 0; !has_room(&end, n, bytes);)
+        for (spins = 0; !ref_ring_has_room(&end, n, bytes);)
             bench_relax(&spins);
         write_burst(&end, n, bytes);
     }
@@ -401,9 +371,9 @@ static always_inline void send_all(ring_t *ring, uint64_t total, uint64_t burst,
         bench_relax(&spins);
 }
 
-static always_inline void receive_all(ring_t *ring, uint64_t total, size_t bytes)
+static always_inline void receive_all(ref_ring_t *ring, uint64_t total, size_t bytes)
 {
-    ring_end_t end = { .ring = ring };
+    ref_ring_end_t end = { .ring = ring };
     uint64_t sum = 0;
     uint32_t spins;
     while (end.n < total)
@@ -414,7 +384,7 @@ static always_inline void receive_all(ring_t *ring, uint64_t total, size_t bytes
 
 static double one_way(const bench_run_t *run, size_t publish_bytes)
 {
-    ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
+    ref_ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
     uint64_t burst = burst_of(publish_bytes, run->bytes), begin = bench_now();
     double elapsed;
     if (run->active) {
@@ -430,64 +400,19 @@ static double one_way(const bench_run_t *run, size_t publish_bytes)
     return run->active ? elapsed : 0;
 }
 
-/* One message a slot. Its number follows the message and publishes it. */
-static always_inline size_t slot_bytes(size_t bytes)
-{
-    return ((bytes + 7) & ~(size_t)7) + sizeof(uint64_t);
-}
-
-static always_inline void send_slots(ring_t *ring, uint64_t total, size_t bytes)
-{
-    ring_end_t end = { .ring = ring };
-    size_t step = slot_bytes(bytes);
-    uint32_t spins;
-    while (end.n < total) {
-        char *slot = ring->data + end.at;
-        for (spins = 0; !has_room(&end, 1, step);)
-            bench_relax(&spins);
-        memcpy(slot, &end.n, bytes < sizeof end.n ? bytes : sizeof end.n);
-        if (bytes > sizeof end.n)
-            memcpy(slot + sizeof end.n, private_base, bytes - sizeof end.n);
-        end.n++;
-        __atomic_store_n((uint64_t *)(void *)(slot + step - sizeof end.n), end.n, __ATOMIC_RELEASE);
-        end.at = next_place(end.at, step);
-    }
-    for (spins = 0; __atomic_load_n(&ring->read, __ATOMIC_ACQUIRE) != total;)
-        bench_relax(&spins);
-}
-
-static always_inline void receive_slots(ring_t *ring, uint64_t total, size_t bytes)
-{
-    ring_end_t end = { .ring = ring };
-    size_t step = slot_bytes(bytes);
-    uint64_t sum = 0, item = 0, freed = 0;
-    uint32_t spins;
-    while (end.n < total) {
-        const char *slot = ring->data + end.at;
-        const uint64_t *number = (const uint64_t *)(const void *)(slot + step - sizeof *number);
-        for (spins = 0; __atomic_load_n(number, __ATOMIC_ACQUIRE) != end.n + 1;)
-            bench_relax(&spins);
-        memcpy(&item, slot, bytes < sizeof item ? bytes : sizeof item);
-        sum += item;
-        end.at = next_place(end.at, step);
-        if (++end.n - freed >= RING_BYTES / 8 / step || end.n == total) {
-            freed = end.n;
-            __atomic_store_n(&ring->read, end.n, __ATOMIC_RELEASE);
-        }
-    }
-    bench_use(sum);
-}
-
 double ref_ring_slots(const bench_run_t *run)
 {
-    ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
+    ref_ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
     uint64_t begin = bench_now();
     double elapsed;
     if (run->active) {
-#define SEND_SLOTS(SIZE) send_slots(ring, run->iters, SIZE)
+        uint32_t spins = 0;
+#define SEND_SLOTS(SIZE) ref_slots_send(ring, run->iters, SIZE, private_base)
         BENCH_BY_SIZE(run->bytes, SEND_SLOTS);
+        while (__atomic_load_n(&ring->read, __ATOMIC_ACQUIRE) != run->iters)
+            bench_relax(&spins);
     } else {
-#define RECEIVE_SLOTS(SIZE) receive_slots(ring, run->iters, SIZE)
+#define RECEIVE_SLOTS(SIZE) ref_slots_receive(ring, run->iters, SIZE)
         BENCH_BY_SIZE(run->bytes, RECEIVE_SLOTS);
     }
     elapsed = bench_since(begin);
@@ -513,15 +438,15 @@ double ref_team_packed(const bench_run_t *run)
     return bench_team(run, run->team, ref_ring_packed);
 }
 
-static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uint64_t burst,
+static always_inline void exchange(ref_ring_t *to, ref_ring_t *from, uint64_t total, uint64_t burst,
                                    size_t bytes)
 {
-    ring_end_t out = { .ring = to }, in = { .ring = from };
+    ref_ring_end_t out = { .ring = to }, in = { .ring = from };
     uint64_t sum = 0;
     uint32_t spins = 0;
     while (out.n < total || in.n < total) {
         uint64_t n = total - out.n < burst ? total - out.n : burst;
-        bool wrote = n > 0 && has_room(&out, n, bytes);
+        bool wrote = n > 0 && ref_ring_has_room(&out, n, bytes);
         if (wrote)
             write_burst(&out, n, bytes);
         if (read_burst(&in, &sum, bytes) || wrote)
@@ -542,7 +467,7 @@ static int neighbour(const bench_run_t *run)
 
 double ref_ring_both(const bench_run_t *run)
 {
-    ring_t *to = ring_of(run, neighbour(run)), *from = ring_of(run, run->rank);
+    ref_ring_t *to = ring_of(run, neighbour(run)), *from = ring_of(run, run->rank);
     uint64_t burst = burst_of(PUBLISH_BYTES, run->bytes), begin = bench_now();
     double elapsed;
 #define EXCHANGE(SIZE) exchange(to, from, run->iters, burst, SIZE)

@@ -7,7 +7,8 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw bibw_args put_rate atomic call_latency call_rate invoke busy_target numa"
-OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather labels gups mcts startup"
+OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather labels"
+OTHERS="$OTHERS gups mcts startup"
 QUEUES="verbs_latency verbs_rate"
 ALONE="$QUEUES serialize" # one process, without a launcher
 LIBRARIES="protobuf-c nanopb msgpack-c libcbor flatbuffers capnproto cereal boost" # to which serialize compares
@@ -96,8 +97,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" -v libraries="${LIBRARIES// /|}" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "alltoallv|calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|one-thread|" \
-                "playouts|pointer|pull|puts|raw|rma|shared-tree|signaled|ucx|write"
+            names = "alltoallv|calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|" \
+                "one-thread|playouts|pointer|pull|puts|raw|rma|shared-tree|signaled|ucx|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
