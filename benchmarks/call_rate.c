@@ -1,6 +1,7 @@
-/* Calls one way, until the last has run: each sent at once (send); gathered by the aggregator and
- * run one by one (trad) or by a batch handler (trad-batch); or sent at once, and gathered only
- * while the channel is full (ovfl). */
+/* Calls one way, until the last has run: each sent at once (send), also with a completion counter
+ * (counter: in the heap, counter-stack: on the stack); gathered by the aggregator and run one by one
+ * (trad) or by a batch handler (trad-batch); or sent at once, and gathered only while the channel is
+ * full (ovfl). */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -10,6 +11,8 @@ static pgas_handler_t add_item, add_items, done;
 static volatile uint64_t n_items, n_done;
 static pgas_agg_t *agg, *overflow;
 static char args_block[16384];
+static pgas_sync_t *counter; /* in the heap */
+static pgas_gptr_t counter_at;
 
 /* Uses the first word, as the receivers of the references do. */
 static void run_add_item(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -64,12 +67,16 @@ static void setup(void)
     opts.style = PGAS_AGG_OVERFLOW;
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_agg_create(&opts, &overflow), "pgas_agg_create");
+    bench_check(pgas_alloc(sizeof *counter, &counter_at), "pgas_alloc");
+    counter = pgas_gptr_local(counter_at, sizeof *counter);
+    *counter = (pgas_sync_t)PGAS_SYNC_INIT;
 }
 
 static void teardown(void)
 {
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
     bench_check(pgas_agg_destroy(overflow), "pgas_agg_destroy");
+    bench_check(pgas_free(counter_at), "pgas_free");
 }
 
 typedef enum { SEND, TRAD, OVFL } style_t;
@@ -159,6 +166,49 @@ static double send_overflow(const bench_run_t *run)
     return one_way(run, OVFL, add_item);
 }
 
+/* Each call names a counter; the round ends when the counter is zero. */
+static inline __attribute__((always_inline)) int count_calls(const bench_run_t *run, size_t bytes,
+                                                             pgas_sync_t *sync)
+{
+    int bad = 0, peer = run->peer;
+    for (uint64_t i = 0, n = run->iters; i < n; i++) {
+        if (bytes <= sizeof i) {
+            uint64_t item = i;
+            bad |= pgas_call(peer, add_item, &item, bytes, sync);
+        } else {
+            memcpy(args_block, &i, sizeof i);
+            bad |= pgas_call(peer, add_item, args_block, bytes, sync);
+        }
+    }
+    return bad | pgas_sync_wait(sync, -1);
+}
+
+static double send_counted(const bench_run_t *run)
+{
+    uint64_t items = n_items, begin;
+    pgas_sync_t on_stack = PGAS_SYNC_INIT, *sync = run->arg ? counter : &on_stack;
+    int bad = 0;
+    /* no rank calls before the other has read the counters */
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    begin = bench_now();
+#define COUNTS(SIZE) bad = count_calls(run, SIZE, sync)
+    if (run->active)
+        BENCH_BY_SIZE(run->bytes, COUNTS);
+    while (!run->active && n_items != items + run->iters)
+        pgas_progress();
+    if (bad)
+        bench_die("a call of %zu bytes failed", run->bytes);
+    return run->active ? bench_since(begin) : 0;
+}
+
+#define COUNTED(VARIANT, DOC, IN_HEAP)                                                 \
+    {                                                                                  \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE, \
+        .ours = send_counted, .arg = IN_HEAP, .refs = {                                \
+            { "send", BENCH_OURS, send_direct }                                        \
+        }                                                                              \
+    }
+
 static const bench_case_t cases[] = {
     { .variant = "send",
       .doc = "pgas_call, each published at once",
@@ -168,6 +218,8 @@ static const bench_case_t cases[] = {
       .refs = { { "limit", BENCH_MEMORY, ref_ring_slots },
                 { "ucx", BENCH_UCX, ref_ucx_am_rate },
                 { "mpi", BENCH_MPI, ref_mpi_isend } } },
+    COUNTED("counter", "pgas_call, each with a completion counter in the heap", 1),
+    COUNTED("counter-stack", "the same with a counter on the stack", 0),
     { .variant = "trad",
       .doc = "pgas_agg_call, published late",
       .paths = BENCH_ANYWHERE,

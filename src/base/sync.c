@@ -16,7 +16,7 @@
 PGASI_STATIC_ASSERT(sizeof(pgas_sync_t) == 32 || sizeof(void *) != 8,
                     "programs hold counters of 32 bytes");
 
-uint32_t pgasi_sync_work;
+uint32_t pgasi_sync_work, pgasi_sync_ahead;
 static const pgasi_sync_host_t lone, *host = &lone;
 static const uint32_t *wake_wanted; /* of the host */
 
@@ -218,9 +218,8 @@ static void lone_wake(void)
 {
 }
 
-static const pgasi_sync_host_t lone = {
-    lone_progress, lone_check, lone_wait, NULL, lone_wake, NULL
-};
+static const pgasi_sync_host_t lone = { lone_progress, lone_check, lone_wait, NULL,
+                                        NULL,          lone_wake,  NULL };
 
 void pgasi_sync_set_host(const pgasi_sync_host_t *job)
 {
@@ -324,9 +323,17 @@ bool pgasi_pollers_sleep(uint64_t waited_us)
 
 /* ---- waiting ---- */
 
+/* Takes back what is left of raises ahead. @return whether only that kept the counter above zero */
+static __attribute__((noinline)) bool is_left_only(const pgas_sync_t *sync)
+{
+    return host->take_back && host->take_back(sync) &&
+           __atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) <= 0;
+}
+
 static inline pgas_status_t state_of(const pgas_sync_t *sync)
 {
-    if (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0)
+    if (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 &&
+        (PGAS_LIKELY(!__atomic_load_n(&pgasi_sync_ahead, __ATOMIC_ACQUIRE)) || !is_left_only(sync)))
         return PGAS_INPROGRESS;
     return pgasi_error_status(__atomic_load_n(&sync->error, __ATOMIC_RELAXED));
 }

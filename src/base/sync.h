@@ -54,17 +54,23 @@ static inline int64_t pgasi_sync_raise(pgas_sync_t *sync)
  *  the threads that wait. The counter may no longer exist, except for its function. */
 void pgasi_sync_reached(pgas_sync_t *sync, pgas_sync_fn_t fn, void *arg);
 
+/** So many operations have completed without an error. As pgasi_sync_lower. */
+static inline void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n)
+{
+    pgas_sync_fn_t fn = sync->fn;
+    void *arg = sync->arg;
+    if (__atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL) == 0)
+        pgasi_sync_reached(sync, fn, arg);
+}
+
 /** An operation has completed. Any thread, without a context's lock, because the counter's function
  *  may run here. rank and handler say where an error happened; rank -1: with several. */
 static inline void pgasi_sync_lower(pgas_sync_t *sync, pgas_status_t status, int rank,
                                     pgas_operation_t operation, uint32_t handler)
 {
-    pgas_sync_fn_t fn = sync->fn;
-    void *arg = sync->arg;
     if (PGAS_UNLIKELY(status != PGAS_OK))
         pgasi_sync_note(sync, pgasi_error_pack(status, rank, operation, handler));
-    if (__atomic_sub_fetch(&sync->count, 1, __ATOMIC_ACQ_REL) == 0)
-        pgasi_sync_reached(sync, fn, arg);
+    pgasi_sync_lower_by(sync, 1);
 }
 
 /** The same under a context's lock or inside the transport's progress. The counter's function runs
@@ -143,6 +149,9 @@ static inline bool pgasi_pollers_exist(void)
     return (__atomic_load_n(&pgasi_sync_work, __ATOMIC_RELAXED) & PGASI_SYNC_POLLERS) != 0;
 }
 
+/** The number of contexts that may have raised a counter ahead (mem/ahead.h). */
+extern uint32_t pgasi_sync_ahead;
+
 /* ---- the host ---- */
 
 /** The functions of the library around the counters: those of a job between pgas_init and
@@ -160,6 +169,9 @@ typedef struct {
     pgas_status_t (*wait)(bool (*is_over)(void *arg), void *arg, int64_t timeout_us);
     /** No answer lowers this counter any more. NULL: no table has it */
     void (*forget)(pgas_sync_t *sync);
+    /** Takes back raises ahead (mem/ahead.h), if only these keep the counter above zero. Called if
+     *  pgasi_sync_ahead is not 0. @return true: the counter has changed */
+    bool (*take_back)(const pgas_sync_t *sync);
     /** Wakes threads that wait. Called if the word is not zero; its address may be NULL. */
     void (*wake)(void);
     const uint32_t *wake_wanted;

@@ -12,9 +12,16 @@
 
 static __thread pgasi_call_t current __attribute__((tls_model("initial-exec")));
 
-static inline void count(uint64_t *counter)
+/* Completions without errors that the thread has not reported yet: n of one counter of a rank. */
+static __thread struct {
+    uint64_t wire; /* 0: none */
+    int rank;
+    uint32_t n;
+} gathered __attribute__((tls_model("initial-exec")));
+
+static inline void count(uint64_t *counter, uint64_t n)
 {
-    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
 /* The answer to a call that wants a reply. */
@@ -22,45 +29,66 @@ static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const v
                             size_t bytes)
 {
     pgasi_desc_reply_t head = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
-    count(&pgasi_sync_stats.n_answers);
+    count(&pgasi_sync_stats.n_answers, 1);
     return pgasi_sendq_answer(pgas_thread_rank(c->source), PGASI_DESC_REPLY, &head, sizeof head,
                               data, bytes);
 }
 
-/* Lowers the counter of a rank of this node. False: a message must report the completion. */
-static inline bool lower_there(const pgasi_call_t *c, pgas_status_t status)
+/* The counter that a token of a rank names, if this rank can write it; otherwise NULL. */
+static inline pgas_sync_t *counter_there(int rank, uint64_t wire)
 {
     pgasi_where_t where = PGASI_WHERE_FAR;
     void *address = NULL;
-    int rank = pgas_thread_rank(c->source), owner = pgasi_boot.local_of[rank];
-    pgas_gptr_t at = pgas_gptr_make(rank, c->wire & PGASI_WIRE_OFFSET);
-    if (!(c->wire & PGASI_WIRE_HEAP) || owner < 0 || at % sizeof(int64_t) != 0 ||
+    pgas_gptr_t at = pgas_gptr_make(rank, wire & PGASI_WIRE_OFFSET);
+    if (!(wire & PGASI_WIRE_HEAP) || pgasi_boot.local_of[rank] < 0 || at % sizeof(int64_t) != 0 ||
         pgasi_resolve(at, sizeof(pgas_sync_t), &where, &address) != PGAS_OK ||
         where != PGASI_WHERE_HERE)
-        return false;
-    pgas_sync_t *sync = address;
-    if (PGAS_UNLIKELY(status != PGAS_OK))
-        pgasi_sync_note(sync,
-                        pgasi_error_pack(status, pgasi_boot.rank, PGAS_OPERATION_CALL, c->handler));
-    if (__atomic_sub_fetch(&sync->count, 1, __ATOMIC_ACQ_REL) <= 0)
-        pgasi_wake(owner);
-    return true;
+        return NULL;
+    return address;
 }
 
-static void complete(const pgasi_call_t *c, pgas_status_t status)
+/* Reports n completions of calls that named the same counter. */
+static void complete(int rank, uint64_t wire, uint32_t handler, pgas_status_t status, uint32_t n)
 {
-    if (lower_there(c, status)) {
-        count(&pgasi_sync_stats.n_written);
+    pgas_sync_t *sync = counter_there(rank, wire);
+    if (sync) {
+        if (PGAS_UNLIKELY(status != PGAS_OK))
+            pgasi_sync_note(sync, pgasi_error_pack(status, pgasi_boot.rank, PGAS_OPERATION_CALL,
+                                                   handler));
+        if (__atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL) <= 0)
+            pgasi_wake(pgasi_boot.local_of[rank]);
+        count(&pgasi_sync_stats.n_written, n);
         return;
     }
-    pgasi_desc_ack_t ack = { c->wire & ~PGASI_WIRE_ARRIVED, status, c->handler };
-    size_t bytes = status == PGAS_OK ? sizeof ack.wire : sizeof ack;
-    int rank = pgas_thread_rank(c->source);
-    count(&pgasi_sync_stats.n_answers);
-    if (c->wire & PGASI_WIRE_ARRIVED)
+    pgasi_desc_ack_t ack = { wire & ~PGASI_WIRE_ARRIVED, status, status == PGAS_OK ? n : handler };
+    size_t bytes = status == PGAS_OK && n == 1 ? sizeof ack.wire : sizeof ack;
+    count(&pgasi_sync_stats.n_answers, n);
+    if (wire & PGASI_WIRE_ARRIVED)
         pgasi_sendq_answer_now(rank, PGASI_DESC_ACK, &ack, bytes);
     else
         pgasi_sendq_answer(rank, PGASI_DESC_ACK, &ack, bytes, NULL, 0);
+}
+
+void pgasi_call_settle_completions(void)
+{
+    if (!gathered.wire)
+        return;
+    uint64_t wire = gathered.wire;
+    gathered.wire = 0; /* waiting for room may run other calls */
+    complete(gathered.rank, wire, 0, PGAS_OK, gathered.n);
+}
+
+/* A call whose caller waits for its completion has run. */
+static inline void gather(int rank, uint64_t wire)
+{
+    if (PGAS_LIKELY(gathered.wire == wire && gathered.rank == rank)) {
+        gathered.n++;
+        return;
+    }
+    pgasi_call_settle_completions();
+    gathered.wire = wire;
+    gathered.rank = rank;
+    gathered.n = 1;
 }
 
 uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire)
@@ -68,8 +96,7 @@ uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wir
     bool known = pgasi_handler_known((pgas_handler_t)handler);
     if (PGAS_LIKELY(!(wire & PGASI_WIRE_ARRIVED)) || !known)
         return wire;
-    pgasi_call_t c = { wire, source, handler, 0, true, false };
-    complete(&c, PGAS_OK);
+    complete(pgas_thread_rank(source), wire, handler, PGAS_OK, 1);
     return 0;
 }
 
@@ -88,9 +115,27 @@ void pgasi_call_end(pgasi_call_t before, pgas_status_t status)
     if (!c.wire)
         return;
     if (!pgasi_wire_wants_reply(c.wire))
-        complete(&c, status);
+        complete(pgas_thread_rank(c.source), c.wire, c.handler, status, 1);
     else if (!c.replied)
         answer(&c, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
+}
+
+/* The usual call with a counter: its handler cannot reply to it, and the thread runs nothing else. */
+void pgasi_call_run_counted(const pgasi_handler_entry_t *e, uint32_t handler, const void *args,
+                            size_t bytes, pgas_thread_t source, uint64_t wire)
+{
+    pgasi_call_t before = current;
+    current.wire = wire;
+    current.source = source;
+    current.handler = handler;
+    current.depth = pgasi_self.in_handler;
+    current.running = true;
+    current.replied = false;
+    e->fn(args, bytes, source, e->context);
+    wire = current.wire; /* 0: another thread ends the call */
+    current = before;
+    if (PGAS_LIKELY(wire))
+        gather(pgas_thread_rank(source), wire);
 }
 
 pgasi_call_t *pgasi_call_at_hand(void)

@@ -16,6 +16,7 @@
 #include "boot/boot.h"
 #include "call/call.h"
 #include "call/sync.h"
+#include "mem/ahead.h"
 #include "mem/thread.h"
 
 /* The call that a thread has begun: a descriptor at the tail of a channel, or in a buffer of its
@@ -123,6 +124,8 @@ static pgas_status_t finish(begun_t *b, bool send_it)
 
 void pgasi_call_forget(void)
 {
+    if (pgasi_self.ctx)
+        pgasi_ahead_end(&pgasi_self.ctx->ahead);
     if (!begun.begun)
         return;
     if (begun.epoch == pgasi_epoch) {

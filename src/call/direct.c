@@ -11,6 +11,7 @@
 
 #include "boot/boot.h"
 #include "call/call.h"
+#include "mem/ahead.h"
 #include "mem/thread.h"
 
 #define DIRECT_MAX 1024 /* the greatest size of a call that takes the short path on the node */
@@ -63,13 +64,24 @@ static inline void note_sized(pgas_call_window_t *w)
     pgas_call_path.used = w;
 }
 
-/* The usual case, without a wait: own context, same node, room in the chunk, no counter. From then
- * on the inline part may send calls of 8 bytes. */
-static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                               const pgas_sync_t *executed)
+/* Raises the counter for a call. @return the token that names it; 0: the call needs a record */
+static inline uint64_t raise_counter(pgasi_ahead_t *a, pgas_sync_t *sync)
+{
+    uint64_t token = 0;
+    if (pgasi_ahead_use(a, sync))
+        return a->token;
+    if ((token = pgasi_sync_name(sync)) != 0)
+        pgasi_ahead_raise(a, sync, token);
+    return token;
+}
+
+/* The usual case, without a wait: own context, same node, room in the chunk. From then on the inline
+ * part may send calls of 8 bytes. */
+static inline __attribute__((always_inline)) bool
+call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
     pgasi_sendq_t *sq = pgasi_self.sendq;
-    if (!sq || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() ||
+    if (!sq || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() ||
         (uint32_t)rank >= sq->n_ranks || handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
     if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
@@ -79,31 +91,36 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
         return false;
     if (out->w->recent > 1)
         settle(out);
-    if (bytes % 8 == 0 && bytes - 16 <= PGAS_CALL_STREAM_MAX - 16)
+    size_t head = executed ? 16 : 8, room = PGASI_ALIGN_UP(head + bytes, PGASI_RING_UNIT);
+    if (room > PGASI_RING_UNIT && bytes % 8 == 0 && bytes <= PGAS_CALL_STREAM_MAX)
         note_sized(out->w);
     char *desc = out->w->pos;
-    size_t room = PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
     if (out->end - desc < (ptrdiff_t)room || bytes > pgasi_param.call_max)
         return false;
-    copy_args(desc + 8, args, bytes);
+    if (executed) {
+        uint64_t token = raise_counter(&sq->ctx->ahead, executed);
+        if (PGAS_UNLIKELY(!token))
+            return false;
+        memcpy(desc + 8, &token, sizeof token);
+    }
+    copy_args(desc + head, args, bytes);
     clear_valid(out, desc + room);
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(desc + room - out->chunk);
     /* This comes first, as in make_valid(). */
     __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED);
     uint64_t header = (sq->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
-                      (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
+                      (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT | (executed ? PGASI_DESC_TOKEN : 0);
     __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
     pgasi_wake_at(out->wakeup, out->wakeup_number);
     return true;
 }
 
 /* The short path to other nodes. */
-static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                            const pgas_sync_t *executed)
+static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     pgasi_sendq_t *sq = pgasi_self.sendq;
-    if (!sq || executed || bytes != 8 || !args || (uint32_t)rank >= sq->n_ranks ||
+    if (!sq || bytes != 8 || !args || (uint32_t)rank >= sq->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler || !pgasi_thread_attached())
         return false;
     pgasi_ctx_lock(sq->ctx);
@@ -123,8 +140,8 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
 bool pgasi_sendq_call_short(const pgasi_sendq_t *sq, int rank, pgas_handler_t handler,
                             const void *args, size_t bytes)
 {
-    return sq == pgasi_self.sendq && (call_direct(rank, handler, args, bytes, NULL) ||
-                                      call_far(rank, handler, args, bytes, NULL));
+    return sq == pgasi_self.sendq &&
+           (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes));
 }
 
 /* A store to each line fetches it; the value is no valid bit. A store that waits for a line delays
@@ -189,11 +206,62 @@ void pgas_call_wake(int rank)
 
 /* ---- public functions ---- */
 
+static __attribute__((noinline)) pgas_status_t call_counted(int rank, pgas_handler_t handler,
+                                                            const void *args, size_t bytes,
+                                                            pgas_sync_t *executed)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
+        return PGAS_OK;
+    return call(rank, handler, args, bytes, executed);
+}
+
+/* A call of 8 bytes with a counter, in a stream: stored as by pgas_call_stream. Beside the chunk it
+ * stores only the number of raises that are left. */
+static __attribute__((noinline)) pgas_status_t call_in_series(int rank, pgas_handler_t handler,
+                                                              const void *args, size_t bytes,
+                                                              pgas_sync_t *executed)
+{
+    enum { ROOM = 32 };
+    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
+        handler - 1u >= pgas_call_run.n_handlers || bytes != 8 || !args)
+        return call_counted(rank, handler, args, bytes, executed);
+    pgas_call_window_t *w = &pgas_call_path.window[rank];
+    pgasi_ahead_t *ahead = &pgasi_self.ctx->ahead;
+    uint64_t phase = w->phase, header = pgas_call_path.header | handler | phase | PGASI_DESC_TOKEN;
+    char *stored = w->pos, *pos = stored;
+    if (w->recent > 1 && w->sized)
+        pos = pgas_call_tail(stored, phase, header, ROOM);
+    if (w->recent < 2 || !w->sized || w->sized_end - pos < ROOM ||
+        !pgasi_ahead_use(ahead, executed))
+        return call_counted(rank, handler, args, bytes, executed);
+    __atomic_store_n((uint64_t *)(void *)(pos + ROOM), 0, __ATOMIC_RELAXED);
+    bool leaves = ((uintptr_t)stored ^ (uintptr_t)(pos + ROOM)) >= PGAS_CALL_BLOCK;
+    if ((uintptr_t)stored % 64 == 0 || leaves)
+        __atomic_store_n(&w->pos, pos + ROOM, __ATOMIC_RELEASE);
+    memcpy(pos + 16, args, 8);
+    __atomic_store_n((uint64_t *)(void *)(pos + 8), ahead->token, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
+    if (leaves && w->sized_end - pos > PGAS_CALL_BLOCK + 64)
+        fetch_lines(pos + ROOM + 64 - (uintptr_t)(pos + ROOM) % 64, PGAS_CALL_BLOCK / 64 - 1);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
+        pgas_call_wake(rank);
+    return PGAS_OK;
+}
+
+static __attribute__((noinline)) pgas_status_t call_uncounted(int rank, pgas_handler_t handler,
+                                                              const void *args, size_t bytes)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, NULL)) ||
+        call_far(rank, handler, args, bytes))
+        return PGAS_OK;
+    return call(rank, handler, args, bytes, NULL);
+}
+
+/* It saves no registers: see pgas_call_stream in pgas/detail/call.h. */
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                             pgas_sync_t *executed)
 {
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
-        call_far(rank, handler, args, bytes, executed))
-        return PGAS_OK;
-    return call(rank, handler, args, bytes, executed);
+    return executed ? call_in_series(rank, handler, args, bytes, executed)
+                    : call_uncounted(rank, handler, args, bytes);
 }

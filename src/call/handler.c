@@ -327,6 +327,12 @@ static void run_with_token(uint64_t header, const void *args, pgas_thread_t sour
 {
     uint32_t number = pgasi_desc_handler(header);
     size_t bytes = pgasi_desc_bytes(header);
+    const pgasi_handler_entry_t *e = &pgasi_handlers[number];
+    if (PGAS_LIKELY(pgasi_handler_known((pgas_handler_t)number) && !e->blocks &&
+                    pgasi_wire_is_gathered(wire))) {
+        pgasi_call_run_counted(e, number, args, bytes, source, wire);
+        return;
+    }
     if (run_later(number, args, bytes, source, wire))
         return;
     pgasi_call_t before = pgasi_call_begin(source, number, wire);
@@ -340,7 +346,8 @@ static void refuse_with_token(pgas_thread_t source, uint32_t number, uint64_t wi
 
 void pgasi_handlers_start(void)
 {
-    static const pgasi_token_ops_t ops = { run_with_token, refuse_with_token, pgasi_call_arrived };
+    static const pgasi_token_ops_t ops = { run_with_token, pgasi_call_settle_completions,
+                                           refuse_with_token, pgasi_call_arrived };
     pgasi_dispatch_set_tokens(&ops);
     pgasi_handler_set_internal(PGASI_DESC_SPAWN, on_spawn);
 }

@@ -20,6 +20,7 @@
 #include "call/sync.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
+#include "mem/ahead.h"
 #include "mem/ctx.h"
 #include "base/sync.h"
 #include "mem/thread.h"
@@ -316,6 +317,8 @@ static inline int progress_round(void)
         pgas_call_path.used = NULL;
     }
     pgasi_ctx_t *ctx = pgasi_self.ctx;
+    if (PGAS_LIKELY(ctx))
+        pgasi_ahead_end(&ctx->ahead);
     bool arrived = pgasi_recvq_pending();
     bool ask = !arrived || is_eager() || ++seen.busy % BUSY_EVERY == 0;
     bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
@@ -371,6 +374,8 @@ void pgasi_progress_before_sleep(void)
 {
     /* A poll of the transport is then due in every case. */
     set(&transport.looked, 0);
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_sync_ahead, __ATOMIC_RELAXED)))
+        pgasi_ahead_take_all();
     publish_before_sleep(pgasi_self.ctx);
     if (pgasi_agg_sends())
         publish_before_sleep(pgasi_ctxs[PGASI_CTX_SHARED]);

@@ -81,6 +81,11 @@ static inline uint64_t wire_of(const pgas_sync_t *sync)
     return PGASI_WIRE_ADDRESS | check_of(at >> 3) << CHECK_SHIFT | at >> 3;
 }
 
+uint64_t pgasi_sync_name(const pgas_sync_t *sync)
+{
+    return outlives_ranks() ? 0 : wire_of(sync);
+}
+
 /* Returns the counter of such a token; NULL: this rank has made no such token. */
 static inline pgas_sync_t *sync_of(uint64_t wire)
 {
@@ -105,7 +110,7 @@ PGASI_STATIC_ASSERT((UINT64_C(1) << CHECK_SHIFT) - 1 == PGASI_WIRE_OFFSET,
 static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    pgasi_desc_ack_t ack = { 0, PGAS_OK, 0 };
+    pgasi_desc_ack_t ack = { 0, PGAS_OK, 1 };
     if (bytes != sizeof ack.wire && bytes != sizeof ack)
         return;
     memcpy(&ack, args, bytes);
@@ -118,9 +123,11 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
         if (sync && !pgasi_token_give(pgasi_wire_token(ack.wire)))
             sync = NULL; /* The rank's death has already lowered the counter. */
     }
-    if (sync)
+    if (sync && ack.status == PGAS_OK)
+        pgasi_sync_lower_by(sync, is_named(ack.wire) ? ack.what : 1);
+    else if (sync)
         pgasi_sync_lower(sync, (pgas_status_t)ack.status, pgas_thread_rank(source),
-                         PGAS_OPERATION_CALL, ack.handler);
+                         PGAS_OPERATION_CALL, ack.what);
 }
 
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -241,7 +248,7 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
         return PGAS_OK;
     c->sync = sync;
     c->before = pgasi_sync_raise(sync);
-    c->wire = outlives_ranks() ? 0 : wire_of(sync);
+    c->wire = pgasi_sync_name(sync);
     if (PGAS_UNLIKELY(!c->wire)) {
         pgasi_token_for_t call = { sync, rank, handler, NULL, 0 };
         pgas_status_t status = take_record(c, &call, flags);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "call/token.h"
+#include "msg/dispatch.h"
 #include "base/sync.h"
 #include "pgas/call.h"
 
@@ -47,6 +48,9 @@ static inline int pgasi_issue_wait(pgas_full_t full)
 {
     return full == PGAS_FULL_WAIT ? PGASI_ISSUE_WAIT : 0;
 }
+/** Returns the token of a call to a rank of the node that completes on the counter when it has run;
+ *  0: the call needs a record. */
+uint64_t pgasi_sync_name(const pgas_sync_t *sync);
 pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
                                pgas_when_t when, int flags);
 /** As pgasi_sync_issue, for a call whose reply is stored at `reply`. */
@@ -81,6 +85,15 @@ typedef struct {
  *  goes through that thread's context, and sending may wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
+/** Runs a plain handler whose caller waits for its completion by a counter, and keeps the completion
+ *  until pgasi_call_settle_completions, on the same thread. */
+static inline bool pgasi_wire_is_gathered(uint64_t wire)
+{
+    return (wire & (PGASI_WIRE_HEAP | PGASI_WIRE_ADDRESS)) && !(wire & PGASI_WIRE_ARRIVED);
+}
+void pgasi_call_run_counted(const pgasi_handler_entry_t *e, uint32_t handler, const void *args,
+                            size_t bytes, pgas_thread_t source, uint64_t wire);
+void pgasi_call_settle_completions(void);
 /** A call has arrived that runs later. If its caller waits for the arrival, this function reports
  *  it.
  *  @return the token with which the call begins later. */

@@ -14,6 +14,7 @@
 #include "base/spin.h"
 #include "pgas/status.h"
 #include "boot/wait.h"
+#include "mem/ahead.h"
 #include "transport/transport.h"
 
 #define PGASI_CTX_SERVICE   0
@@ -62,6 +63,7 @@ typedef struct pgasi_ctx {
     struct pgasi_ctx_flush *flush; /* of all peers; NULL as for a peer */
     struct pgasi_nb *nb;           /* operations that complete later; NULL until there is one */
     struct pgasi_sendq *sendq;     /* of src/msg; NULL until the context issues a call */
+    pgasi_ahead_t ahead;           /* of its owner's counters */
 } pgasi_ctx_t;
 
 struct pgasi_record;

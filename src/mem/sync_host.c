@@ -6,6 +6,7 @@
 #include "boot/boot.h"
 #include "boot/hooks.h"
 #include "boot/wait.h"
+#include "mem/ahead.h"
 #include "mem/thread.h"
 
 /* A thread that is not attached cannot make progress, but it can use groups. */
@@ -63,7 +64,8 @@ static void wake(void)
 void pgasi_sync_host_start(void)
 {
     static const uint32_t always = 1; /* pgasi_wake executes a fence before it reads the flag */
-    static pgasi_sync_host_t job = { NULL, check, wait_until, forget, wake, NULL };
+    static pgasi_sync_host_t job = { NULL, check, wait_until, forget, pgasi_ahead_take_back,
+                                     wake, NULL };
     job.wake_wanted =
         pgasi_wait_light_is_fence ? &always : &pgasi_wakeups[pgasi_boot.node_rank]->sleepers;
     job.progress = pgasi_hooks.progress;

@@ -105,11 +105,12 @@ static inline uint64_t pgasi_wire_of_reply(uint32_t token, uint64_t bytes)
     return token | ((bytes < 0x1FFFFFFE ? bytes : 0x1FFFFFFE) + 1) << 32;
 }
 
-/** The answer to a call without a reply. If the call succeeded, it consists of the token alone. */
+/** The answer to a call without a reply. If the call succeeded, it consists of the token alone. If
+ *  several calls succeeded, `what` is their number. */
 typedef struct {
     uint64_t wire;
     int32_t status;
-    uint32_t handler; /* that was to run */
+    uint32_t what; /* after an error: the handler that was to run */
 } pgasi_desc_ack_t;
 
 /** Precedes a reply. */

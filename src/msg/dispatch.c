@@ -25,7 +25,7 @@ static struct {
     pgas_handler_batch_fn_t run_batch[N_INTERNAL];
     pgasi_refuse_fn_t refuse[N_INTERNAL]; /* NULL: the caller is not informed */
 } internal;
-static pgasi_token_ops_t tokens;
+pgasi_token_ops_t pgasi_token_ops;
 
 void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn)
 {
@@ -44,7 +44,7 @@ void pgasi_handler_set_refused(uint32_t id, pgasi_refuse_fn_t fn)
 
 void pgasi_dispatch_set_tokens(const pgasi_token_ops_t *ops)
 {
-    tokens = *ops;
+    pgasi_token_ops = *ops;
 }
 
 /* Runs one call of the library's own handlers. */
@@ -145,6 +145,7 @@ uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank)
     const char *at = descs, *end = descs + bytes;
     const uint32_t source_bits = (uint32_t)source_rank << PGAS_SLOT_BITS;
     uint64_t n = 0;
+    bool some_tokens = false;
     while (end - at >= 8) {
         uint64_t header = header_at(at, end, source_rank);
         if (PGAS_UNLIKELY(!header))
@@ -153,13 +154,16 @@ uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank)
         if (PGAS_UNLIKELY(header & PGASI_DESC_TOKEN)) {
             uint64_t token;
             memcpy(&token, at + 8, sizeof token);
-            tokens.run(header, at + 16, source, token);
+            pgasi_token_ops.run(header, at + 16, source, token);
+            some_tokens = true;
         } else {
             run_all(header, at + 8, source);
         }
         at += pgasi_desc_room(header);
         n += 1 + (uint64_t)pgasi_desc_more(header);
     }
+    if (PGAS_UNLIKELY(some_tokens))
+        pgasi_token_ops.settle();
     return n;
 }
 
@@ -173,8 +177,8 @@ void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank)
             break;
         if (header & PGASI_DESC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
-            wire = tokens.arrived(pgas_thread_make(source_rank, pgasi_desc_slot(header)),
-                                  pgasi_desc_handler(header), wire);
+            wire = pgasi_token_ops.arrived(pgas_thread_make(source_rank, pgasi_desc_slot(header)),
+                                           pgasi_desc_handler(header), wire);
             memcpy(at + 8, &wire, sizeof wire);
         }
         at += room;
@@ -204,7 +208,7 @@ uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank)
         bool token = header & PGASI_DESC_TOKEN;
         memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
         if (token && wire) { /* 0: the caller already knows that the call arrived */
-            tokens.refuse(source, pgasi_desc_handler(header), wire);
+            pgasi_token_ops.refuse(source, pgasi_desc_handler(header), wire);
         } else if (!refuse_internal(header, at + (token ? 16 : 8), source) &&
                    pgasi_first_dropped()) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped",

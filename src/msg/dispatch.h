@@ -36,15 +36,18 @@ void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn);
 void pgasi_handler_set_refused(uint32_t id, pgasi_refuse_fn_t fn);
 
 /** The handling of descriptors with a token (descriptor.h):
- *  - run: the call runs and completes;
+ *  - run: the call runs and completes. Completions of one source are gathered until `settle`, which
+ *    the same thread calls before it leaves the calls of that source;
  *  - refuse: the caller receives PGAS_ERR_PEER;
  *  - arrived: the call has arrived and runs later. The result is the token that is left. */
 typedef struct {
     void (*run)(uint64_t header, const void *args, pgas_thread_t source, uint64_t token);
+    void (*settle)(void);
     void (*refuse)(pgas_thread_t source, uint32_t handler, uint64_t token);
     uint64_t (*arrived)(pgas_thread_t source, uint32_t handler, uint64_t token);
 } pgasi_token_ops_t;
 void pgasi_dispatch_set_tokens(const pgasi_token_ops_t *ops);
+extern pgasi_token_ops_t pgasi_token_ops;
 
 /** Runs one call of any handler.
  *  @return PGAS_OK

@@ -75,6 +75,12 @@ static inline bool is_plain(uint64_t header)
     return !(header & special) && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
 }
 
+/* The same, and the caller waits for its completion. */
+static inline bool is_counted(uint64_t header)
+{
+    return header & PGASI_DESC_TOKEN && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
+}
+
 /* Runs the descriptors that have arrived in one channel, up to the end of a chunk. Plain
  * descriptors run right here. */
 static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
@@ -83,6 +89,7 @@ static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
     const char *at = in->at, *end = in->chunk + pgasi_chunk_bytes, *chunk = in->chunk;
     const uint64_t phase = in->phase;
     uint64_t n = 0;
+    bool settles = false;
     for (;;) {
         uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
         if (!pgasi_desc_has_arrived(header, phase))
@@ -95,12 +102,23 @@ static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
             n++;
             continue;
         }
+        if (PGAS_LIKELY(is_counted(header) && bytes < (size_t)(end - at) - 16 && !ep->left)) {
+            pgasi_token_ops.run(header, at + 16,
+                                source_bits | (pgas_thread_t)pgasi_desc_slot(header),
+                                *(const uint64_t *)(const void *)(at + 8));
+            at += PGASI_ALIGN_UP(16 + bytes, PGASI_RING_UNIT);
+            n++;
+            settles = true;
+            continue;
+        }
         in->at = at;
         n += take(ep, in, header);
         at = in->at;
         if (in->chunk != chunk) /* other channels have their turn */
             break;
     }
+    if (settles) /* before quiescence sees the calls as consumed */
+        pgasi_token_ops.settle();
     if (in->at != at || n > 0 || in->chunk != chunk) {
         in->at = at;
         set_head(ep, in);

@@ -266,7 +266,7 @@ __attribute__((no_sanitize("thread"))) static inline const char *true_tail(const
         uint64_t header = *(const volatile uint64_t *)(const void *)end;
         if (!pgasi_desc_has_arrived(header, phase))
             break;
-        end += PGAS_CALL_ROOM(pgasi_desc_bytes(header));
+        end += PGASI_ALIGN_UP(pgasi_desc_room(header), PGASI_RING_UNIT);
     }
     return end;
 }

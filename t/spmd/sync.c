@@ -24,7 +24,7 @@
 
 #define N 60
 
-static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden;
+static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden, numbered;
 static uint64_t n_counted, n_ran;
 static pgas_gptr_t counter_memory, word_memory;
 
@@ -624,6 +624,45 @@ static void other_threads_answer(void)
                 "between");
 }
 
+/* ---- series ---- */
+
+/* Numbers must come in order from each rank. */
+static uint64_t next_of[64];
+static int n_wrong;
+
+static void on_number(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number;
+    (void)context;
+    memcpy(&number, args, sizeof number);
+    n_wrong += number != next_of[pgas_thread_rank(source) % 64]++ || bytes % 8 != 0;
+}
+
+/* One call after the other on a counter, to one rank and to all, of several sizes, and others in
+ * between. */
+static void series(void)
+{
+    enum { CALLS = 2000 };
+    static uint64_t sent[64], args[8];
+    pgas_sync_t on_stack = PGAS_SYNC_INIT, second = PGAS_SYNC_INIT;
+    int n_bad = 0;
+    pgas_barrier(NULL);
+    for (int i = 0; i < CALLS; i++) {
+        pgas_sync_t *syncs[4] = { &on_stack, in_heap(), i % 3 ? in_heap() : &second, NULL };
+        int rank = i / 100 % 2 ? i % n_ranks : job_right();
+        args[0] = sent[rank % 64]++;
+        n_bad += pgas_call(rank, numbered, args, i % 50 == 49 ? sizeof args : 8,
+                           syncs[i / 50 % 4]) != PGAS_OK;
+        if (i % 333 == 0)
+            n_bad += pgas_sync_test(&on_stack) == PGAS_OK && on_stack.count != 0;
+    }
+    n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_OK || pgas_sync_wait(&second, -1) != PGAS_OK ||
+             pgas_sync_wait(in_heap(), -1) != PGAS_OK;
+    n_bad += on_stack.count != 0 || second.count != 0 || in_heap()->count != 0;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_is_int(n_bad + n_wrong, 0, "series of calls on a counter run in order and complete");
+}
+
 /* ---- handlers that wait ---- */
 
 static pgas_handler_t gate, open_gate, ask;
@@ -709,8 +748,9 @@ int main(int argc, char **argv)
     pgas_handler_register("b.gate", on_wait_closed, NULL, &waits, &gate);
     pgas_handler_register("b.ask", on_ask, NULL, &waits, &ask);
     pgas_handler_register("b.open", on_open_gate, NULL, NULL, &open_gate);
+    pgas_handler_register("a.number", on_number, NULL, NULL, &numbered);
     pgas_handler_register("z.hidden", on_count, &n_counted, NULL, &hidden);
-    job_begin(&argc, &argv, 20);
+    job_begin(&argc, &argv, 21);
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
     *in_heap() = (pgas_sync_t)PGAS_SYNC_INIT;
     pgas_alloc(3 * sizeof(uint64_t), &word_memory);
@@ -730,6 +770,7 @@ int main(int argc, char **argv)
     unknown_handler();
     replies_of_all_sizes();
     other_threads_answer();
+    series();
     arrived_and_waiting();
     waiting_handlers_answer();
     pgas_free(word_memory);

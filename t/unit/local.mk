@@ -49,6 +49,9 @@ check_PROGRAMS += %D%/group_calls.t
 %C%_tsan_targets_t_SOURCES = %D%/tsan_targets.c %D%/lone.c %D%/lone.h
 %C%_death_t_SOURCES = %D%/death.c %D%/lone.c %D%/lone.h
 %C%_ctx_t_SOURCES = %D%/ctx.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/ahead.t
+%C%_ahead_t_SOURCES = %D%/ahead.c %D%/lone.c %D%/lone.h
+
 check_PROGRAMS += %D%/tsan_sync.t
 %C%_tsan_sync_t_SOURCES = %D%/tsan_sync.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tree.t

@@ -128,7 +128,7 @@ PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t phase, uint64_t usual, size
             pos += usual_room;
         if ((header & (PGAS_CALL_PHASE_EVEN | PGAS_CALL_PHASE_ODD)) != phase)
             return pos;
-        pos += PGAS_CALL_ROOM(header >> 16 & 0xFFFFFF);
+        pos += PGAS_CALL_ROOM((header >> 16 & 0xFFFFFF) + (header >> 49 & 8));
     }
 }
 
