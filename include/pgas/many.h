@@ -10,8 +10,8 @@
  *
  *  Within the node these functions are loops of loads, stores and atomic instructions, whose cache
  *  lines are requested ahead. All other elements travel in messages of several hundred elements,
- *  which the owners of the elements carry out as one batch. So these functions are faster than loops
- *  over pgas_get, pgas_put and pgas_update.
+ *  which the owners of the elements carry out as one batch. So these functions are faster than
+ *  loops over pgas_get, pgas_put and pgas_update.
  *
  *  Shape:  any attached thread. In plain handlers all elements must be within the node. If an
  *          element appears twice in a put, one of its values wins. Words of updates are aligned.

@@ -1,8 +1,8 @@
 /* Messages of many elements: see many.h.
  *
  * A message is a head and the indices of its elements in the owner's heap, then the values of a
- * put or an update. The owner carries it out as one batch, and answers gets and puts. A record keeps
- * what the answer needs: where its values go, and the counter of the program. Updates have no
+ * put or an update. The owner carries it out as one batch, and answers gets and puts. A record
+ * keeps what the answer needs: where its values go, and the counter of the program. Updates have no
  * answer; pgas_quiesce waits for them as for calls. */
 #include "many/many.h"
 

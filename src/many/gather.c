@@ -1,9 +1,9 @@
 /* Mixed sections of an operation: see many.h.
  *
- * All elements of a section are gathered by rank, also those that this process maps. So no branch of
- * the loop depends on the rank, because ranks are often random. A full bucket becomes a message. The
- * elements of the node are carried out at the end of the section, before later elements, so that
- * elements of one rank keep their order. */
+ * All elements of a section are gathered by rank, also those that this process maps. So no branch
+ * of the loop depends on the rank, because ranks are often random. A full bucket becomes a message.
+ * The elements of the node are carried out at the end of the section, before later elements, so
+ * that elements of one rank keep their order. */
 #include "many/many.h"
 
 #include <stdlib.h>
@@ -95,8 +95,8 @@ static pgas_status_t run_alone(pgasi_many_far_t *far, const pgas_gptr_t *ptrs, s
     return pgasi_many_transfer(m, ptrs[i], i);
 }
 
-/* shift and value_bytes are constants where that saves instructions. value_bytes 0: elements have no
- * values. Fields of *far are in variables, because the compiler would otherwise load them again
+/* shift and value_bytes are constants where that saves instructions. value_bytes 0: elements have
+ * no values. Fields of *far are in variables, because the compiler would otherwise load them again
  * after each store to a bucket. */
 PGAS_INLINE pgas_status_t gather(pgasi_many_far_t *far, const pgas_gptr_t *ptrs, size_t i,
                                  size_t end, unsigned shift, size_t value_bytes, bool places)

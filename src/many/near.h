@@ -41,9 +41,9 @@ struct pgasi_many {
     pgas_sync_t *sync;
 };
 
-/** Fills *m. Elements of gets and puts that have 1, 2, 4 or 8 bytes are loaded and stored as relaxed
- *  atomics. An update is one relaxed atomic operation. from NULL: of an update, the value 1 for
- *  each word.
+/** Fills *m. Elements of gets and puts that have 1, 2, 4 or 8 bytes are loaded and stored as
+ *  relaxed atomics. An update is one relaxed atomic operation. from NULL: of an update, the value 1
+ *  for each word.
  *  @return false: no such update */
 bool pgasi_many_init(pgasi_many_t *m, pgasi_many_kind_t kind, pgas_op_t op, pgas_type_t type,
                      size_t elem_bytes, const char *from);
