@@ -9,18 +9,20 @@
  *  function says so, and are reusable on return. A rank that waits inside serves its peers.
  *
  *  Cost: small data within a node take a few cache lines, and no system call while each rank has a
- *  core. Between nodes the leaders (small data) or all ranks (large data) call non-blocking MPI
+ *  core. Ranks of a node read large data in each other's buffers (process_vm_readv) if the system
+ *  allows it, otherwise through shared memory. Between nodes the leaders (small data) or all ranks (large data) call non-blocking MPI
  *  functions.
  *
  *  Statuses of all functions:
  *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; a type that does not
- *                            have the operator's size; two sizes of a rank's block for itself
+ *                            have the operator's size; two sizes of a rank's block for itself; a buffer that is not mapped
  *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or is SWAP
  *      PGAS_ERR_CONTEXT      inside a handler, or not slot 0 and MPI provides only
  *                            MPI_THREAD_FUNNELED
  *      PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
  *      PGAS_ERR_PEER         a rank of the team died (PGAS_ON_PEER_DEATH=continue)
- *  If ranks disagree on sizes, dst is undefined, or ranks wait for ever, or get PGAS_ERR_MPI.
+ *  If ranks disagree on sizes, dst is undefined, or ranks wait for ever, or get PGAS_ERR_MPI or
+ *  PGAS_ERR_INVALID.
  *  After a death every rank in a collective of the team, or entering one later, returns
  *  PGAS_ERR_PEER. The contents of the buffers are undefined then. Between nodes MPI may still write
  *  to the buffers of the collective that was running. */

@@ -18,10 +18,13 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *wa
     board->n = n;
     board->me = me;
     board->messages = memory;
-    if (memory) /* a single member has none */
-        board->areas =
-            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_board_message_t);
     board->wakeup_of = wakeup_of;
+    if (!memory) /* a single member has none */
+        return;
+    size_t n_slots = (size_t)n * PGASI_BOARD_DEPTH;
+    board->areas = (unsigned char *)memory + n_slots * sizeof(pgasi_board_message_t);
+    board->own = board->areas + n_slots * PGASI_BOARD_AREA + (size_t)me * pgasi_board_own_bytes(n);
+    board->offers = (pgasi_offer_t *)(void *)(board->own + 2 * PGASI_BOARD_OWN);
 }
 
 static bool arrived(const uint64_t *word, uint64_t step)

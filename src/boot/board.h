@@ -21,17 +21,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "base/checks.h"
 #include "boot/wait.h"
 
 #define PGASI_BOARD_DEPTH  8
 #define PGASI_BOARD_INLINE 56
 #define PGASI_BOARD_AREA   ((size_t)32 << 10)
+/* the size of the two areas that only the member itself uses */
+#define PGASI_BOARD_OWN ((size_t)256 << 10)
 
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t step;
     unsigned char data[PGASI_BOARD_INLINE];
 } pgasi_board_message_t;
+
+/* The addresses of a member's buffers in its own process. */
+typedef struct {
+    const void *src, *dst;
+} pgasi_offer_t;
 
 typedef struct pgasi_board {
     int n, me;
@@ -43,11 +51,24 @@ typedef struct pgasi_board {
     int *wakeup_of;                  /* [n] node rank of each member */
     bool (*is_broken)(void *arg);
     void *arg;
+    /* large data (coll_direct.c) */
+    const pid_t *pids;     /* by node rank; NULL: members cannot read each other's memory */
+    unsigned char *own;    /* [2][OWN] */
+    pgasi_offer_t *offers; /* [n] */
+    pgas_status_t failure; /* why the last transfer between buffers failed */
 } pgasi_board_t;
+
+/* two areas and n offers of each member, in whole pages */
+static inline size_t pgasi_board_own_bytes(int n)
+{
+    return PGASI_ALIGN_UP(2 * PGASI_BOARD_OWN + (size_t)n * sizeof(pgasi_offer_t),
+                          (size_t)4096);
+}
 
 static inline size_t pgasi_board_bytes(int n)
 {
-    return (size_t)n * PGASI_BOARD_DEPTH * (sizeof(pgasi_board_message_t) + PGASI_BOARD_AREA);
+    return (size_t)n * (PGASI_BOARD_DEPTH * (sizeof(pgasi_board_message_t) + PGASI_BOARD_AREA) +
+                        pgasi_board_own_bytes(n));
 }
 
 /** Places the board in zeroed shared memory of pgasi_board_bytes(n). */

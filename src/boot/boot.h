@@ -20,6 +20,7 @@ typedef struct {
     const int *node_members; /* [node_size] global ranks of my node, ascending */
     const int *local_of;     /* [n_ranks] index within my node, -1: on another node */
     const pid_t *node_pids;  /* [node_size] */
+    bool reads_peers;        /* the ranks of the host may read each other's memory by number */
     const int *host_members; /* [host_ranks] global ranks of my host */
     /* [host_ranks] as seen by this process; 0: not visible (another PID namespace) */
     const pid_t *host_pids;

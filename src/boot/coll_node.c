@@ -3,8 +3,9 @@
  * Small data: each member posts its data and reads those of all (flat), so 2n cache lines move at
  * one time; two ranks on two cores exchange one line each. With more than FLAT_MAX members, groups
  * of GROUP report to their first member, these report to member 0, and all read the result there:
- * three steps instead of n^2 reads. Large data travel in pieces of one area; the slots of the board
- * let the writer run ahead of the readers. An allreduce of a piece among more than two members is a
+ * three steps instead of n^2 reads. Larger data travel in pieces of one area; the slots of the board
+ * let the writer run ahead of the readers. Members read still larger data in each other's buffers
+ * (coll_direct.c) where the table below says so. An allreduce of a piece among more than two members is a
  * reduce-scatter and an allgather. In the reduce-scatter each member combines one share of the
  * piece.
  *
@@ -18,6 +19,40 @@
 /* bytes that all members combine at one time: they stay in the first-level cache */
 #define PIECE       ((size_t)8 << 10)
 #define SCATTER_MIN ((size_t)1024) /* bytes; each member combines a smaller piece whole */
+#define CHAIN_MIN   ((size_t)8 << 10)
+
+/* The bytes from which members read each other's buffers, as measured. With more ranks than cores
+ * every step that waits for all costs switches of processes. The slots of the board avoid these for
+ * data that flow in one direction. The last column: from here on the root of two members is better
+ * off with slots, because the buffers of both exceed the cache of its core. */
+typedef struct {
+    size_t least, least_oversubscribed, most_of_two;
+} range_t;
+#define KIB(n) ((size_t)(n) << 10)
+static const range_t direct_broadcast = { KIB(16), SIZE_MAX, SIZE_MAX },
+                     direct_reduce = { KIB(32), SIZE_MAX, KIB(512) },
+                     direct_allreduce = { KIB(16), KIB(128), SIZE_MAX },
+                     direct_exscan = { KIB(16), SIZE_MAX, SIZE_MAX },
+                     direct_gather = { KIB(16), SIZE_MAX, SIZE_MAX },
+                     direct_allgather = { KIB(8), KIB(256), SIZE_MAX },
+                     direct_alltoall = { KIB(8), KIB(16), SIZE_MAX };
+size_t pgasi_direct_least = SIZE_MAX;
+
+static bool is_within(const pgasi_board_t *board, size_t bytes, const range_t *range)
+{
+    if (!board->pids || board->n == 1)
+        return false;
+    if (bytes >= pgasi_direct_least)
+        return true;
+    return bytes >= (pgasi_boot.oversubscribed ? range->least_oversubscribed : range->least) &&
+           (board->n > 2 || bytes <= range->most_of_two);
+}
+
+static inline bool is_direct(const pgasi_board_t *board, size_t bytes, const range_t *range)
+{
+    return PGAS_UNLIKELY(bytes >= PGASI_MIN(KIB(8), pgasi_direct_least)) &&
+           is_within(board, bytes, range);
+}
 
 /* A board with one member has no memory: its operations are copies. */
 static pgas_status_t alone(const void *src, void *dst, size_t bytes)
@@ -29,9 +64,7 @@ static pgas_status_t alone(const void *src, void *dst, size_t bytes)
 
 /* ---- steps ---- */
 
-/* Wakes all members of a small team. In a large team it wakes only the member that waits, because
- * otherwise each post costs n reads. */
-static void post(pgasi_board_t *board, int waiter)
+void pgasi_board_post_to(pgasi_board_t *board, int waiter)
 {
     pgasi_board_post(board);
     pgasi_board_ring_begin();
@@ -43,15 +76,15 @@ static void post(pgasi_board_t *board, int waiter)
         pgasi_board_ring(board, i);
 }
 
-static void post_to_all(pgasi_board_t *board)
+void pgasi_board_post_to_all(pgasi_board_t *board)
 {
-    post(board, board->me);
+    pgasi_board_post_to(board, board->me);
 }
 
 static void pass(pgasi_board_t *board, int waiter)
 {
     pgasi_board_pass(board);
-    post(board, waiter);
+    pgasi_board_post_to(board, waiter);
 }
 
 static bool wait_for_all(pgasi_board_t *board)
@@ -78,7 +111,7 @@ static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int 
     if (PGAS_UNLIKELY(!out))
         return false;
     copy(out, src, bytes);
-    post(board, waiter);
+    pgasi_board_post_to(board, waiter);
     return true;
 }
 
@@ -149,7 +182,7 @@ pgas_status_t pgasi_board_barrier(pgasi_board_t *board)
         return status != PGAS_OK ? status : pgasi_board_release(board);
     }
     pgasi_board_pass(board);
-    post_to_all(board);
+    pgasi_board_post_to_all(board);
     return status_of(wait_for_all(board));
 }
 
@@ -170,6 +203,8 @@ pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t b
 {
     char *at = buffer;
     bool good = true;
+    if (is_direct(board, bytes, &direct_broadcast))
+        return pgasi_direct_broadcast(board, buffer, bytes, root);
     for (size_t done = 0; board->n > 1 && good && done < bytes; done += PGASI_BOARD_AREA)
         good = broadcast_piece(board, at != NULL ? at + done : NULL,
                                PGASI_MIN(PGASI_BOARD_AREA, bytes - done), root);
@@ -196,6 +231,8 @@ pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *ds
     bool good = true;
     if (board->n == 1)
         return alone(src, dst, n_elems * elem_bytes);
+    if (is_direct(board, n_elems * elem_bytes, &direct_reduce))
+        return pgasi_direct_reduce(board, src, dst, n_elems, def, root);
     for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), at = done * elem_bytes;
         good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes, def,
@@ -265,7 +302,7 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
     if (!out)
         return false;
     memcpy(out, dst + begin * elem_bytes, (end - begin) * elem_bytes);
-    post_to_all(board);
+    pgasi_board_post_to_all(board);
     for (int i = 0; i < n; i++) {
         size_t at = PGASI_MIN(share * (size_t)i, n_elems), to = PGASI_MIN(at + share, n_elems);
         const char *in = pgasi_board_wait(board, i, share_bytes);
@@ -287,6 +324,8 @@ pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void 
     if (PGAS_LIKELY(n_elems * elem_bytes <= PGASI_BOARD_INLINE && board->n <= FLAT_MAX &&
                     n_elems > 0))
         return status_of(allreduce_flat(board, src, dst, n_elems, n_elems * elem_bytes, def));
+    if (is_direct(board, n_elems * elem_bytes, &direct_allreduce))
+        return pgasi_direct_allreduce(board, src, dst, n_elems, def);
     bool scatter = board->n > 2 && n_elems * elem_bytes >= SCATTER_MIN, good = true;
     size_t piece = (scatter ? PGASI_BOARD_AREA : PIECE) / elem_bytes;
     const char *from = src;
@@ -303,6 +342,38 @@ pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void 
     return status_of(good);
 }
 
+/* Each member combines the data of the members before it. */
+static bool scan_flat(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                      size_t bytes, const pgas_op_def_t *def, bool inclusive)
+{
+    return put(board, src, bytes, board->me) &&
+           combine_messages(board, 0, board->me + inclusive, 1, dst, n_elems, bytes, def);
+}
+
+/* The message of a member is the combination of its data and those before it, which the next member
+ * waits for. */
+static bool scan_chain(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                       size_t bytes, const pgas_op_def_t *def, bool inclusive)
+{
+    bool is_first = board->me == 0, is_last = board->me == board->n - 1;
+    size_t whole = PGASI_MAX(bytes, PGASI_BOARD_INLINE + 1); /* in the areas */
+    void *out = is_last ? board->own : pgasi_board_begin(board, whole);
+    if (is_last)
+        pgasi_board_pass(board);
+    const void *in = !out || is_first ? src : pgasi_board_wait(board, board->me - 1, whole);
+    if (!out || !in)
+        return false;
+    if (inclusive || !is_last) {
+        memcpy(out, in, bytes);
+        if (!is_first)
+            pgasi_op_combine_run(def, out, src, n_elems);
+    }
+    if (inclusive ? dst != src || !is_first : !is_first)
+        memcpy(dst, inclusive ? out : in, bytes);
+    pgasi_board_post_to(board, is_last ? 0 : board->me + 1);
+    return true;
+}
+
 pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
                                const pgas_op_def_t *def, bool inclusive)
 {
@@ -310,12 +381,15 @@ pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst,
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
     if (board->n == 1)
         return inclusive ? alone(src, dst, n_elems * elem_bytes) : PGAS_OK;
-    bool good = true;
+    if (board->n == 2 && !inclusive && is_direct(board, n_elems * elem_bytes, &direct_exscan))
+        return pgasi_direct_exscan(board, src, dst, n_elems * elem_bytes);
+    bool good = true, chain = n_elems * elem_bytes >= CHAIN_MIN;
     for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
-        good =
-            put(board, (const char *)src + at, bytes, board->me) &&
-            combine_messages(board, 0, board->me + inclusive, 1, (char *)dst + at, n, bytes, def);
+        const char *from = (const char *)src + at;
+        char *to = (char *)dst + at;
+        good = chain ? scan_chain(board, from, to, n, bytes, def, inclusive)
+                     : scan_flat(board, from, to, n, bytes, def, inclusive);
     }
     return status_of(good);
 }
@@ -340,6 +414,8 @@ pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *ds
 {
     if (board->n == 1)
         return alone(src, dst, bytes);
+    if (is_direct(board, bytes, &direct_gather))
+        return pgasi_direct_gather(board, src, dst, bytes, root);
     bool good = true;
     for (size_t done = 0; good && done < bytes; done += PGASI_BOARD_AREA) {
         size_t n = PGASI_MIN(PGASI_BOARD_AREA, bytes - done);
@@ -353,6 +429,8 @@ pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void 
 {
     if (board->n == 1)
         return alone(src, dst, bytes);
+    if (is_direct(board, bytes, &direct_allgather))
+        return pgasi_direct_allgather(board, src, dst, bytes);
     bool good = true;
     for (size_t done = 0; good && done < bytes; done += PGASI_BOARD_AREA) {
         size_t n = PGASI_MIN(PGASI_BOARD_AREA, bytes - done);
@@ -374,7 +452,7 @@ static bool alltoall_slice(pgasi_board_t *board, const char *src, char *dst, siz
     for (size_t i = 0; i < n; i++)
         if (i != me)
             copy(out + i * bytes, src + i * block + done, bytes);
-    post_to_all(board);
+    pgasi_board_post_to_all(board);
     for (size_t i = 0; i < n; i++) {
         const char *in = pgasi_board_wait(board, (int)i, whole);
         if (!in)
@@ -390,6 +468,8 @@ pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *
 {
     if (board->n == 1)
         return alone(src, dst, bytes);
+    if (is_direct(board, bytes, &direct_alltoall))
+        return pgasi_direct_alltoall(board, src, dst, bytes);
     size_t slice = PGASI_BOARD_AREA / (size_t)board->n;
     slice = slice > 64 ? slice - slice % 64 : PGASI_MAX(slice, 1);
     bool good = true;
@@ -485,7 +565,7 @@ static bool alltoallv_slice(pgasi_board_t *board, const slices_t *s, size_t done
             memcpy(out + (size_t)i * s->slice, from + done, n);
         from = s->src_bytes[i] > 0 ? from + s->src_bytes[i] : from;
     }
-    post_to_all(board);
+    pgasi_board_post_to_all(board);
     for (int i = 0; i < board->n; i++) {
         size_t n = rest_of(s->dst_bytes[i], done, s->slice);
         const char *in = pgasi_board_wait(board, i, whole);

@@ -180,6 +180,10 @@ bool pgasi_team_is_broken(pgas_team_t *team);
 /* All members make the same calls. root and ranks are indices of members. Where a buffer is NULL,
  * nothing is copied. */
 pgas_status_t pgasi_board_barrier(pgasi_board_t *board);
+/** Posts the step that has begun. Wakes all members of a small team. In a large team it wakes only
+ *  the member that waits, because otherwise each post costs n reads. */
+void pgasi_board_post_to(pgasi_board_t *board, int waiter);
+void pgasi_board_post_to_all(pgasi_board_t *board);
 /** Half barriers. arrive: member 0 returns when all members have arrived. release: all members
  *  return when member 0 has arrived. */
 pgas_status_t pgasi_board_arrive(pgasi_board_t *board);
@@ -202,6 +206,25 @@ pgas_status_t pgasi_board_gatherv(pgasi_board_t *board, const void *src, size_t 
                                   const size_t *bytes_of, int root);
 pgas_status_t pgasi_board_alltoallv(pgasi_board_t *board, const void *src, const size_t *src_bytes,
                                     void *dst, const size_t *dst_bytes);
+
+/* ---- coll_direct.c: the same for large data, where board->pids is not NULL ---- */
+
+/* the fewest bytes that members read in each other's buffers, whatever the operation; tests make it
+ * small, or SIZE_MAX */
+extern size_t pgasi_direct_least;
+
+pgas_status_t pgasi_direct_broadcast(pgasi_board_t *board, void *buffer, size_t bytes, int root);
+pgas_status_t pgasi_direct_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                  const pgas_op_def_t *def, int root);
+pgas_status_t pgasi_direct_allreduce(pgasi_board_t *board, const void *src, void *dst,
+                                     size_t n_elems, const pgas_op_def_t *def);
+/** Of two members: the second gets the data of the first. */
+pgas_status_t pgasi_direct_exscan(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
+pgas_status_t pgasi_direct_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
+                                  int root);
+pgas_status_t pgasi_direct_allgather(pgasi_board_t *board, const void *src, void *dst,
+                                     size_t bytes);
+pgas_status_t pgasi_direct_alltoall(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
 
 /* ---- coll_mpi.c: by MPI, with progress; comm is one of the team's ---- */
 

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/bitmap.h"
@@ -24,7 +25,11 @@
 typedef struct {
     int32_t rank, pid, fd;
     uint64_t token;
-} card_t; /* sent to the other ranks of the host */
+    const uint64_t *address; /* of the token */
+} card_t;                    /* sent to the other ranks of the host */
+
+/* what a rank of the host and its first rank can do with each other's memory */
+enum { SHARES = 1, READS = 2 };
 
 /* The tables behind the pointers of pgasi_boot. */
 static struct {
@@ -61,15 +66,27 @@ static int make_token_file(uint64_t token)
     return fd;
 }
 
-static bool can_share_with(const card_t *card)
+/* Whether process_vm_readv is allowed, which collectives of large data use. */
+static bool can_read(const card_t *card)
+{
+    uint64_t token = 0;
+    struct iovec here = { &token, sizeof token },
+                 there = { (void *)(uintptr_t)card->address, sizeof token };
+    return process_vm_readv(card->pid, &here, 1, &there, 1, 0) == (ssize_t)sizeof token &&
+           token == card->token;
+}
+
+static unsigned char try_with(const card_t *card)
 {
     uint64_t token = 0;
     int fd = card->fd < 0 ? -1 : pgasi_shm_open_peer(card->pid, card->fd);
     if (fd < 0)
-        return false;
+        return 0;
     bool good = pread(fd, &token, sizeof token, 0) == (ssize_t)sizeof token && token == card->token;
     close(fd);
-    return good;
+    if (!good)
+        return 0;
+    return can_read(card) ? SHARES | READS : SHARES;
 }
 
 /* PGAS_TEST_UNSHARED=RANK makes the files of that rank useless. */
@@ -79,24 +96,25 @@ static bool is_made_unshared(void)
     return text && *text != '\0' && atoi(text) == pgasi_boot.rank;
 }
 
-/* good[i]: rank i of the host can share memory with the host's first rank, both ways. */
+/* good[i]: what works between rank i of the host and the host's first rank, both ways. */
 static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned char *good)
 {
-    uint64_t token = pgasi_boot.job_key ^ TOKEN_MAGIC ^ ((uint64_t)pgasi_boot.rank << 32);
-    card_t mine = { pgasi_boot.rank, (int32_t)getpid(), make_token_file(token), token };
+    static uint64_t token; /* which others read */
+    token = pgasi_boot.job_key ^ TOKEN_MAGIC ^ ((uint64_t)pgasi_boot.rank << 32);
+    card_t mine = { pgasi_boot.rank, (int32_t)getpid(), make_token_file(token), token, &token };
     if (is_made_unshared())
         mine.token ^= 1;
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards, sizeof mine, MPI_BYTE, host);
     unsigned char ok = 0;
     if (rc == MPI_SUCCESS) {
-        ok = can_share_with(&cards[0]);
+        ok = try_with(&cards[0]);
         for (int i = 0; pgasi_boot.host_rank == 0 && i < n; i++)
-            good[i] = can_share_with(&cards[i]);
+            good[i] = try_with(&cards[i]);
         rc = MPI_Scatter(good, 1, MPI_BYTE,
                          pgasi_boot.host_rank == 0 ? MPI_IN_PLACE : &good[pgasi_boot.host_rank], 1,
                          MPI_BYTE, 0, host);
     }
-    ok = ok && good[pgasi_boot.host_rank];
+    ok &= good[pgasi_boot.host_rank];
     if (rc == MPI_SUCCESS) /* from here on no rank opens these files */
         rc = MPI_Allgather(&ok, 1, MPI_BYTE, good, 1, MPI_BYTE, host);
     if (mine.fd >= 0)
@@ -126,6 +144,9 @@ static void keep_pids(int n, const card_t *cards, const unsigned char *good)
     }
     pgasi_boot.host_members = own.host_members;
     pgasi_boot.host_pids = own.host_pids;
+    pgasi_boot.reads_peers = true;
+    for (int i = 0; i < n; i++)
+        pgasi_boot.reads_peers = pgasi_boot.reads_peers && (!good[i] || good[i] & READS);
 }
 
 /* The host rank that leads my node. */
@@ -138,10 +159,10 @@ static int leader_of_block(int n, const unsigned char *good, int max_size)
         return good[pgasi_boot.host_rank] ? leader : pgasi_boot.host_rank;
     }
     for (int i = 0; i < pgasi_boot.host_rank; i++)
-        place += good[i];
+        place += good[i] != 0;
     place -= place % max_size;
     for (leader = 0; place > 0 || !good[leader]; leader++)
-        place -= good[leader];
+        place -= good[leader] != 0;
     return leader;
 }
 

@@ -169,6 +169,7 @@ static pgas_status_t make_board(pgas_team_t *team)
     pgasi_board_init(&team->board, team->board_shm.base, n, me, wakeup_of);
     team->board.is_broken = board_is_broken;
     team->board.arg = team;
+    team->board.pids = pgasi_boot.reads_peers ? pgasi_boot.node_pids : NULL;
     return PGAS_OK;
 }
 

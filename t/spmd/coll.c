@@ -769,6 +769,30 @@ static void by_pieces(side_t *side)
     spmd_ok(good, "data too long for MPI's counts is sent in pieces over %s", side->name);
 }
 
+/* Both ways of large data on one node: through each other's buffers from the first byte, and never
+ * so, as where process_vm_readv is forbidden. */
+static void with_and_without_direct(side_t *side)
+{
+    size_t before = pgasi_direct_least;
+    pgas_team_t *team = side->team ? side->team : pgasi_team_world();
+    const pid_t *pids = team ? team->board.pids : NULL;
+    bool good = true;
+    side->key += 13;
+    pgasi_direct_least = 1;
+    for (int kind = 0; kind < N_KINDS; kind++)
+        good = many(side, kind, 8) && good;
+    pgasi_direct_least = before;
+    spmd_ok(good, "members read each other's buffers for data of any size, %s", side->name);
+    good = true;
+    if (!side->absent)
+        team->board.pids = NULL;
+    for (int kind = 0; kind < N_KINDS; kind++)
+        good = many(side, kind, 8) && good;
+    if (!side->absent)
+        team->board.pids = pids;
+    spmd_ok(good, "they never do so, %s", side->name);
+}
+
 static void refusals(void)
 {
     int32_t x = 1, y = 7;
@@ -876,7 +900,7 @@ static void nobody_leaves_early(const side_t *side)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 8 + 1 + 2 + 4 + 2);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 10 + 8 + 1 + 2 + 4 + 2);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
@@ -909,6 +933,8 @@ int main(int argc, char **argv)
     ways(&sides[1]);
     by_pieces(&sides[0]);
     by_pieces(&sides[3]);
+    for (int i = 0; i < 5; i++)
+        with_and_without_direct(&sides[i]);
     refusals();
     guard_is_asked();
     nobody_leaves_early(&sides[0]);
