@@ -137,10 +137,9 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     if (a->sends)
         __atomic_add_fetch(&pgasi_agg_n_sends, 1, __ATOMIC_RELAXED);
     pgasi_call_path_open();
-    a->visible.cursor = pgasi_sendq_cursors(a->sendq);
     /* A shared context is locked for every call, so its calls cannot take the inline path. */
-    a->visible.n_ranks =
-        a->ctx->shared || a->overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
+    if (!a->ctx->shared && !a->overflow && a->hops == 1)
+        a->visible.cursor = pgasi_sendq_cursors(a->sendq);
     *agg_p = &a->visible;
     return PGAS_OK;
 }

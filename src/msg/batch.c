@@ -133,7 +133,7 @@ static bool open_batch(pgasi_sendq_t *sq, out_t *out, int dest, size_t room, boo
 /* ---- gathering ---- */
 
 /* Starts a run with the descriptor just written. */
-static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header,
+static void open_run(const pgasi_sendq_t *sq, pgas_agg_cursor_t *c, out_t *out, uint64_t header,
                      char *desc)
 {
     size_t stride = pgasi_desc_stride(header);
@@ -141,8 +141,10 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_
         return;
     char *last = desc + 8 + stride * (size_t)PGASI_DESC_MORE_MAX;
     out->run = desc;
-    c->kind = pgas_agg_kind(context, (pgas_handler_t)pgasi_desc_handler(header),
+    c->kind = pgas_agg_kind(sq->context, (pgas_handler_t)pgasi_desc_handler(header),
                             pgasi_desc_bytes(header));
+    if (out->ep != PGASI_EP_ANY) /* its place is that of a rank which does not exist */
+        c->kind = ~c->kind;
     c->pos = desc + 8 + stride;
     c->end = PGASI_MIN(c->end - stride, last);
 }
@@ -199,7 +201,7 @@ static pgas_status_t append(pgasi_sendq_t *sq, out_t *out, int dest, const messa
     write_body(desc, m);
     out->batch->n_calls++;
     c->pos = desc + room;
-    open_run(c, out, sq->context, m->header, desc);
+    open_run(sq, c, out, m->header, desc);
     return PGAS_OK;
 }
 

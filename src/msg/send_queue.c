@@ -31,6 +31,12 @@ static size_t chunk_table_bytes(void)
            sizeof(chunk_t);
 }
 
+/* Inline calls look up any rank below PGAS_AGG_CURSORS. */
+static size_t cursors_bytes(size_t n_dests)
+{
+    return PGASI_MAX(n_dests, (size_t)PGAS_AGG_CURSORS) * sizeof(pgas_agg_cursor_t);
+}
+
 /* Whose inline calls may use the send queue: see pgas_call_path_t. */
 static uint64_t caller_of(const pgasi_ctx_t *ctx)
 {
@@ -60,7 +66,7 @@ pgas_status_t pgasi_sendq_of(pgasi_ctx_t *ctx, pgasi_sendq_t **sendq_p)
     sq->slots = pgasi_chanmem_buffers(ctx->index);
     sq->backlog_limit = pgasi_param.backlog_limit;
     sq->latency_ns = UINT64_MAX;
-    sq->cursor = pgasi_lazy_alloc(n * sizeof *sq->cursor);
+    sq->cursor = pgasi_lazy_alloc(cursors_bytes(n));
     sq->out = pgasi_lazy_alloc(n * sizeof *sq->out);
     sq->window = pgasi_lazy_alloc(n * sizeof *sq->window);
     sq->dirty = pgasi_lazy_alloc(n * sizeof *sq->dirty);
@@ -106,7 +112,7 @@ void pgasi_sendq_destroy(pgasi_sendq_t *sq)
         pgasi_far_channel_free(&sq->out[sq->known[i]]);
     if (sq->ctx->shared)
         pgasi_sendq_shared_held = 0;
-    pgasi_lazy_free(sq->cursor, n * sizeof *sq->cursor);
+    pgasi_lazy_free(sq->cursor, cursors_bytes(n));
     pgasi_lazy_free(sq->out, n * sizeof *sq->out);
     pgasi_lazy_free(sq->window, n * sizeof *sq->window);
     pgasi_lazy_free(sq->dirty, n * sizeof *sq->dirty);

@@ -17,10 +17,13 @@ typedef struct {
     uint64_t spare;
 } pgas_agg_cursor_t;
 
+/* Entries of a table of cursors. Those that no rank has are never touched, and no kind matches them.
+ * So one comparison with a constant checks the rank, and often the compiler knows its result. */
+#define PGAS_AGG_CURSORS (1u << 20)
+
 struct pgas_agg {
-    pgas_agg_cursor_t *cursor; /* by rank */
-    uint32_t n_ranks;          /* 0: there is no inline path */
-    bool overflow;             /* calls leave at once if they can; then n_ranks is 0 */
+    pgas_agg_cursor_t *cursor; /* [PGAS_AGG_CURSORS] by rank; NULL: there is no inline path */
+    bool overflow;             /* calls leave at once if they can; then cursor is NULL */
 };
 
 PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler,
@@ -63,8 +66,9 @@ static inline uint64_t pgas_agg_kind(uint64_t context, pgas_handler_t handler, s
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler,
                                         const void *args, size_t bytes)
 {
-    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
-        pgas_agg_cursor_t *c = &agg->cursor[(uint32_t)rank];
+    pgas_agg_cursor_t *cursor = agg->cursor;
+    if (PGAS_LIKELY(cursor && (uint32_t)rank < PGAS_AGG_CURSORS)) {
+        pgas_agg_cursor_t *c = &cursor[(uint32_t)rank];
         char *pos = c->pos;
         if (PGAS_LIKELY(c->kind == pgas_agg_kind(pgas_call_path.context, handler, bytes) &&
                         pos <= c->end && args)) {
