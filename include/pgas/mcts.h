@@ -153,7 +153,7 @@ typedef struct {
     bool no_combining;       /* sends each report in a call of its own */
     bool no_proofs;          /* does not propagate proven wins and losses */
     pgas_agg_style_t style;  /* PGAS_AGG_TRAD or PGAS_AGG_OVERFLOW */
-    /* rollouts under way at the same time; default 32 for each thread of the job, 96 with fewer
+    /* rollouts under way at the same time; default 64 for each thread of the job, 96 with fewer
      * than 4 playouts */
     int in_flight;
     int phase;     /* rollouts of a phase for each thread of the job; default and maximum 4096 */

@@ -34,7 +34,7 @@ static void fill_in(pgas_mcts_opts_t *o, int n_ranks)
     o->phase = or_else(o->phase, 4096);
     o->max_depth = or_else(o->max_depth, 1000);
     o->memory_bytes = o->memory_bytes ? o->memory_bytes : (size_t)1 << 30;
-    o->in_flight = or_else(o->in_flight, (o->playouts < 4 ? 96 : 32) * o->n_threads * n_ranks);
+    o->in_flight = or_else(o->in_flight, (o->playouts < 4 ? 96 : 64) * o->n_threads * n_ranks);
     if (o->mode == PGAS_MCTS_ROOT) /* each rank starts rollouts of its own */
         o->in_flight = PGASI_MAX(o->in_flight / n_ranks, 1);
 }

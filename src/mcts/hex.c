@@ -12,6 +12,8 @@
 #include "mcts/hex.h"
 #include <string.h>
 
+#include "base/bitmap.h"
+
 /* ---- the winner ---- */
 
 /* All stones of a row that are connected to those reached. */
@@ -169,7 +171,7 @@ static inline void fill(const blank_t *blank, int size, pgas_mcts_rng_t *rng, ui
             n_bits = 64;
         }
         black[r] = (uint32_t)bits & blank->empty[r];
-        surplus += __builtin_popcount(black[r]);
+        surplus += (int)pgasi_count_ones(black[r]);
     }
     uint32_t from = surplus > 0; /* the colour that has too many cells */
     for (int left = surplus > 0 ? surplus : -surplus; left > 0;) {

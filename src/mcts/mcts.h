@@ -95,6 +95,14 @@ static inline bool is_handlers_worker(const worker_t *w)
     return w->index == w->mcts->n_threads;
 }
 
+/* The other threads learn of the rollouts that the worker has completed. */
+static inline void pgasi_mcts_add_completed(worker_t *w)
+{
+    if (w->n_completed)
+        __atomic_fetch_add(&w->mcts->completed, w->n_completed, __ATOMIC_RELEASE);
+    w->n_completed = 0;
+}
+
 /* Ends the search soon, for this reason, unless it ends for another one already. */
 static inline void pgasi_mcts_end_soon(pgas_mcts_t *m, uint32_t why)
 {

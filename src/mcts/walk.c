@@ -85,8 +85,10 @@ void pgasi_mcts_deliver(worker_t *w, node_id_t parent, uint32_t child, report_t 
         }
         pgasi_mcts_deliver_here(w, &parent, &child, r);
     }
-    __atomic_fetch_add(&m->completed, r->n, __ATOMIC_RELEASE);
     w->counts.rollouts += r->n;
+    w->n_completed += r->n;
+    if (is_handlers_worker(w))
+        pgasi_mcts_add_completed(w);
 }
 
 /* ---- jobs ---- */

@@ -9,8 +9,8 @@
 #include "mcts/walk.h"
 #include "pgas/runtime.h"
 
-#define PLAYOUTS_OF_RUN 16 /* then the thread receives and sends messages */
-#define OWN_JOBS        3  /* rollouts of a worker that take turns while memory is fetched */
+#define PLAYOUTS_OF_RUN 64 /* then the thread receives and sends messages */
+#define OWN_JOBS        6  /* rollouts of a worker that take turns while memory is fetched */
 
 /* ---- reasons to end ---- */
 
@@ -134,12 +134,17 @@ static int run(worker_t *w)
         check_rank(w);
     while (w->active && n < 4 * PLAYOUTS_OF_RUN && w->counts.playouts < enough) {
         path_t *job = NULL;
-        if ((w->n_own >= OWN_JOBS || !start_rollouts(w)) && !(job = next_job(w)))
+        if (w->n_own == 0)
+            w->n_to_start = OWN_JOBS;
+        if (w->n_to_start > 0 && start_rollouts(w))
+            w->n_to_start--;
+        else if (!(job = next_job(w)))
             break;
         if (job)
             pgasi_mcts_do_job(w, job);
         n++;
     }
+    pgasi_mcts_add_completed(w);
     if (n == 0)
         become_idle(w);
     else

@@ -81,6 +81,8 @@ struct worker {
     /* jobs of its own, first in, first out */
     path_t *own, **own_end;
     int n_own;
+    int n_to_start;        /* rollouts that it starts one after the other, before its next job */
+    uint64_t n_completed;  /* rollouts, not yet added to those of the search */
     uint64_t n_jobs_ended; /* not yet added to the counts of outstanding work */
     uint32_t next_worker;  /* of the handlers: the worker that gets the next suspended rollout */
     path_t *free_paths;
