@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # what: A call or an access costs no more instructions than recorded, on either side, without the bodies of handlers.
 # needs: no-sanitizers command:valgrind
+# timeout: 300
 # source: benchmarks/instructions: callgrind counts while filled.c fills a channel with n calls and with 2 n, and drains it
 set -u
 . "$(dirname "$0")/../tap.sh"
@@ -44,16 +45,16 @@ at_most 55 write-receiver
 at_most 25 typed-trad-caller
 at_most 8 typed-trad-receiver
 at_most 60 typed-write-caller
-at_most 20 get-u64
-at_most 20 put-u64
-at_most 20 update-u64-add
+at_most 14 get-u64
+at_most 14 put-u64
+at_most 14 update-u64-add
 
 plain=$(row trad-caller)
-slow=$(per_call fill less slow 8 1000)
+slow=$(per_call fill less slow 8 400)
 holds "${slow:-0} - ${plain:-0} > 9.5 && ${slow:-0} - ${plain:-0} < 10.5" && s=0 || s=1
 ok $s "ten instructions more are seen" || diag "$plain, $slow"
 less=$(row trad-receiver)
-with=$(per_call drain with trad 8 1000)
+with=$(per_call drain with trad 8 400)
 holds "${with:-0} >= ${less:-0} + 1" && s=0 || s=1
 ok $s "bodies of handlers are left out" || diag "$less, with them $with"
 done_testing
