@@ -186,9 +186,10 @@ static int add_many(size_t n)
 
 static int add_single(size_t n)
 {
+    const pgas_gptr_t *to = place;
     int bad = 0;
     for (size_t i = 0; i < n; i++)
-        bad |= pgas_update_u64(place[i], PGAS_ADD, 1);
+        bad |= pgas_update_u64(to[i], PGAS_ADD, 1);
     return bad | pgas_flush_all();
 }
 

@@ -283,9 +283,11 @@ static int get_typed(size_t n)
 
 static int get_single(size_t n)
 {
+    const pgas_gptr_t *from = place;
+    uint64_t *to = got;
     int bad = 0;
     for (size_t i = 0; i < n; i++)
-        bad |= pgas_get_u64(place[i], &got[i]);
+        bad |= pgas_get_u64(from[i], &to[i]);
     return bad;
 }
 
@@ -311,9 +313,11 @@ static int put_many(size_t n)
 
 static int put_single(size_t n)
 {
+    const pgas_gptr_t *to = place;
+    const uint64_t *from = values;
     int bad = 0;
     for (size_t i = 0; i < n; i++)
-        bad |= pgas_put_u64(place[i], values[i]);
+        bad |= pgas_put_u64(to[i], from[i]);
     return bad | pgas_flush_all();
 }
 

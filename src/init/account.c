@@ -29,7 +29,7 @@ typedef struct {
 
 static uint64_t heap_table_bytes(uint64_t n)
 {
-    return PGASI_ALIGN_UP(n * sizeof(pgas_heap_entry_t), 4096) + 4096;
+    return 2 * PGASI_ALIGN_UP(n * sizeof(uint64_t), 4096);
 }
 
 static uint64_t team_bytes(uint64_t n, uint64_t node)

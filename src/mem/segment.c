@@ -22,8 +22,8 @@
 
 #define PAGE_MIN 4096
 
-static PGASI_ALIGNED(PAGE_MIN) pgas_heap_entry_t table[PGAS_RANKS_MAX];
-const pgas_heap_entry_t *const pgas_heap_table = table;
+static PGASI_ALIGNED(PAGE_MIN) pgas_heap_table_t table;
+const pgas_heap_table_t *const pgas_heap_table = &table;
 
 pgasi_segment_t *pgasi_segments;
 int pgasi_n_segments;
@@ -41,8 +41,8 @@ static struct {
 static void table_protect(int protection)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = PGASI_ALIGN_UP((uintptr_t)table, page),
-              to = ((uintptr_t)table + sizeof table) & ~(page - 1);
+    uintptr_t from = PGASI_ALIGN_UP((uintptr_t)&table, page),
+              to = ((uintptr_t)&table + sizeof table) & ~(page - 1);
     mprotect((void *)from, to - from, protection);
 }
 
@@ -51,8 +51,8 @@ static void table_fill(uint64_t heap_bytes)
     for (int i = 0; i < pgasi_boot.node_size; i++) {
         int rank = pgasi_boot.node_members[i];
         pgas_gptr_t first = pgas_gptr_make(rank, PGASI_HEAP_OFFSET);
-        table[rank].base = (uint64_t)(uintptr_t)heaps.of[i] - first;
-        table[rank].n_words = heap_bytes / sizeof(uint64_t);
+        table.base[rank] = (uint64_t)(uintptr_t)heaps.of[i] - first;
+        table.n_words[rank] = heap_bytes / sizeof(uint64_t);
     }
     table_protect(PROT_READ);
 }
@@ -61,7 +61,7 @@ static void table_clear(void)
 {
     table_protect(PROT_READ | PROT_WRITE);
     for (int i = 0; i < pgasi_boot.node_size; i++)
-        table[pgasi_boot.node_members[i]] = (pgas_heap_entry_t){ 0, 0 };
+        table.n_words[pgasi_boot.node_members[i]] = table.base[pgasi_boot.node_members[i]] = 0;
 }
 
 /* ---- the heap's memory ---- */

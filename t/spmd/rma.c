@@ -90,6 +90,87 @@ static void pointers(void)
             "null, foreign and too long are not local");
 }
 
+/* Whether every operation on a word at ptr returns `want`. */
+static bool words_return(pgas_gptr_t ptr, pgas_status_t want)
+{
+    int n_bad = 0;
+    for (size_t k = 0; k < N_SCALARS; k++) {
+        unsigned char value[8] = { 0 };
+        n_bad += scalars[k].put(ptr, value) != want || scalars[k].get(value, ptr) != want;
+    }
+    uint64_t old = 0;
+    n_bad += pgas_update_u64(ptr, PGAS_ADD, 0) != want ||
+             pgas_fetch_op_u64(ptr, PGAS_XOR, 0, &old) != want ||
+             pgas_compare_swap_u64(ptr, 1, 1, &old) != want;
+    return n_bad == 0;
+}
+
+static void borders_of_heaps(void)
+{
+    pgas_heap_info_t info = { .size = sizeof info };
+    int n_bad = pgas_heap_info(&info) != PGAS_OK;
+    for (int r = 0; r < n_ranks; r++) {
+        pgas_gptr_t first = pgas_gptr_make(r, PGAS_HEAP_OFFSET), end = first + info.heap_bytes;
+        bool near = pgas_node_of(r) == pgas_node();
+        unsigned char value[8];
+        uint64_t old;
+        for (size_t k = 0; k < N_SCALARS; k++) {
+            size_t bytes = scalars[k].bytes;
+            n_bad += scalars[k].get(value, first) != PGAS_OK ||
+                     scalars[k].get(value, end - bytes) != PGAS_OK;
+            n_bad += bytes > 1 && (scalars[k].get(value, first + 1) != PGAS_ERR_INVALID ||
+                                   scalars[k].get(value, end - bytes + 1) != PGAS_ERR_INVALID);
+        }
+        n_bad += !words_return(end, PGAS_ERR_RANGE) || !words_return(first - 8, PGAS_ERR_RANGE);
+        n_bad += pgas_fetch_op_u64(end - 8, PGAS_ADD, 0, &old) != PGAS_OK ||
+                 pgas_fetch_op_u64(first + 4, PGAS_ADD, 0, &old) != PGAS_ERR_INVALID ||
+                 pgas_update_u64(end - 4, PGAS_ADD, 0) != PGAS_ERR_RANGE;
+        n_bad += pgas_get(value, end - 5, 5) != PGAS_OK ||
+                 pgas_get(value, end - 5, 6) != PGAS_ERR_RANGE ||
+                 pgas_get(value, first - 1, 2) != PGAS_ERR_RANGE;
+        n_bad += (pgas_gptr_local(first, info.heap_bytes) != NULL) != near ||
+                 pgas_gptr_local(first, info.heap_bytes + 1) || pgas_gptr_local(end, 1) ||
+                 pgas_gptr_local(first - 1, 2);
+    }
+    spmd_is_int(n_bad, 0, "the first and the last word of heaps, and what is beside them");
+    n_bad = !words_return(PGAS_NULL, PGAS_ERR_RANGE) || !words_return(8, PGAS_ERR_RANGE);
+    n_bad += !words_return(pgas_gptr_make(n_ranks, PGAS_HEAP_OFFSET), PGAS_ERR_RANGE) ||
+             !words_return(pgas_gptr_make(PGAS_RANKS_MAX - 1, PGAS_OFFSET_MAX - 7), PGAS_ERR_RANGE);
+    spmd_is_int(n_bad, 0, "null, and ranks that do not exist");
+    n_bad = pgas_get_u64(heap.base[me], NULL) != PGAS_ERR_INVALID ||
+            pgas_fetch_op_u64(heap.base[me], PGAS_ADD, 1, NULL) != PGAS_OK ||
+            pgas_compare_swap_u64(heap.base[me], 0, 0, NULL) != PGAS_ERR_INVALID;
+    spmd_is_int(n_bad, 0, "outputs that are NULL");
+    pgas_barrier(NULL);
+}
+
+/* Attached memory may begin at any address. */
+static void borders_of_attached_memory(void)
+{
+    enum { BYTES = 1000 };
+    _Alignas(8) static unsigned char memory[BYTES + 8];
+    uint64_t word = 0;
+    int n_bad = 0;
+    for (size_t shift = 0; shift < 8; shift += 3) {
+        pgas_gptr_t ptr = PGAS_NULL;
+        unsigned char *mine = memory + shift;
+        n_bad += pgas_mem_attach(mine, BYTES, &ptr) != PGAS_OK;
+        n_bad += pgas_gptr_local(ptr, BYTES) != mine || pgas_gptr_local(ptr, BYTES + 1) ||
+                 pgas_gptr_local(ptr - 1, 1) || pgas_gptr_local(ptr + BYTES, 1);
+        n_bad += pgas_gptr_local(ptr + 7, BYTES - 7) != mine + 7;
+        pgas_gptr_t words = (ptr + 7) / 8 * 8;
+        memset(memory, (int)shift, sizeof memory);
+        n_bad += pgas_put_u64(words, 17) != PGAS_OK ||
+                 pgas_fetch_op_u64(words, PGAS_ADD, 5, &word) != PGAS_OK || word != 17 ||
+                 pgas_get_u64(words, &word) != PGAS_OK || word != 22 ||
+                 *(uint64_t *)pgas_gptr_local(words, 8) != 22;
+        n_bad += pgas_get_u64(words + 1, &word) != PGAS_ERR_INVALID;
+        n_bad += pgas_mem_detach(ptr) != PGAS_OK || pgas_gptr_local(ptr, 1) != NULL ||
+                 pgas_put_u64(words, 18) == PGAS_OK;
+    }
+    spmd_is_int(n_bad, 0, "words of attached memory of any alignment, and what is beside it");
+}
+
 /* A word between two others, at every size. */
 static void scalars_leave_neighbours_alone(const area_t *area)
 {
@@ -360,10 +441,12 @@ static void nothing_moves_nothing(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 32);
+    job_begin(&argc, &argv, 36);
     uint64_t seed = spmd_seed(20240607);
     set_up();
     pointers();
+    borders_of_heaps();
+    borders_of_attached_memory();
     nothing_moves_nothing();
     counters_on_the_node();
     pgas_barrier(NULL);

@@ -1,7 +1,7 @@
 /** The table of the node's heaps, and the inline functions that read it.
  *
  *  The table has an entry for each rank that a global pointer can name, so a pointer's upper bits
- *  need no check. An entry says where this process has mapped the rank's heap. Entries of ranks of
+ *  need no check. It says where this process has mapped the rank's heap. Entries of ranks of
  *  other nodes are zero, and their pages cost nothing. Attached memory is not in the table. The
  *  library writes the entries when it starts and stops; programs never do. */
 #ifndef PGAS_DETAIL_GPTR_H
@@ -13,13 +13,14 @@ PGAS_BEGIN_DECLS
 
 #define PGAS_HEAP_OFFSET (UINT64_C(1) << 30) /* of the first byte of every heap */
 
+/* By rank. Two arrays, because processors scale an index by 8, and not by 16. */
 typedef struct {
-    uint64_t base;    /* the address of a byte of the heap is base + its global pointer */
-    uint64_t n_words; /* of 8 bytes; 0: the heap is not mapped */
-} pgas_heap_entry_t;
+    uint64_t n_words[PGAS_RANKS_MAX]; /* of 8 bytes; 0: the heap is not mapped */
+    uint64_t base[PGAS_RANKS_MAX];    /* address of a byte of the heap: base + global pointer */
+} pgas_heap_table_t;
 /* One of the variables that the library exports; t/lint/symbols.t lists them all. It never changes,
  * so that compilers load it once in front of a loop. */
-extern PGAS_API const pgas_heap_entry_t *const pgas_heap_table; /* [PGAS_RANKS_MAX] */
+extern PGAS_API const pgas_heap_table_t *const pgas_heap_table;
 PGAS_API void *pgas_gptr_local_far(pgas_gptr_t ptr, size_t bytes);
 
 static inline pgas_gptr_t pgas_gptr_make(int rank, uint64_t offset)
@@ -51,40 +52,43 @@ static inline pgas_gptr_t pgas_gptr_at(pgas_gptr_t ptr, int rank)
     return ptr ? pgas_gptr_make(rank, pgas_gptr_offset(ptr)) : PGAS_NULL;
 }
 
+/* The words of the heap of the pointer's rank that this process has mapped. */
+static inline uint64_t pgas_heap_words(pgas_gptr_t ptr)
+{
+    return pgas_heap_table->n_words[ptr >> PGAS_OFFSET_BITS];
+}
+
 /* Returns whether `bytes` bytes at ptr, at least one, are inside a mapped heap. */
 static inline bool pgas_heap_has(pgas_gptr_t ptr, size_t bytes)
 {
-    uint64_t heap_bytes = pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words * 8,
-             inside = pgas_gptr_offset(ptr) - PGAS_HEAP_OFFSET;
-    return inside < heap_bytes && bytes <= heap_bytes - inside;
+    uint64_t inside = pgas_gptr_offset(ptr - PGAS_HEAP_OFFSET), heap = pgas_heap_words(ptr) * 8;
+    return inside < heap && bytes <= heap - inside;
 }
 
-/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is the offset
- * (without the bits of the rank) rotated right. The lowest bits of a misaligned offset become the
- * highest, so one comparison rejects it, offsets outside of the heap, and ranks without a mapped
- * heap. */
+/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is the place
+ * in the heap, without the bits of the rank, rotated right. The lowest bits of a misaligned pointer
+ * become the highest, so one comparison rejects it, places outside of the heap, and ranks without a
+ * mapped heap. */
 static inline bool pgas_heap_has_word(pgas_gptr_t ptr, size_t bytes)
 {
     unsigned shift = (unsigned)((bytes > 1) + (bytes > 2) + (bytes > 4));
     unsigned above = 64 - PGAS_OFFSET_BITS;
-    uint64_t offset = ptr << above;
-    uint64_t number =
-        (offset >> (above + shift) | offset << (64 - above - shift)) - (PGAS_HEAP_OFFSET >> shift);
-    return number >> (3 - shift) < pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words;
+    uint64_t inside = (ptr - PGAS_HEAP_OFFSET) << above;
+    uint64_t number = inside >> (above + shift) | inside << (64 - above - shift);
+    return number >> (3 - shift) < pgas_heap_words(ptr);
 }
 
 /* The address of memory that one of them has found. */
 static inline void *pgas_heap_address(pgas_gptr_t ptr)
 {
-    return (void *)(uintptr_t)(pgas_heap_table[ptr >> PGAS_OFFSET_BITS].base + ptr);
+    return (void *)(uintptr_t)(pgas_heap_table->base[ptr >> PGAS_OFFSET_BITS] + ptr);
 }
 
 static inline void *pgas_gptr_local(pgas_gptr_t ptr, size_t bytes)
 {
     if (PGAS_LIKELY(pgas_heap_has(ptr, bytes)))
         return pgas_heap_address(ptr);
-    return pgas_heap_table[ptr >> PGAS_OFFSET_BITS].n_words ? pgas_gptr_local_far(ptr, bytes)
-                                                            : NULL;
+    return pgas_heap_words(ptr) ? pgas_gptr_local_far(ptr, bytes) : NULL;
 }
 
 static inline bool pgas_gptr_is_local(pgas_gptr_t ptr)
