@@ -138,8 +138,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->knows = calloc(n, sizeof *a->knows);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
-    a->join_mask = 4 * a->filter_mask + 3;
-    a->joins = calloc((size_t)a->join_mask + 1, sizeof *a->joins);
+    a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
     bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of &&
               a->filter && a->heat && a->joins;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;

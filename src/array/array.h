@@ -93,12 +93,14 @@ typedef struct pgasi_array {
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;
     uint16_t *heat; /* of chunks without a cache line, by the same hash */
-    uint8_t *joins; /* samples of applies to chunks of this node's other ranks, by the same hash */
-    uint32_t join_mask, n_samples;
+    uint8_t *joins; /* by chunk: samples of applies to chunks of this node's other ranks */
+    uint32_t n_samples;
+    uint32_t join_shift; /* reads ended joins soon: 2^this times as many samples are enough */
     uint32_t n_near, n_near_max; /* lines of chunks of this node's other ranks */
     uint64_t last_recall;        /* home: the last chunk that a read of this rank has recalled */
     int32_t contention; /* grows with chunks that threads share, shrinks with chunks of owners */
     bool fits;          /* every chunk of other nodes has a cache line */
+    uint32_t n_apply_fetches; /* chunks that applies have fetched */
     int prefetch;
     uint32_t known_op[64], n_known_ops; /* operators of the program, in the order of use */
     uint64_t *knows;                    /* by team rank: which of them that rank has carried out */

@@ -20,9 +20,12 @@
 #include "array/slots.h"
 #include "array/wire.h"
 #include "base/checks.h"
+#include "base/clock.h"
 #include "base/sync.h"
 
-#define NO_CHUNK UINT64_MAX
+#define NO_CHUNK       UINT64_MAX
+#define JOIN_NS_MIN    (500 * UINT64_C(1000)) /* some ten times the cost of a join and its end */
+#define JOIN_SHIFT_MAX 3u
 
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
 static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
@@ -124,6 +127,15 @@ static pgasi_array_event_t event_of(pgasi_array_need_t need)
     }
 }
 
+/* Contributions cost as much as many atomic instructions if reads end them soon. */
+static void note_join_end(pgasi_array_t *a, const pgasi_array_cache_line_t *line)
+{
+    bool soon = pgasi_now_ns() - line->joined_ns < JOIN_NS_MIN;
+    uint32_t shift =
+        soon ? PGASI_MIN(a->join_shift + 1, JOIN_SHIFT_MAX) : a->join_shift - (a->join_shift > 0);
+    __atomic_store_n(&a->join_shift, shift, __ATOMIC_RELAXED);
+}
+
 /* The line has reached C_I. An access that waits for the chunk requests it again. If there is none,
  * the line becomes free. */
 static void give_line(pgasi_array_t *a, uint32_t li)
@@ -145,7 +157,10 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
-    a->n_near -= is_near(a, chunk);
+    if (is_near(a, chunk)) {
+        a->n_near--;
+        note_join_end(a, line);
+    }
     while (a->want_line.first && a->n_free) { /* the chunk of the first may have a line by now */
         pgasi_array_access_t *x = pgasi_array_queue_pop(&a->want_line);
         pgasi_array_location_t loc = locate(a, x->chunk);
@@ -340,6 +355,10 @@ pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_locat
     bool has_line = find_line(a, loc->chunk) != PGASI_ARRAY_NONE;
     bool fetch = pgasi_array_should_fetch(a, loc, x, has_line, sequential);
     pgas_status_t status = fetch ? fetch_for(a, loc, x) : carry_out_there(a, loc, x);
+    uint64_t around = fetch && !has_line ? pgasi_array_fetch_around(a, x) : 0;
+    if (around)
+        pgasi_array_cache_prefetch(a, loc->chunk & ~(around - 1), around, PGASI_ARRAY_NEED_O, x->op,
+                                   NULL);
     pgasi_array_cache_keep_free(a);
     return status;
 }
@@ -386,6 +405,7 @@ void pgasi_array_cache_join(pgasi_array_t *a, const pgasi_array_location_t *loc,
     if (li == PGASI_ARRAY_NONE)
         return;
     a->line[li].op = op;
+    a->line[li].joined_ns = pgasi_now_ns();
     pgasi_array_count(&a->info.prefetches, 1);
     step(a, li, PGASI_E_NEED_O);
 }

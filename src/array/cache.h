@@ -25,6 +25,7 @@ typedef struct {
     uint8_t level, closed; /* as in a directory entry */
     bool leaving;          /* evicted, not free yet */
     uint32_t op;           /* requested */
+    uint64_t joined_ns;    /* when the line was taken for a chunk of this node's other ranks */
     pgasi_array_queue_t waiting;
     pgasi_array_told_t *told; /* counters of prefetches, until the chunk is here */
     uint32_t next_free, next_closing;

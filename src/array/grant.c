@@ -131,14 +131,14 @@ static bool others_read(const pgasi_array_site_t *site)
 }
 
 /* Whether a thread that combines shares the chunk from the beginning, although it could become the
- * owner. It does if most chunks of the array that it combined into were or became shared, because
- * each end of an ownership costs a barrier. Sometimes it becomes the owner nevertheless, so that a
- * change of the program's behaviour is noticed. */
+ * owner. It does in chunks of other ranks, and if most chunks of the array that it combined into
+ * were or became shared, because each end of an ownership costs a barrier. Sometimes it becomes the
+ * owner nevertheless, so that a change of the program's behaviour is noticed. */
 static bool shares_at_once(const pgasi_array_site_t *site)
 {
     const pgasi_array_t *a = site->array;
     return site->at_home && !a->wide && site->grant->now.permits == PGASI_ARRAY_ALL &&
-           a->contention >= CONTENDED && site->chunk % PROBE != 0;
+           (!site->at_own_home || a->contention >= CONTENDED) && site->chunk % PROBE != 0;
 }
 
 /* Another thread uses the chunk, or none does. Counted without care: a lost count does no harm. */

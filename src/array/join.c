@@ -1,5 +1,6 @@
-/* Samples of applies to chunks of the node's other ranks, in a small table by hash. Counts are
- * halved from time to time, so that only chunks which many of the applies go to reach the limit.
+/* Samples of applies to chunks of the node's other ranks. Counts are halved from time to time, so
+ * that only chunks which many of the applies go to reach the limit. If chunks joined here and there,
+ * the processor could not predict the way of an apply, and misses of its caches would not overlap.
  * Threads count without a lock; a lost count does not matter. */
 #include "array/join.h"
 
@@ -7,15 +8,14 @@
 #include "array/protocol.h"
 #include "array/wire.h"
 #include "base/checks.h"
-#include "base/hash.h"
 #include "base/op.h"
 
-#define ENOUGH     32 /* samples: a join costs as much as some two thousand atomic instructions */
+#define ENOUGH     16 /* samples; up to eight times as many if joins end soon */
 #define NEIGHBOURS 32 /* chunks on both sides that join, too, with half as many */
 
 static uint8_t *count_of(const pgasi_array_t *a, uint64_t chunk)
 {
-    return &a->joins[pgasi_hash_u64(chunk) & a->join_mask];
+    return &a->joins[chunk];
 }
 
 static uint8_t get(const uint8_t *count)
@@ -65,8 +65,8 @@ static void join(pgasi_array_t *a, const pgasi_array_location_t *loc, pgas_op_t 
 
 static void halve(pgasi_array_t *a)
 {
-    for (uint32_t j = 0; j <= a->join_mask; j++)
-        set(&a->joins[j], get(&a->joins[j]) / 2);
+    for (uint64_t chunk = 0; chunk < a->map.n_blocks; chunk++)
+        set(count_of(a, chunk), get(count_of(a, chunk)) / 2);
 }
 
 void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op)
@@ -77,10 +77,10 @@ void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op)
         return;
     uint8_t *count = count_of(a, loc.chunk);
     uint32_t n = __atomic_add_fetch(&a->n_samples, 1, __ATOMIC_RELAXED);
-    if (n % (ENOUGH / 2 * a->n_near_max) == 0)
+    if (n % PGASI_MAX(ENOUGH / 2 * a->n_near_max, a->map.n_blocks / 16) == 0)
         halve(a);
     set(count, get(count) + 1u);
-    if (get(count) < ENOUGH)
+    if (get(count) < ENOUGH << __atomic_load_n(&a->join_shift, __ATOMIC_RELAXED))
         return;
     set(count, 0);
     join(a, &loc, op);

@@ -5,12 +5,20 @@
  * cache fetch at once. Accesses to many elements by index never fetch from larger arrays, because
  * their requests overlap and travel together.
  *
+ * Applies in any order over an array that fits fetch the chunks around theirs, too, because a line
+ * for contributions needs no data: requests for a run of chunks are one message, and the grants
+ * another. The runs become longer with the number of such misses.
+ *
  * A random walk over an array much larger than the cache thus costs round trips of some bytes,
  * and no chunks. It is nevertheless coherent, because the home sees every access. */
 #include "array/policy.h"
 
 #include "base/op.h"
 #include "base/hash.h"
+#include "base/checks.h"
+
+#define FETCHES_BEFORE_RUNS 4 /* misses of applies; a run is as long as their number over this */
+#define RUN_LOG2_MAX        5u
 
 uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
 {
@@ -73,4 +81,12 @@ bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *lo
         (applies && pgasi_array_is_too_large_for_line(a, x->op)))
         return false;
     return sequential || a->fits || (!x->once && is_missed_again(a, x->chunk));
+}
+
+uint64_t pgasi_array_fetch_around(pgasi_array_t *a, const pgasi_array_access_t *x)
+{
+    if (x->kind != PGASI_ARRAY_APPLY || !a->fits || !a->prefetch)
+        return 0;
+    uint32_t n = ++a->n_apply_fetches / FETCHES_BEFORE_RUNS;
+    return n ? UINT64_C(1) << PGASI_MIN(pgasi_log2_up(n + 1), RUN_LOG2_MAX) : 0;
 }

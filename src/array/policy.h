@@ -10,6 +10,10 @@
 bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *loc,
                               const pgasi_array_access_t *x, bool has_line, bool sequential);
 
+/** The chunks to fetch together with that of an apply, a power of two; 0: none. The caller is
+ *  serving. */
+uint64_t pgasi_array_fetch_around(pgasi_array_t *a, const pgasi_array_access_t *x);
+
 /** Whether a cache line has no room for contributions of the operator. */
 bool pgasi_array_is_too_large_for_line(const pgasi_array_t *a, uint32_t op);
 
