@@ -10,9 +10,8 @@
  *      pgas_array_destroy(a);                                        collective
  *
  *  Elements are grouped in chunks. Each chunk is in memory of its home rank. Ranks of the home's
- *  node use it there; ranks of other nodes keep copies in a cache. A rank of the home's node may
- *  keep contributions in its cache, too, if it combines into the chunk very often. An access to a
- *  chunk that the rank may use is a few plain instructions. The home knows the state of each chunk:
+ *  node use it there, or a cache if they often combine. Ranks of other nodes keep copies in a cache.
+ *  An access to a usable chunk is a few plain instructions. The home knows each chunk's state:
  *  | state     | ranks of the home's node  | other ranks                                     |
  *  | Unshared  | read, write, operate      | none has a copy                                 |
  *  | Shared    | read                      | read                                            |
@@ -79,11 +78,9 @@ typedef struct {
     /* [team size + 1], ascending from 0 to n_elems: rank r is home of the elements offsets[r] ..
      * offsets[r+1]-1. NULL: whole chunks, distributed evenly. Read during create only */
     const uint64_t *offsets;
-    /* this rank's cache for chunks of other nodes, and for contributions to chunks of its node's
-     * other ranks (at most 1 MiB of it); default: PGAS_ARRAY_CACHE */
-    size_t cache_bytes;
-    int low_percent;  /* low watermark: chunks are evicted if fewer lines are free; default 30 */
-    int high_percent; /* until so many are free; default 50 */
+    size_t cache_bytes; /* this rank's cache for chunks of other ranks; default: PGAS_ARRAY_CACHE */
+    int low_percent;    /* low watermark: chunks are evicted if fewer lines are free; default 30 */
+    int high_percent;   /* until so many are free; default 50 */
     /* chunks that are requested ahead of a sequential walk; default 32, at most 64, -1: none */
     int prefetch;
 } pgas_array_opts_t;

@@ -46,8 +46,8 @@ static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *lo
         status = pgasi_array_grant_try(&site, x, true);
     if (status == PGAS_INPROGRESS && pgasi_array_site(a, loc, &site)) {
         status = pgasi_array_grant_try(&site, x, true);
-        if (applies && status == PGAS_OK)
-            pgasi_array_join_operated(&site, loc, x->op);
+        if (applies && status == PGAS_OK && x->operated)
+            pgasi_array_join_operated(a, loc, x->op);
     }
     return status;
 }

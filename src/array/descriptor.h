@@ -29,10 +29,11 @@ typedef enum {
 
 /** An access of a thread to elements of one chunk. */
 typedef struct pgasi_array_access {
-    uint8_t kind; /* pgasi_array_kind_t */
-    uint8_t pin;  /* pgas_array_mode_t */
-    bool foreign; /* it is of a rank of another node: pins keep it waiting */
-    bool once;    /* one of many by index: no reason to fetch the chunk of a large array */
+    uint8_t kind;  /* pgasi_array_kind_t */
+    uint8_t pin;   /* pgas_array_mode_t */
+    bool foreign;  /* it is of a rank of another node: pins keep it waiting */
+    bool operated; /* it was carried out in a chunk that was Operated */
+    bool once;     /* one of many by index: no reason to fetch the chunk of a large array */
     uint32_t op;
     uint32_t k, n; /* elements k .. k + n - 1 of the block; n > 1: GET and SET only */
     uint64_t chunk;

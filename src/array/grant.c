@@ -138,7 +138,8 @@ static bool shares_at_once(const pgasi_array_site_t *site)
 {
     const pgasi_array_t *a = site->array;
     return site->at_home && !a->wide && site->grant->now.permits == PGASI_ARRAY_ALL &&
-           (!site->at_own_home || a->contention >= CONTENDED) && site->chunk % PROBE != 0;
+           (!site->at_own_home || __atomic_load_n(&a->contention, __ATOMIC_RELAXED) >= CONTENDED) &&
+           site->chunk % PROBE != 0;
 }
 
 /* Another thread uses the chunk, or none does. Counted without care: a lost count does no harm. */
@@ -284,6 +285,7 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
         if (x->kind != PGASI_ARRAY_PIN) {
             settle(site, x, by_thread);
             status = carry_out(site, x);
+            x->operated = grant->now.permits == PGASI_ARRAY_OPERATES;
         } else if (x->pin == PGAS_ARRAY_READ) {
             grant->pins_read++;
         } else {

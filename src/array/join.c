@@ -86,10 +86,8 @@ void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op)
     join(a, &loc, op);
 }
 
-void pgasi_array_join_operated(const pgasi_array_site_t *site, const pgasi_array_location_t *loc,
-                               pgas_op_t op)
+void pgasi_array_join_operated(pgasi_array_t *a, const pgasi_array_location_t *loc, pgas_op_t op)
 {
-    if (site->at_home && is_near(site->array, loc) &&
-        site->grant->now.permits == PGASI_ARRAY_OPERATES)
-        join(site->array, loc, op);
+    if (is_near(a, loc))
+        join(a, loc, op);
 }

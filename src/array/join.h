@@ -14,9 +14,8 @@
 
 /** Counts an apply to element i that other ranks of the node may use at the same time. */
 void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op);
-/** An apply at the home of another rank is done. If the chunk is Operated, every further one would
- *  take the grant's lock, so this rank joins at once. */
-void pgasi_array_join_operated(const pgasi_array_site_t *site, const pgasi_array_location_t *loc,
-                               pgas_op_t op);
+/** An apply to a chunk that is Operated is done, at the home of another rank. Every further one
+ *  would take the grant's lock, so this rank joins at once. */
+void pgasi_array_join_operated(pgasi_array_t *a, const pgasi_array_location_t *loc, pgas_op_t op);
 
 #endif
