@@ -1,11 +1,11 @@
 /* Loops over elements that this process maps: see near.h.
  *
- * Each loop translates the pointer of an element. Gets and updates also request the cache line of
- * the element that is AHEAD elements further. Between two locked instructions the processor begins
- * few loads by itself. The arrays of pointers and values are requested, too. With two ranks and
- * 2 * 10^6 words, updates reached 155 M/s, 84 M/s without the lines of the arrays, and 75 M/s in
- * blocks of 64 elements, whose requests come in bursts. Plain pointers reached 107 M/s. Lines of
- * puts are not requested, because stores wait in the processor's store buffer. */
+ * Each loop translates the pointer of an element. Updates also request the cache line of the
+ * element that is AHEAD elements further, because the processor begins few loads by itself between
+ * two locked instructions. Loads and stores of different elements overlap without that. All loops
+ * request the arrays of pointers and values. With two ranks and 2 * 10^6 words, updates reached 155
+ * M/s, 84 M/s without the lines of the arrays, and 75 M/s in blocks of 64 elements, whose requests
+ * come in bursts. Plain pointers reached 107 M/s. */
 #include "many/near.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #define AHEAD        32   /* 16 .. 64 differ by less than the noise */
 #define RUN          8    /* elements of 8 bytes in a cache line */
 #define STREAM_AHEAD 1024 /* bytes */
-#define BLOCK        64 /* words of an update by compare-and-swap whose addresses are known at a time */
+#define BLOCK        64   /* words of an update by compare-and-swap whose addresses are known */
 
 enum { STAYS, IS_READ, IS_WRITTEN }; /* what a loop requests cache lines for; STAYS: it does not */
 
@@ -43,17 +43,10 @@ static __attribute__((noinline, cold)) void *attached_word_at(pgas_gptr_t ptr, s
     return ptr % bytes == 0 ? pgas_gptr_local(ptr, bytes) : NULL;
 }
 
-/* The address of a word; NULL: it is not mapped, or not aligned. */
-static inline void *word_at(pgas_gptr_t ptr, size_t bytes)
-{
-    return PGAS_LIKELY(pgas_heap_has_word(ptr, bytes)) ? pgas_heap_address(ptr)
-                                                       : attached_word_at(ptr, bytes);
-}
-
-/* Defines a function for elements of type T. WORD and LINE are expressions for the address of
- * element i, or NULL, and of element i + AHEAD. The last arguments carry out element i, whose
- * address is `word`. */
-#define LOOP(name, T, use, where_t, WORD, LINE, ...)                                    \
+/* Defines a function for elements of type T. ADDRESS(i) is the address of element i if HAS(i), and
+ * then needs no branch. Otherwise it is OTHER(i), or NULL. The last arguments carry out element i,
+ * whose address is `word`. */
+#define LOOP(name, T, use, where_t, HAS, ADDRESS, OTHER, ...)                           \
     static size_t name(const pgasi_many_t *m, const where_t *where, size_t i, size_t n) \
     {                                                                                   \
         const char *const from = m->from;                                               \
@@ -65,24 +58,31 @@ static inline void *word_at(pgas_gptr_t ptr, size_t bytes)
         for (size_t stop; i < n;) {                                                     \
             request_streams(&where[i], from + i * step, to + i * sizeof(T));            \
             for (stop = PGASI_MIN(n, (i | (RUN - 1)) + 1); i < stop; i++) {             \
-                T *word = WORD;                                                         \
+                T *word = ADDRESS(where[i], T);                                         \
+                if (PGAS_UNLIKELY(!HAS(where[i], T))) {                                 \
+                    word = OTHER(where[i], T);                                          \
+                    if (!word)                                                          \
+                        return i;                                                       \
+                }                                                                       \
                 if (use != STAYS && PGAS_LIKELY(i < last))                              \
-                    request_line(LINE, use);                                            \
-                if (PGAS_UNLIKELY(!word))                                               \
-                    return i;                                                           \
+                    request_line(ADDRESS(where[i + AHEAD], T), use);                    \
                 __VA_ARGS__                                                             \
             }                                                                           \
         }                                                                               \
         return i;                                                                       \
     }
+
 /* The two forms of a loop. */
-#define NEAR(name, T, use, ...)                                          \
-    LOOP(near_##name, T, use, pgas_gptr_t, word_at(where[i], sizeof(T)), \
-         pgas_heap_address(where[i + AHEAD]), __VA_ARGS__)
-#define BATCH(name, T, use, ...)                                                           \
-    LOOP(batch_##name, T, use, uint32_t,                                                   \
-         where[i] < n_units ? (T *)(void *)(base + (uint64_t)where[i] * sizeof(T)) : NULL, \
-         base + (uint64_t)where[i + AHEAD] * sizeof(T), __VA_ARGS__)
+#define PTR_HAS(ptr, T)         pgas_heap_has_word(ptr, sizeof(T))
+#define PTR_ADDRESS(ptr, T)     pgas_heap_address(ptr)
+#define PTR_OTHER(ptr, T)       attached_word_at(ptr, sizeof(T))
+#define INDEX_HAS(index, T)     ((index) < n_units)
+#define INDEX_ADDRESS(index, T) ((T *)(void *)(base + (uint64_t)(index) * sizeof(T)))
+#define INDEX_OTHER(index, T)   NULL
+#define NEAR(name, T, use, ...) \
+    LOOP(near_##name, T, use, pgas_gptr_t, PTR_HAS, PTR_ADDRESS, PTR_OTHER, __VA_ARGS__)
+#define BATCH(name, T, use, ...) \
+    LOOP(batch_##name, T, use, uint32_t, INDEX_HAS, INDEX_ADDRESS, INDEX_OTHER, __VA_ARGS__)
 
 /* ---- gets and puts ---- */
 
@@ -94,7 +94,7 @@ static inline void *word_at(pgas_gptr_t ptr, size_t bytes)
     memcpy(&value, from + i * sizeof value, sizeof value); \
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 #define COPY(T)                                               \
-    NEAR(get_##T, T, IS_READ, LOAD(T, i))                     \
+    NEAR(get_##T, T, STAYS, LOAD(T, i))                       \
     BATCH(get_##T, T, IS_READ, LOAD(T, place ? place[i] : i)) \
     NEAR(put_##T, T, STAYS, STORE(T))                         \
     BATCH(put_##T, T, IS_WRITTEN, STORE(T))
