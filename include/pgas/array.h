@@ -10,7 +10,7 @@
  *      pgas_array_destroy(a);                                        collective
  *
  *  Elements are grouped in chunks. Each chunk is in memory of its home rank. Ranks of the home's
- *  node use it there, or a cache if they often combine. Ranks of other nodes keep copies in a cache.
+ *  node use it there, or a cache if they often combine; ranks of other nodes keep copies in one.
  *  An access to a usable chunk is a few plain instructions. The home knows each chunk's state:
  *  | state     | ranks of the home's node  | other ranks                                     |
  *  | Unshared  | read, write, operate      | none has a copy                                 |

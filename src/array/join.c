@@ -1,7 +1,7 @@
 /* Samples of applies to chunks of the node's other ranks. Counts are halved from time to time, so
- * that only chunks which many of the applies go to reach the limit. If chunks joined here and there,
- * the processor could not predict the way of an apply, and misses of its caches would not overlap.
- * Threads count without a lock; a lost count does not matter. */
+ * that only chunks which many of the applies go to reach the limit. If chunks joined here and
+ * there, the processor could not predict the way of an apply, and misses of its caches would not
+ * overlap. Threads count without a lock; a lost count does not matter. */
 #include "array/join.h"
 
 #include "array/policy.h"
