@@ -10,13 +10,8 @@
  *  Any operations, to any ranks and of several threads, may name one counter.
  *
  *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
- *  duty. The program may read count. It changes the fields only by the functions of this file.
- *
- *  A thread that makes one call after the other on a counter without a function may raise it for up
- *  to 32 calls at once. Its next round of progress takes back what it did not use, and so does a
- *  thread that waits for the counter or tests it. So count may be up to 31 too high for each
- *  thread, but waits and tests are exact.
- *
+ *  duty. The program changes the fields only by the functions of this file. It may read count, which
+ *  can be up to 31 too high for each thread that makes calls in a row. Waits and tests are exact.
  *  A rank of the same node lowers the counter without a message, if the counter is in the symmetric
  *  heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
  *
