@@ -87,6 +87,7 @@ static void service_sleep(void)
         bool by_put = __atomic_load_n(&pgasi_recvq_by_put, __ATOMIC_RELAXED);
         bool by_itself = by_put || pgasi_wait_is_unreached();
         sleep_in_epoll(ctxs_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
+        pgasi_progress_service(); /* before the system calls that follow */
     }
     __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(false);
@@ -101,6 +102,7 @@ static void nap(void)
     pgasi_wait_service_rests(true);
     if (!pgasi_ep_pending(PGASI_EP_SERVICE))
         poll(&kicked, 1, NAP_MS);
+    pgasi_progress_service();
     pgasi_wait_service_rests(false);
 }
 

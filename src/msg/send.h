@@ -328,12 +328,14 @@ static inline void make_valid(out_t *out, uint64_t bytes, uint64_t first_word)
     __atomic_store_n((uint64_t *)(void *)pos, shown, __ATOMIC_RELEASE);
 }
 
-/* The service of a rank may sleep while the rank's other threads do not. */
+/* Calls to the service run on its threads alone, if it has any. Other threads that were woken, too,
+ * would only take the processor. */
 static inline void wake_receiver(const out_t *out)
 {
-    pgasi_wake_at(out->wakeup, out->wakeup_number);
-    if (PGAS_UNLIKELY(out->ep == PGASI_EP_SERVICE))
+    if (PGAS_UNLIKELY(out->ep == PGASI_EP_SERVICE && pgasi_param.service_threads > 0))
         pgasi_wake_service(out->wakeup_number);
+    else
+        pgasi_wake_at(out->wakeup, out->wakeup_number);
 }
 
 /* Finds room for `bytes` bytes in one piece at the tail, and a unit behind them. */
