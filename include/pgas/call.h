@@ -206,8 +206,8 @@ typedef struct {
  *          is no local; otherwise it is copied to the heap, and may be reused on return.
  *  Cost:   plain calls as pgas_call. copy: as pgas_call, if the sum is below 16 KiB and below a
  *          quarter of a chunk; otherwise a message for each such piece, and an allocation for each
- *          buffer. push: a put, and to other nodes a flush. pull: an allocation; on the node one
- *          copy, between nodes one get if the source is in a segment, otherwise pieces on demand.
+ *          buffer. push: a put, and to other nodes a flush. pull: as copy up to 1 KiB; otherwise
+ *          an allocation and a copy, between nodes one get from a segment or pieces on demand.
  *          Teams: a binomial tree, nodes grouped; no rank sends more than ceil(log2 N) messages.
  *          Without a counter every eighth broadcast is acknowledged.
  *          Large results are written directly to their place where the target reaches it. */

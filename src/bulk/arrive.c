@@ -48,8 +48,8 @@ static bool is_task(const char *block)
 /* Returns true if the message must go through the list of pull.c. */
 static bool waits_in_line(const pgasi_bulk_t *p)
 {
-    return pgasi_bulk_has_pulls(p) ||
-           (p->head.flags & PGASI_BULK_ARCHIVE && pgasi_pulls_are_before(&p->head));
+    return pgasi_bulk_has_pulls(p) || (p->head.flags & (PGASI_BULK_ARCHIVE | PGASI_BULK_ORDERED) &&
+                                       pgasi_pulls_are_before(&p->head));
 }
 
 /* Readers need the stream of an archive aligned to 16, but it may arrive at a multiple of 8. */

@@ -3,7 +3,7 @@
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled
- * buffers are offered (offer.c). The stream of an archive is the second section of the message and
+ * buffers are offered (offer.c), or copied if they are small. The stream of an archive is the second section of the message and
  * is not copied either. */
 #include "bulk/bulk.h"
 
@@ -22,6 +22,7 @@
 #include "msg/send_queue.h"
 
 #define SMALL_HEAD 1024 /* bytes; a larger head is allocated */
+#define SMALL_PULL 1024 /* bytes of all pulled buffers that are copied instead: a read costs more */
 
 /* ---- the stream ---- */
 
@@ -29,16 +30,23 @@
 typedef struct {
     const char *head, *archive;
     const pgas_buffer_t *buffers;
+    bool pulls_copied;
     size_t n, head_bytes, archive_bytes;
     size_t at;       /* the section: 0: the head, 1: an archive's stream, i + 2: buffer i */
     uint64_t inside; /* bytes of the section before the position */
 } stream_t;
 
+static bool is_copied(const pgas_buffer_t *b, bool pulls_copied)
+{
+    return b->mode == PGAS_BUFFER_COPY || (pulls_copied && b->mode == PGAS_BUFFER_PULL);
+}
+
 static uint64_t section_bytes(const stream_t *s)
 {
     if (s->at < 2)
         return s->at == 0 ? s->head_bytes : s->archive_bytes;
-    return s->buffers[s->at - 2].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 2].bytes : 0;
+    const pgas_buffer_t *b = &s->buffers[s->at - 2];
+    return is_copied(b, s->pulls_copied) ? b->bytes : 0;
 }
 
 /* Skips sections that are complete. From the position on, the section has bytes at *from_p, whose
@@ -91,7 +99,7 @@ typedef struct {
     const pgas_buffer_t *buffers;
     size_t n;
     const pgasi_bulk_archive_t *archive; /* or NULL */
-    bool some_push, some_pull;
+    bool some_push, some_pull, pulls_copied;
     uint64_t copied, pulled; /* bytes; copied with padding */
     pgas_full_t full;
     pgasi_bulk_head_t head;
@@ -170,13 +178,14 @@ static void write_head(call_t *o, char *to)
     bool far = pgasi_boot.local_of[o->rank] < 0;
     for (size_t i = 0; i < o->n; i++) {
         const pgas_buffer_t *b = &o->buffers[i];
-        bool pull = b->mode == PGAS_BUFFER_PULL;
+        bool copied = is_copied(b, o->pulls_copied), pull = !copied && b->mode == PGAS_BUFFER_PULL;
         pgas_gptr_t ptr = b->target;
         if (pull && !(o->archive && ptr))
             ptr = ptr_of(b->address, b->bytes);
         if (pull && ptr && far)
             key_at = add_key(to, &used, ptr, &last, key_at);
-        pgasi_bulk_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address, ptr, b->mode,
+        pgasi_bulk_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address,
+                                   ptr,       copied ? PGAS_BUFFER_COPY : b->mode,
                                    b->helper, pull && ptr && far ? key_at : 0 };
         memcpy(to + sizeof o->head + i * sizeof part, &part, sizeof part);
     }
@@ -219,6 +228,7 @@ static pgas_status_t send_call(call_t *o, pgas_full_t full)
     } else {
         stream_t s = { .head = head,
                        .buffers = o->buffers,
+                       .pulls_copied = o->pulls_copied,
                        .n = o->n,
                        .head_bytes = o->archive ? o->head.args_at : o->head.head_bytes,
                        .archive = o->archive ? o->archive->stream : NULL,
@@ -288,9 +298,18 @@ static pgas_status_t push_all(const call_t *o)
 
 /* ---- the call ---- */
 
+static void copy_pulls(call_t *o)
+{
+    o->pulls_copied = true;
+    o->some_pull = false;
+    o->copied += o->pulled;
+    o->head.flags |= PGASI_BULK_ORDERED;
+}
+
 static pgas_status_t check_buffers(call_t *o)
 {
     pgas_status_t status = PGAS_OK;
+    bool helper = false;
     if (o->n > (o->archive ? PGASI_BULK_PARTS_MAX : PGAS_BUFFERS_MAX))
         return PGAS_ERR_LIMIT;
     if (o->n && !o->buffers)
@@ -307,10 +326,14 @@ static pgas_status_t check_buffers(call_t *o)
             *(b->mode == PGAS_BUFFER_COPY ? &o->copied : &o->pulled) += PGASI_ALIGN_UP(b->bytes, 8);
         o->some_push = o->some_push || b->mode == PGAS_BUFFER_PUSH;
         o->some_pull = o->some_pull || b->mode == PGAS_BUFFER_PULL;
+        helper = helper || (b->mode == PGAS_BUFFER_PULL && b->helper);
     }
     if (status == PGAS_OK &&
         PGASI_MAX(o->copied, o->pulled) > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8))
         status = PGAS_ERR_LIMIT;
+    if (o->some_pull && !o->archive && !helper && o->pulled <= SMALL_PULL &&
+        o->copied + o->pulled <= PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8))
+        copy_pulls(o);
     return status;
 }
 

@@ -31,8 +31,9 @@ enum {
     /* The arguments are the stream of an archive, and the parts are its chunks. All parts are
      * pulled, into objects of pgas/rma_object.h. */
     PGASI_BULK_ARCHIVE = 1,
-    PGASI_BULK_STREAM = 2,       /* the last part is the stream, and there are no arguments */
-    PGASI_BULK_WANTS_ARCHIVE = 4 /* the caller waits for an archive as the reply */
+    PGASI_BULK_STREAM = 2,        /* the last part is the stream, and there are no arguments */
+    PGASI_BULK_WANTS_ARCHIVE = 4, /* the caller waits for an archive as the reply */
+    PGASI_BULK_ORDERED = 8 /* buffers to pull were copied: earlier pulls of the caller come first */
 };
 
 typedef struct {

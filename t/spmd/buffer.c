@@ -314,7 +314,7 @@ static void order_is_kept(void)
         pgas_buffer_t b = { mode_of(kind),
                             (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
                                                                            : private_memory),
-                            (size_t)i * 97,
+                            (size_t)(i % 3 ? i * 97 : i),
                             to_place[job_right()],
                             kind >= PULL_HEAP_HELPED,
                             NULL };

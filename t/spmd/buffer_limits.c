@@ -158,7 +158,7 @@ static void open_pulls_are_limited(void)
     bool going = me == 1;
     /* the way there may be full too, until it has grown */
     for (int n_full = 0; going && n_full < FULL_TRIES && n_sent < 1000;) {
-        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 8, PGAS_NULL, false, NULL };
+        pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 1032, PGAS_NULL, false, NULL };
         status = call_buffers(pgas_on_rank(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
         n_full += status == PGAS_ERR_AGAIN;
