@@ -10,12 +10,13 @@
  *
  *  Cost: small data within a node take a few cache lines, and no system call while each rank has a
  *  core. Ranks of a node read large data in each other's buffers (process_vm_readv) if the system
- *  allows it, otherwise through shared memory. Between nodes the leaders (small data) or all ranks (large data) call non-blocking MPI
- *  functions.
+ *  allows it. Between nodes the leaders (small data) or all ranks (large data) call non-blocking
+ *  MPI functions.
  *
  *  Statuses of all functions:
  *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; a type that does not
- *                            have the operator's size; two sizes of a rank's block for itself; a buffer that is not mapped
+ *                            have the operator's size; two sizes of a rank's block for itself;
+ *                            memory that is not mapped
  *      PGAS_ERR_UNSUPPORTED  the operator does not exist for the type, or is SWAP
  *      PGAS_ERR_CONTEXT      inside a handler, or not slot 0 and MPI provides only
  *                            MPI_THREAD_FUNNELED

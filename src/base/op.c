@@ -318,3 +318,12 @@ void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n)
         done += piece;
     }
 }
+
+void pgasi_op_fill_neutral(const pgas_op_def_t *def, void *to, uint64_t n)
+{
+    const op_t *op = (const op_t *)(const void *)def;
+    if ((op->number & ~TYPE_MASK) == PGAS_ADD)
+        memset(to, 0, n * def->operand_bytes);
+    else
+        pgasi_op_fill_identity(def, to, n);
+}

@@ -49,5 +49,7 @@ void pgasi_op_update_at(const pgas_op_def_t *def, void *const *words, const void
                         size_t step, uint64_t n);
 /** Sets n contributions to the identity. */
 void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n);
+/** The same for users: built-in sums become 0.0, not -0.0. */
+void pgasi_op_fill_neutral(const pgas_op_def_t *def, void *to, uint64_t n);
 
 #endif

@@ -338,9 +338,12 @@ static pgas_status_t scan_far(const scan_t *s, const void *src, void *dst, size_
 
 static pgas_status_t coll_scan(const scan_t *s, const void *src, void *dst, size_t n_elems)
 {
-    return s->team->n_nodes == 1
-               ? pgasi_board_scan(&s->team->board, src, dst, n_elems, s->def, s->inclusive)
-               : scan_far(s, src, dst, n_elems);
+    if (s->team->n_nodes == 1)
+        return pgasi_board_scan(&s->team->board, src, dst, n_elems, s->def, s->inclusive);
+    pgas_status_t status = scan_far(s, src, dst, n_elems);
+    if (status == PGAS_OK && s->team->rank == 0 && !s->inclusive && n_elems > 0)
+        pgasi_op_fill_neutral(s->def, dst, n_elems);
+    return status;
 }
 
 /* ---- blocks of bytes ---- */
@@ -477,14 +480,7 @@ pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t 
     if (status != PGAS_OK)
         return status;
     scan_t s = { team, def, false };
-    status = coll_scan(&s, src, dst, n_elems);
-    if (status == PGAS_OK && team->rank == 0 && n_elems > 0) {
-        if (op == PGAS_ADD)
-            memset(dst, 0, n_elems * def->operand_bytes); /* 0.0, not the identity -0.0 */
-        else
-            pgasi_op_fill_identity(def, dst, n_elems);
-    }
-    return status;
+    return coll_scan(&s, src, dst, n_elems);
 }
 
 pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes, int root)

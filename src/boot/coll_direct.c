@@ -268,10 +268,19 @@ pgas_status_t pgasi_direct_reduce(pgasi_board_t *board, const void *src, void *d
     return status_of(board, good && all_are_done(board));
 }
 
-pgas_status_t pgasi_direct_exscan(pgasi_board_t *board, const void *src, void *dst, size_t bytes)
+/* The second member copies while the first fills its dst. */
+pgas_status_t pgasi_direct_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                  const pgas_op_def_t *def)
 {
-    bool good = exchange_addresses(board, src, dst) && copy_between(board, 0, bytes, bytes);
-    return status_of(board, good && all_are_done(board));
+    bool good = exchange_addresses(board, src, dst), is_first = board->me == 0;
+    if (good && !is_first)
+        good = fetch(board, 0, dst, board->offers[0].src, n_elems * def->operand_bytes);
+    if (is_first && dst != src)
+        pgasi_op_fill_neutral(def, dst, n_elems);
+    good = good && all_are_done(board);
+    if (is_first && dst == src)
+        pgasi_op_fill_neutral(def, dst, n_elems);
+    return status_of(board, good);
 }
 
 /* ---- collecting and exchanging ---- */
@@ -317,4 +326,145 @@ pgas_status_t pgasi_direct_alltoall(pgasi_board_t *board, const void *src, void 
     bool good = exchange_addresses(board, src, dst) &&
                 fetch_blocks(board, dst, bytes, (size_t)board->me * bytes);
     return status_of(board, good && all_are_done(board));
+}
+
+/* ---- blocks of any sizes ---- */
+
+/* A block that fits into an area is the message itself, a larger one is offered by its address. The
+ * member and the root both know its size. */
+static bool give_block(pgasi_board_t *board, const void *src, size_t bytes, int root)
+{
+    bool by_address = bytes > PGASI_BOARD_AREA;
+    size_t n = by_address ? sizeof src : bytes;
+    if (n == 0) {
+        pgasi_board_pass(board);
+    } else {
+        void *out = pgasi_board_begin(board, n);
+        if (!out)
+            return false;
+        memcpy(out, by_address ? (const void *)&src : src, n);
+    }
+    pgasi_board_post_to(board, root);
+    pgasi_board_pass(board);
+    pgasi_board_post_to(board, root);
+    return !by_address || pgasi_board_wait(board, root, 0);
+}
+
+static bool take_blocks(pgasi_board_t *board, const void *src, char *dst, const size_t *bytes_of)
+{
+    pgasi_board_pass(board);
+    pgasi_board_post_to_all(board);
+    for (int i = 0; i < board->n; i++) {
+        size_t bytes = bytes_of[i];
+        bool by_address = bytes > PGASI_BOARD_AREA;
+        const void *in = pgasi_board_wait(board, i, by_address ? sizeof src : bytes);
+        if (!in)
+            return false;
+        if (by_address)
+            memcpy(&in, in, sizeof in);
+        if (i == board->me)
+            in = src;
+        if (bytes == 0)
+            continue;
+        if (!by_address || i == board->me)
+            memcpy(dst, in, bytes);
+        else if (!fetch(board, i, dst, in, bytes))
+            return false;
+        dst += bytes;
+    }
+    pgasi_board_pass(board);
+    pgasi_board_post_to_all(board);
+    return true;
+}
+
+/* A large block of one of two members: it is written and fetched while the root copies its own. */
+static bool gatherv_of_two(pgasi_board_t *board, const void *src, size_t bytes, char *dst,
+                           const size_t *bytes_of, int root)
+{
+    bool here = board->me == root;
+    char *own = here && root == 1 ? dst + bytes_of[0] : dst,
+         *other = here && root == 0 ? dst + bytes_of[0] : dst;
+    if (!exchange_addresses(board, src, other))
+        return false;
+    if (here && bytes_of[root] > 0)
+        memcpy(own, src, bytes_of[root]);
+    size_t n = here ? bytes_of[1 - root] : bytes;
+    return copy_between(board, 1 - root, n, n / 8) && all_are_done(board);
+}
+
+pgas_status_t pgasi_direct_gatherv(pgasi_board_t *board, const void *src, size_t bytes, void *dst,
+                                   const size_t *bytes_of, int root)
+{
+    if (board->n == 2 && (board->me == root ? bytes_of[1 - root] : bytes) > PGASI_BOARD_AREA)
+        return status_of(board, gatherv_of_two(board, src, bytes, dst, bytes_of, root));
+    return status_of(board, board->me == root ? take_blocks(board, src, dst, bytes_of)
+                                              : give_block(board, src, bytes, root));
+}
+
+pgas_status_t pgasi_direct_allgatherv(pgasi_board_t *board, const void *src, void *dst,
+                                      const size_t *bytes_of)
+{
+    bool good = exchange_addresses(board, src, dst);
+    char *to = dst;
+    for (int i = 0; good && i < board->n; i++) {
+        good = fetch(board, i, to, board->offers[i].src, bytes_of[i]);
+        to = bytes_of[i] > 0 ? to + bytes_of[i] : to;
+    }
+    return status_of(board, good && all_are_done(board));
+}
+
+#define PACKED_MAX ((size_t)8 << 10)
+
+/* The message of an all-to-all: for each member the place of its block, which is an offset in the
+ * message or, from AREA on, an address in the sender's memory; then the blocks of the first kind.
+ * @return the number of blocks that have addresses; -1: a member died */
+static int post_places(pgasi_board_t *board, const char *src, const size_t *bytes_of)
+{
+    int n_addresses = 0;
+    char *out = pgasi_board_begin(board, PGASI_BOARD_AREA);
+    size_t *places = (size_t *)(void *)out, at = (size_t)board->n * sizeof *places;
+    if (!out)
+        return -1;
+    for (int i = 0; i < board->n; i++) {
+        size_t bytes = bytes_of[i];
+        if (i != board->me && bytes > 0 && bytes <= PACKED_MAX && bytes <= PGASI_BOARD_AREA - at) {
+            places[i] = at;
+            memcpy(out + at, src, bytes);
+            at += bytes;
+        } else {
+            places[i] = (size_t)(uintptr_t)src;
+            n_addresses += bytes > 0 && i != board->me;
+        }
+        src = bytes > 0 ? src + bytes : src;
+    }
+    pgasi_board_post_to_all(board);
+    return n_addresses;
+}
+
+pgas_status_t pgasi_direct_alltoallv(pgasi_board_t *board, const void *src, const size_t *src_bytes,
+                                     void *dst, const size_t *dst_bytes)
+{
+    int me = board->me, n_addresses = post_places(board, src, src_bytes);
+    bool good = n_addresses >= 0;
+    char *to = dst;
+    for (int i = 0; good && i < board->n; i++) {
+        const char *in = pgasi_board_wait(board, i, PGASI_BOARD_AREA);
+        size_t bytes = dst_bytes[i], place = in ? ((const size_t *)(const void *)in)[me] : 0;
+        good = in != NULL;
+        if (!good || bytes == 0)
+            continue;
+        if (place < PGASI_BOARD_AREA)
+            memcpy(to, in + place, PGASI_MIN(bytes, PGASI_BOARD_AREA - place));
+        else
+            good = fetch(board, i, to, (const void *)(uintptr_t)place, bytes);
+        to += bytes;
+    }
+    if (!good)
+        return status_of(board, false);
+    board->known = board->step;
+    pgasi_board_pass(board);
+    pgasi_board_post_to_all(board);
+    for (int i = 0; n_addresses > 0 && good && i < board->n; i++)
+        good = pgasi_board_wait(board, i, 0) != NULL;
+    return status_of(board, good);
 }

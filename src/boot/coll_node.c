@@ -379,18 +379,20 @@ pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst,
 {
     size_t elem_bytes = def->operand_bytes;
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
-    if (board->n == 1)
-        return inclusive ? alone(src, dst, n_elems * elem_bytes) : PGAS_OK;
+    if (board->n == 1 && inclusive)
+        return alone(src, dst, n_elems * elem_bytes);
     if (board->n == 2 && !inclusive && is_direct(board, n_elems * elem_bytes, &direct_exscan))
-        return pgasi_direct_exscan(board, src, dst, n_elems * elem_bytes);
+        return pgasi_direct_exscan(board, src, dst, n_elems, def);
     bool good = true, chain = n_elems * elem_bytes >= CHAIN_MIN;
-    for (size_t done = 0; good && done < n_elems; done += piece) {
+    for (size_t done = 0; board->n > 1 && good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
         const char *from = (const char *)src + at;
         char *to = (char *)dst + at;
         good = chain ? scan_chain(board, from, to, n, bytes, def, inclusive)
                      : scan_flat(board, from, to, n, bytes, def, inclusive);
     }
+    if (good && !inclusive && board->me == 0 && n_elems > 0)
+        pgasi_op_fill_neutral(def, dst, n_elems);
     return status_of(good);
 }
 
@@ -527,8 +529,12 @@ pgas_status_t pgasi_board_gatherv(pgasi_board_t *board, const void *src, size_t 
     bool receives = root < 0 || root == board->me, good = true;
     if (board->n == 1)
         return alone(src, dst, PGASI_MIN(bytes, bytes_of[0]));
-    /* a root alone knows the sizes of all */
     size_t most = root < 0 ? greatest(bytes_of, board->n) : bytes;
+    if (root >= 0 && board->pids)
+        return pgasi_direct_gatherv(board, src, bytes, dst, bytes_of, root);
+    if (root < 0 && is_direct(board, most, &direct_allgather))
+        return pgasi_direct_allgatherv(board, src, dst, bytes_of);
+    /* a root alone knows the sizes of all */
     if (root >= 0)
         good = max_of_all(board, &most);
     for (size_t done = 0; good && done < most; done += PGASI_BOARD_AREA) {
@@ -584,6 +590,8 @@ pgas_status_t pgasi_board_alltoallv(pgasi_board_t *board, const void *src, const
 {
     if (board->n == 1)
         return alone(src, dst, PGASI_MIN(src_bytes[0], dst_bytes[0]));
+    if (board->pids && (size_t)board->n <= PGASI_BOARD_AREA / (2 * sizeof(size_t)))
+        return pgasi_direct_alltoallv(board, src, src_bytes, dst, dst_bytes);
     size_t most = greatest(src_bytes, board->n), slice = PGASI_BOARD_AREA / (size_t)board->n;
     bool good = max_of_all(board, &most);
     slice = slice > 64 ? slice - slice % 64 : PGASI_MAX(slice, 1);

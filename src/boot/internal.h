@@ -193,7 +193,7 @@ pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *ds
                                  const pgas_op_def_t *def, int root);
 pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst,
                                     size_t n_elems, const pgas_op_def_t *def);
-/** In an exclusive scan the dst of member 0 is not written. */
+/** In an exclusive scan the dst of member 0 gets neutral elements. */
 pgas_status_t pgasi_board_scan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
                                const pgas_op_def_t *def, bool inclusive);
 pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
@@ -218,13 +218,20 @@ pgas_status_t pgasi_direct_reduce(pgasi_board_t *board, const void *src, void *d
                                   const pgas_op_def_t *def, int root);
 pgas_status_t pgasi_direct_allreduce(pgasi_board_t *board, const void *src, void *dst,
                                      size_t n_elems, const pgas_op_def_t *def);
-/** Of two members: the second gets the data of the first. */
-pgas_status_t pgasi_direct_exscan(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
+/** An exclusive scan of two members: the second gets the data of the first. */
+pgas_status_t pgasi_direct_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                  const pgas_op_def_t *def);
 pgas_status_t pgasi_direct_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
                                   int root);
 pgas_status_t pgasi_direct_allgather(pgasi_board_t *board, const void *src, void *dst,
                                      size_t bytes);
 pgas_status_t pgasi_direct_alltoall(pgasi_board_t *board, const void *src, void *dst, size_t bytes);
+pgas_status_t pgasi_direct_gatherv(pgasi_board_t *board, const void *src, size_t bytes, void *dst,
+                                   const size_t *bytes_of, int root);
+pgas_status_t pgasi_direct_allgatherv(pgasi_board_t *board, const void *src, void *dst,
+                                      const size_t *bytes_of);
+pgas_status_t pgasi_direct_alltoallv(pgasi_board_t *board, const void *src, const size_t *src_bytes,
+                                     void *dst, const size_t *dst_bytes);
 
 /* ---- coll_mpi.c: by MPI, with progress; comm is one of the team's ---- */
 

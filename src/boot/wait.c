@@ -43,6 +43,7 @@
 #define FREE_LOOKS          64 /* the progress round between them is long enough as a pause */
 #define YIELDS_BEFORE_SLEEP (FREE_LOOKS + 40)
 #define NAP_MIN_US          50
+#define MESSAGES_NS         UINT64_C(20000000)
 #define NAP_SHARE           16 /* a nap is at most this fraction of the time waited so far */
 #define KICK_FDS_MAX        1024
 #define MEMBARRIER_TRIES    1000
@@ -328,6 +329,14 @@ static void nap(pgasi_wait_t *w)
     }
 }
 
+/* Messages of MPI wake no thread. While non-blocking collectives are under way a wait yields for a
+ * while instead of sleeping, because many messages may follow each other. */
+static bool expects_messages(const pgasi_wait_t *w)
+{
+    return PGAS_UNLIKELY(__atomic_load_n(&pgasi_coll_n_pending, __ATOMIC_RELAXED)) &&
+           pgasi_now_ns() - w->since_ns < MESSAGES_NS;
+}
+
 /* The first polls do not read the clock, because most answers arrive within them. @return false:
  * the thread should sleep */
 static bool stay_awake(pgasi_wait_t *w)
@@ -345,7 +354,8 @@ static bool stay_awake(pgasi_wait_t *w)
             w->spin_until_ns = 0;
             w->steps = FREE_LOOKS;
         }
-    } else if (w->steps < YIELDS_BEFORE_SLEEP && !pgasi_pollers_can_sleep()) {
+    } else if ((w->steps < YIELDS_BEFORE_SLEEP && !pgasi_pollers_can_sleep()) ||
+               expects_messages(w)) {
         sched_yield();
     } else {
         return false;
