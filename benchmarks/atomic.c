@@ -1,14 +1,20 @@
-/* Latency of atomics on a word of the peer, complete before the next; and of all ranks on one
- * word. */
+/* Latency of atomics on a word of the peer, complete before the next; and of all ranks on one word.
+ * Also the time in which a lock is acquired and released: the peer's, and that of rank 0 by all
+ * ranks. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static pgas_gptr_t words;
+static pgas_lock_t mine, *lock; /* the lock that this rank made; of all ranks */
 
 static void setup(void)
 {
+    lock = bench_table((size_t)pgas_n_ranks() * sizeof *lock);
+    bench_check(pgas_lock_create(&mine), "pgas_lock_create");
+    bench_check(pgas_allgather(NULL, &mine, lock, sizeof mine), "pgas_allgather");
     bench_check(pgas_alloc(64, &words), "pgas_alloc");
     memset(pgas_gptr_local(words, 64), 0, 64);
 }
@@ -16,6 +22,9 @@ static void setup(void)
 static void teardown(void)
 {
     bench_check(pgas_free(words), "pgas_free");
+    bench_check(pgas_quiesce(), "pgas_quiesce"); /* releases have arrived */
+    bench_check(pgas_lock_destroy(mine), "pgas_lock_destroy");
+    free(lock);
 }
 
 /* One operation. Between nodes a flush completes operations that do not fetch. */
@@ -83,6 +92,29 @@ static double at_one(const bench_run_t *run)
     return atomic_loop(run, pgas_gptr_at(words, 0));
 }
 
+static double lock_loop(const bench_run_t *run, pgas_lock_t of)
+{
+    int bad = 0;
+    uint64_t begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        bad |= pgas_lock_acquire(of, -1, NULL);
+        bad |= pgas_lock_release(of);
+    }
+    if (bad)
+        bench_die("a lock failed");
+    return bench_since(begin);
+}
+
+static double lock_of_peer(const bench_run_t *run)
+{
+    return run->active ? lock_loop(run, lock[run->peer]) : 0;
+}
+
+static double lock_of_one(const bench_run_t *run)
+{
+    return lock_loop(run, lock[0]);
+}
+
 #define MEMORY_UCX                         \
     { "limit", BENCH_MEMORY, ref_atomic }, \
     {                                      \
@@ -111,10 +143,22 @@ static const bench_case_t cases[] = {
       .max_bytes = 8,
       .both_ways = true,
       .arg = BENCH_FADD64 },
+    { .variant = "lock",
+      .doc = "a lock is acquired and released",
+      .paths = BENCH_ANYWHERE,
+      .ours = lock_of_peer,
+      .refs = { { "mpi", BENCH_MPI, ref_mpi_lock } } },
+    { .variant = "lock-hot",
+      .doc = "the same, all ranks with one lock",
+      .paths = BENCH_ANYWHERE,
+      .ours = lock_of_one,
+      .refs = { { "mpi", BENCH_MPI, ref_mpi_lock } },
+      .both_ways = true,
+      .arg = 1 },
 };
 
 static const bench_program_t program = { .name = "pgas_atomic",
-                                         .doc = "time of an atomic operation",
+                                         .doc = "time of an atomic operation, and of a lock",
                                          .ranks = BENCH_PAIR,
                                          .label = "Latency",
                                          .min_bytes = 8,

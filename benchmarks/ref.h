@@ -87,6 +87,8 @@ double ref_mpi_get(const bench_run_t *run);
 double ref_mpi_put_window(const bench_run_t *run);
 double ref_mpi_get_window(const bench_run_t *run);
 double ref_mpi_atomic(const bench_run_t *run);
+/* exclusive MPI_Win_lock and unlock at the peer; arg 1: at rank 0 */
+double ref_mpi_lock(const bench_run_t *run);
 double ref_mpi_pingpong(const bench_run_t *run); /* send and receive, round trip */
 double ref_mpi_isend(const bench_run_t *run);    /* one way, 64 outstanding */
 /* both ways, windows of 64: osu_bibw; arg: threads */

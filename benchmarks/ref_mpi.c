@@ -16,7 +16,7 @@
 static bool own_mpi;
 static int my_rank;
 static MPI_Comm comm = MPI_COMM_NULL;
-static MPI_Win window = MPI_WIN_NULL;
+static MPI_Win window = MPI_WIN_NULL, locks = MPI_WIN_NULL;
 static char *window_base, *private_base, *coll_src, *coll_dst;
 
 /* ---- processes ---- */
@@ -88,6 +88,8 @@ void ref_mpi_close(void)
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
     }
+    if (locks != MPI_WIN_NULL)
+        MPI_Win_free(&locks);
     MPI_Comm_free(&comm);
     free(private_base);
     free(coll_src);
@@ -194,6 +196,28 @@ double ref_mpi_atomic(const bench_run_t *run)
     for (uint64_t i = 0; i < run->iters; i++) {
         MPI_Fetch_and_op(&one, &old, type, run->peer, 0, op, window);
         MPI_Win_flush(run->peer, window);
+    }
+    return bench_since(begin);
+}
+
+/* Locks need a window of their own: that of the other loops is always locked by all. */
+static void need_locks(void)
+{
+    void *unused;
+    if (locks == MPI_WIN_NULL)
+        MPI_Win_allocate(sizeof(uint64_t), 1, MPI_INFO_NULL, comm, &unused, &locks);
+}
+
+double ref_mpi_lock(const bench_run_t *run)
+{
+    int rank = run->arg ? 0 : run->peer;
+    need_locks();
+    if (!run->active)
+        return 0;
+    uint64_t begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, locks);
+        MPI_Win_unlock(rank, locks);
     }
     return bench_since(begin);
 }
