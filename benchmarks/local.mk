@@ -138,7 +138,11 @@ endif
 CLEANFILES += %D%/serialize.pb-c.c %D%/serialize.pb-c.h %D%/serialize.pb.c %D%/serialize.pb.h \
 	%D%/serialize_generated.h %D%/serialize.capnp.c++ %D%/serialize.capnp.h
 
-# The table of all ratios: benchmarks/ratios [--quick], from the build folder.
+# The table of all ratios: benchmarks/ratios [--quick], from the build folder. A start of MPI alone is
+# a reference there.
+noinst_PROGRAMS += %D%/ref_hello
+%C%_ref_hello_SOURCES = %D%/ref_hello.c
+%C%_ref_hello_LDADD = $(MPI_LIBS)
 EXTRA_DIST += %D%/ratios %D%/ratios.txt
 # Instructions of hot paths: benchmarks/instructions, from the build folder.
 EXTRA_DIST += %D%/instructions
