@@ -9,9 +9,11 @@
  *      pgas_flush_all();                                     the next holder sees the changes
  *      pgas_lock_release(lock);
  *
- *  A lock is in the memory of its owner. Threads that want it wait in a queue there, first come,
- *  first served. With PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is
- *  granted to the next thread, which is informed (broken_p). If the owner dies, the lock is lost.
+ *  A lock is in its owner's memory. Threads of that node take a free lock by one atomic. Others
+ *  ask the owner, and so do threads of the node if another one has the lock for some microseconds.
+ *  They wait in a queue, first come, first served; while threads wait, nobody overtakes them. With
+ *  PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is granted to the next
+ *  thread, which is informed (broken_p). If the owner dies, the lock is lost.
  *
  *  Threads are attached; otherwise all functions return PGAS_ERR_CONTEXT. All may return
  *  PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_PEER (the owner died), PGAS_ERR_INVALID (not the
@@ -47,7 +49,8 @@ PGAS_API pgas_status_t pgas_lock_destroy(pgas_lock_t lock);
  *  Done:   operations that earlier holders completed remotely (pgas_flush) under the lock are
  *          visible. *broken_p (may be NULL) is true if the last holder died with the lock; the data
  *          that it protects may then be half changed.
- *  Cost:   one round trip if the lock is free, otherwise one message after its release.
+ *  Cost:   for a free lock one atomic on the owner's node, except for the thread's first use of the
+ *          lock, otherwise one round trip; for others one message after the release.
  *  @return PGAS_OK            the thread has the lock; with another status it does not
  *          PGAS_ERR_BUSY      timeout_us is 0, and another thread has the lock
  *          PGAS_ERR_TIMEOUT   the time is over; the request is cancelled
@@ -58,8 +61,9 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
 /** Releases the lock to the next thread.
  *  Shape:  the thread that has it. Before the release it must flush (pgas_flush_all) the puts and
  *          atomics that the next holder shall see.
- *  Cost:   one message, which is not waited for; none at the owner. If another thread has the lock,
- *          the owner ignores the release and logs that once.
+ *  Cost:   on the owner's node one atomic if nobody waits, otherwise one message, which is not
+ *          waited for; none at the owner. If another thread has the lock, the owner ignores the
+ *          release and logs that once.
  *  @return PGAS_ERR_CONTEXT  also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 

@@ -9,6 +9,7 @@
  *   source: pgas/lock.h
  */
 #include <pthread.h>
+#include <sched.h>
 #include "object/lock.h"
 #include "t/spmd/job.h"
 
@@ -93,6 +94,33 @@ static void one_at_a_time(void)
         n_bad += pgas_put(counter, &n_bad, 4) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && (n_ranks == 1 || sum() != before), "a lost sum would be noticed");
+    pgas_barrier(NULL);
+}
+
+/* The owner is in no function of the library until all others have had the lock. */
+static void owner_is_away(void)
+{
+    uint64_t *done = pgas_gptr_local(pgas_gptr_at(bell, me), 8), n_near = 0;
+    int n_bad = 0;
+    bool near = pgas_node_of(0) == pgas_node();
+    *done = 0;
+    for (int r = 0; r < n_ranks; r++) { /* in turn, so that nobody waits in the queue afterwards */
+        n_bad += me == r && (pgas_lock_acquire(lock, -1, NULL) != PGAS_OK ||
+                             pgas_lock_release(lock) != PGAS_OK);
+        n_near += r > 0 && pgas_node_of(r) == pgas_node_of(0);
+        pgas_barrier(NULL);
+    }
+    while (me == 0 && __atomic_load_n(done, __ATOMIC_ACQUIRE) != n_near)
+        sched_yield();
+    if (me > 0 && near) {
+        for (int i = 0; i < N_ROUNDS; i++)
+            n_bad +=
+                pgas_lock_acquire(lock, 0, NULL) == PGAS_OK && pgas_lock_release(lock) != PGAS_OK;
+        n_bad += pgas_update_u64(pgas_gptr_at(bell, 0), PGAS_ADD, 1) != PGAS_OK;
+    }
+    pgas_barrier(NULL);
+    *done = 0;
+    spmd_is_int(n_bad, 0, "ranks of the node take a free lock while its owner is away");
     pgas_barrier(NULL);
 }
 
@@ -257,7 +285,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.locked", on_locked, NULL, &may_block, &locked);
     pgas_handler_register("t.order", on_order, NULL, NULL, &order);
     pgas_handler_register("t.queued", on_queued, NULL, &may_block, &queued);
-    job_begin(&argc, &argv, 12);
+    job_begin(&argc, &argv, 13);
     int n_bad = pgas_alloc(8, &counter) != PGAS_OK || pgas_alloc(8, &bell) != PGAS_OK;
     n_bad += pgas_put_u64(bell, 0) != PGAS_OK;
     counter = pgas_gptr_at(counter, 0);
@@ -267,6 +295,7 @@ int main(int argc, char **argv)
     n_bad += pgas_broadcast(NULL, &lock, sizeof lock, 0) != PGAS_OK;
     spmd_ok(n_bad == 0 && lock != 0, "a lock is made, its name sent around");
     one_at_a_time();
+    owner_is_away();
     busy_and_late();
     first_come_first_served();
     many_handlers_wait();

@@ -316,7 +316,9 @@ static void survive_locks(int victim)
     pgas_broadcast(NULL, &lock[0], sizeof lock[0], 0);
     pgas_broadcast(NULL, &lock[1], sizeof lock[1], victim);
     for (int i = 0; i < 2 && me == victim; i++)
-        n_bad += pgas_lock_acquire(lock[i], -1, NULL) != PGAS_OK;
+        n_bad += pgas_lock_acquire(lock[i], -1, NULL) != PGAS_OK ||
+                 pgas_lock_release(lock[i]) != PGAS_OK ||
+                 pgas_lock_acquire(lock[i], -1, NULL) != PGAS_OK; /* on the node by its word */
     pgas_barrier(NULL);
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
