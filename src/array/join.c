@@ -9,6 +9,7 @@
 #include "array/wire.h"
 #include "base/checks.h"
 #include "base/op.h"
+#include "pgas/runtime.h"
 
 #define ENOUGH     16 /* samples; up to eight times as many if joins end soon */
 #define NEIGHBOURS 32 /* chunks on both sides that join, too, with half as many */
@@ -88,6 +89,10 @@ void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op)
 
 void pgasi_array_join_operated(pgasi_array_t *a, const pgasi_array_location_t *loc, pgas_op_t op)
 {
-    if (is_near(a, loc))
+    if (!is_near(a, loc))
+        return;
+    if (__atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_RELAXED))
+        pgas_progress(); /* the grant has arrived, or will soon */
+    else
         join(a, loc, op);
 }

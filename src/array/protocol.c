@@ -6,6 +6,8 @@
  * access the chunk. */
 #include "array/protocol.h"
 
+#include <time.h>
+
 #include "array/own_pins.h"
 #include "array/policy.h"
 #include "array/registry.h"
@@ -16,6 +18,8 @@
 #include "boot/wait.h"
 #include "call/progress.h"
 #include "mem/thread.h"
+
+#define NAP_NS 10000
 
 pgas_status_t pgasi_array_may_wait(const pgasi_array_t *a)
 {
@@ -120,6 +124,13 @@ void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
 
 /* ---- rounds of progress ---- */
 
+/* A service thread may have taken the processor from the very thread that it waits for, in the
+ * middle of an access. A yield would not give it back before some milliseconds. */
+static void let_others_leave(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+}
+
 void pgasi_array_poll(void)
 {
     if (!pgasi_hooks_poll_is_wanted(PGASI_LAYER_ARRAY))
@@ -141,6 +152,8 @@ void pgasi_array_poll(void)
     }
     if (n_closing == 0)
         pgasi_array_poll_stop();
+    else if (!pgasi_thread_attached())
+        let_others_leave();
 }
 
 int pgasi_array_poll_in_progress(void)
