@@ -30,6 +30,7 @@
 #define TREE_MAX  ((size_t)16 << 10) /* bytes of a reduction along the tree */
 #define N_TAGS    8192
 #define ROOM_STEP 16
+#define OWN_ROOM  2 /* requests that need no memory of their own */
 
 typedef struct op op_t;
 /* Starts the next round. @return PGAS_INPROGRESS: there is one; PGAS_OK: the operation is done */
@@ -42,7 +43,7 @@ struct op {
     pgasi_coll_end_t end;
     int tag;
     pgas_status_t status;
-    MPI_Request *requests;
+    MPI_Request *requests, own_requests[OWN_ROOM];
     int n_requests, room;
     /* reductions */
     const pgas_op_def_t *def;
@@ -65,9 +66,12 @@ static MPI_Request *new_request(op_t *op)
 {
     if (op->n_requests == op->room) {
         int room = op->room + ROOM_STEP + op->room / 2;
-        MPI_Request *requests = realloc(op->requests, (size_t)room * sizeof *requests);
+        bool own = op->requests == op->own_requests;
+        MPI_Request *requests = realloc(own ? NULL : op->requests, (size_t)room * sizeof *requests);
         if (!requests)
             return NULL;
+        if (own)
+            memcpy(requests, op->own_requests, sizeof op->own_requests);
         op->requests = requests;
         op->room = room;
     }
@@ -134,7 +138,8 @@ static void finish(op_t *op)
     pgas_status_t status = op->status;
     if (op->n_requests == 0)
         free(op->scratch);
-    free(op->requests);
+    if (op->requests != op->own_requests)
+        free(op->requests);
     free(op);
     end.fn(end.arg, status);
 }
@@ -183,14 +188,16 @@ void pgasi_coll_settle(const pgas_team_t *team)
 /* Makes an operation; the caller starts its first round. */
 static op_t *make(pgas_team_t *team, step_fn_t step, pgasi_coll_end_t end)
 {
-    op_t *op = calloc(1, sizeof *op);
+    op_t *op = malloc(sizeof *op);
     if (!op)
         return NULL;
     *op = (op_t){ .team = team,
                   .step = step,
                   .end = end,
                   .tag = 2 * (int)(team->n_started++ % N_TAGS),
-                  .status = PGAS_INPROGRESS };
+                  .status = PGAS_INPROGRESS,
+                  .requests = op->own_requests,
+                  .room = OWN_ROOM };
     return op;
 }
 

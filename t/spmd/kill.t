@@ -53,7 +53,7 @@ survive() {
     [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 31
+plan 33
 for how in barrier compute reply signal; do
     dies $how 0 && s=0 || s=$?
     judge $s "on one node, the others in $how"
@@ -74,6 +74,9 @@ survive "nodes of one rank, a rank dies of a broadcast" 1 PGAS_UCX_TLS=posix PGA
 how_survive=lock
 survive "a rank dies with locks, the others continue" 0
 survive "nodes of one rank, a rank dies with locks" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
+how_survive=large
+survive "a rank dies while others read its buffers in a collective" 0
+survive "the same on nodes of two ranks" 2 PGAS_UCX_TLS=posix
 for tls in posix tcp,self; do
     dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
     judge $s "ranks on nodes of their own, $tls"

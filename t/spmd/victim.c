@@ -4,7 +4,8 @@
  *                         or survive: they continue (PGAS_ON_PEER_DEATH=continue) and report the
  *                         results of their calls; or broadcast: the same, and the rank dies of a
  *                         broadcast of rank 0; or lock: the same, and the rank dies with a lock of
- *                         rank 0 and one of its own, for which others wait */
+ *                         rank 0 and one of its own, for which others wait; or large: the same,
+ *                         and the rank dies while others read its buffers in a collective */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,6 +339,39 @@ static void survive_locks(int victim)
     _exit(n_bad);
 }
 
+/* A sum of which the victim dies. */
+static int doomed;
+
+static void add_until_death(void *to, const void *from)
+{
+    static int n_calls;
+    *(uint64_t *)to += *(const uint64_t *)from;
+    if (pgas_rank() == doomed && ++n_calls == 70000)
+        raise(SIGKILL);
+}
+
+static void survive_large(int victim)
+{
+    enum { N = 1 << 17, N_RANKS_MAX = 16 };
+    static const uint64_t zero;
+    pgas_op_def_t def = { sizeof zero, 0, &zero, add_until_death, NULL };
+    pgas_op_t op;
+    uint64_t *data = calloc(N, sizeof *data), *sums = calloc((size_t)N * N_RANKS_MAX, sizeof *sums);
+    int me = pgas_rank(),
+        n_bad = !data || !sums || pgas_op_register("victim.add", &def, &op) != PGAS_OK;
+    doomed = victim;
+    n_bad += not_peer("a reduction of which a rank dies",
+                      pgas_allreduce(NULL, data, sums, N, PGAS_TYPE_NONE, op));
+    n_bad += not_peer("a large collective", pgas_allgather(NULL, data, sums, N * sizeof *data));
+    n_bad += not_peer("an exchange", pgas_alltoall(NULL, sums, data, sizeof *data));
+    free(data);
+    free(sums);
+    n_bad += not_peer("finalize", pgas_finalize());
+    printf("%s %d\n", n_bad == 0 && !pgas_initialized() ? "survived" : "failed", me);
+    fflush(stdout);
+    _exit(n_bad);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -362,6 +396,8 @@ int main(int argc, char **argv)
         survive(victim);
     if (strcmp(argv[2], "broadcast") == 0)
         survive_broadcast(victim);
+    if (strcmp(argv[2], "large") == 0)
+        survive_large(victim);
     if (strcmp(argv[2], "lock") == 0)
         survive_locks(victim);
     if (pgas_rank() == victim)
