@@ -169,6 +169,25 @@ static void enough_publishes_itself(void)
 }
 
 /* Two aggregators of a thread and direct calls: one order. Sizes make records of 16 to 32 bytes. */
+/* With the usual sizes two chunks have room for all of these calls, so that the thread never waits.
+ * What it sends to itself is what arrives. */
+static void who_sends_also_runs(void)
+{
+    enum { N = 8000, ARGS = 8 };
+    pgas_agg_t *agg;
+    uint64_t value = 1, ran = 0;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    reset();
+    for (int i = 0; i < N; i++)
+        n_bad += pgas_agg_call(agg, me, add, &value, ARGS) != PGAS_OK;
+    ran = __atomic_load_n(&n_added, __ATOMIC_ACQUIRE);
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && ran > 0 && n_added == N,
+            "a thread that only aggregates runs what arrives");
+    n_bad = pgas_agg_destroy(agg) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "its aggregator ends");
+}
+
 static void one_order_for_all(uint64_t seed)
 {
     enum { N = 4000 };
@@ -310,13 +329,14 @@ int main(int argc, char **argv)
     pgas_handler_register("t.ask", on_ask, NULL, NULL, &ask);
     pgas_handler_register("t.add_here", on_add_here, NULL, NULL, &add_here);
     pgas_handler_register("t.relay", on_relay, NULL, NULL, &relay);
-    job_begin(&argc, &argv, 17);
+    job_begin(&argc, &argv, 19);
     uint64_t seed = spmd_seed(31);
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     opts.latency_us = -1;
     spmd_ok(pgas_agg_create(&opts, &my_agg) == PGAS_OK, "an aggregator");
     nothing_runs_before_its_time();
     enough_publishes_itself();
+    who_sends_also_runs();
     one_order_for_all(seed);
     handlers_gather();
     a_counter_tells();
