@@ -9,7 +9,7 @@
  *      pgas_quiesce();                                                   all ranks: all are done
  *
  *  Within the node these functions are loops of loads, stores and atomic instructions, whose cache
- *  lines are requested ahead. All other elements travel in messages of several hundred elements,
+ *  lines are requested ahead. All other elements travel in messages of some thousand elements,
  *  which the owners of the elements carry out as one batch. So these functions are faster than
  *  loops over pgas_get, pgas_put and pgas_update.
  *

@@ -19,13 +19,14 @@
 #include "mem/segment.h"
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
+#include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 #include "pgas/atomic.h"
 #include "pgas/rma.h"
 
-#define MESSAGE_MAX 8192 /* bytes of a message or an answer at most */
-#define ELEM_MAX    512  /* bytes of an element that travels in messages */
-#define RECORDS_MAX 256  /* answers that a rank awaits at one time; then it waits for one */
+#define MESSAGE_MAX 16384 /* bytes of a message or an answer at most */
+#define ELEM_MAX    512   /* bytes of an element that travels in messages */
+#define RECORDS_MAX 256   /* answers that a rank awaits at one time; then it waits for one */
 
 typedef pgasi_many_head_t head_t;
 
@@ -181,10 +182,18 @@ pgas_status_t pgasi_many_send(const pgasi_many_t *m, int rank, const pgasi_many_
     return pgasi_sendq_call(rank, PGASI_DESC_MANY, bucket, bytes, NULL, PGAS_FULL_WAIT);
 }
 
+/* The bytes of a message. Over TCP, messages of 16 KiB have 1.2 to 1.5 times the rate of messages
+ * of 8 KiB. A transport takes twice the largest call (pgasi_far_message_max), and a channel half a
+ * chunk. */
+static size_t message_bytes(void)
+{
+    size_t most = PGASI_MIN(2 * pgasi_param.call_max, pgasi_chunk_bytes / 2 - 64);
+    return PGASI_MIN(most, MESSAGE_MAX);
+}
+
 uint32_t pgasi_many_per_message(const pgasi_many_t *m)
 {
-    size_t message = PGASI_MIN(pgasi_param.call_max, MESSAGE_MAX) - sizeof(head_t);
-    size_t answer = PGASI_MIN(pgasi_param.call_max, MESSAGE_MAX) - sizeof(answer_t);
+    size_t message = message_bytes() - sizeof(head_t), answer = message_bytes() - sizeof(answer_t);
     size_t sent = sizeof(uint32_t) + (m->kind == PGASI_MANY_GET ? 0 : m->step), n = message / sent;
     if (m->elem_bytes > ELEM_MAX)
         return 0;

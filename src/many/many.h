@@ -17,7 +17,7 @@
 #include "pgas/many.h"
 
 /** Elements that a section, and at most that a message, has. */
-#define PGASI_MANY_MOST 2048
+#define PGASI_MANY_MOST 4096
 
 /** The head of a message. Behind it are the indices of its elements in the owner's heap, then the
  *  values of a put or an update. */
