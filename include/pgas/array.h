@@ -90,7 +90,7 @@ typedef struct {
  *  Owns:   pgas_array_destroy frees it, otherwise the last pgas_finalize.
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
- *          own; the cache. Elsewhere on each rank: 5 bytes for every chunk of the whole array, 64
+ *          own; the cache. Elsewhere on each rank: 6 bytes for every chunk of the whole array, 64
  *          for each of its own, 144 for each cache line.
  *  @return the same on all ranks of the team:
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range

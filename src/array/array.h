@@ -92,8 +92,8 @@ typedef struct pgasi_array {
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;
-    uint16_t *heat; /* of chunks without a cache line, by the same hash */
-    uint8_t *joins; /* by chunk: samples of applies to chunks of this node's other ranks */
+    uint16_t *heat;  /* of chunks without a cache line, by the same hash */
+    uint16_t *joins; /* by chunk: samples of applies to chunks of this node's other ranks */
     uint32_t n_samples;
     uint32_t join_shift; /* reads ended joins soon: 2^this times as many samples are enough */
     uint32_t n_near, n_near_max; /* lines of chunks of this node's other ranks */

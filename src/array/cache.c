@@ -25,7 +25,7 @@
 
 #define NO_CHUNK       UINT64_MAX
 #define JOIN_NS_MIN    (500 * UINT64_C(1000)) /* some ten times the cost of a join and its end */
-#define JOIN_SHIFT_MAX 3u
+#define JOIN_SHIFT_MAX 6u
 
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
 static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,

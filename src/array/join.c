@@ -11,22 +11,22 @@
 #include "base/op.h"
 #include "pgas/runtime.h"
 
-#define ENOUGH     16 /* samples; up to eight times as many if joins end soon */
+#define ENOUGH     16 /* samples; up to 64 times as many if joins end soon */
 #define NEIGHBOURS 32 /* chunks on both sides that join, too, with half as many */
 
-static uint8_t *count_of(const pgasi_array_t *a, uint64_t chunk)
+static uint16_t *count_of(const pgasi_array_t *a, uint64_t chunk)
 {
     return &a->joins[chunk];
 }
 
-static uint8_t get(const uint8_t *count)
+static uint16_t get(const uint16_t *count)
 {
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-static void set(uint8_t *count, unsigned value)
+static void set(uint16_t *count, unsigned value)
 {
-    __atomic_store_n(count, (uint8_t)value, __ATOMIC_RELAXED);
+    __atomic_store_n(count, (uint16_t)value, __ATOMIC_RELAXED);
 }
 
 static bool is_near(const pgasi_array_t *a, const pgasi_array_location_t *loc)
@@ -76,7 +76,7 @@ void pgasi_array_join_sample(pgas_array_t *array, uint64_t i, pgas_op_t op)
     pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
     if (!a->n_near_max || !is_near(a, &loc))
         return;
-    uint8_t *count = count_of(a, loc.chunk);
+    uint16_t *count = count_of(a, loc.chunk);
     uint32_t n = __atomic_add_fetch(&a->n_samples, 1, __ATOMIC_RELAXED);
     if (n % PGASI_MAX(ENOUGH / 2 * a->n_near_max, a->map.n_blocks / 16) == 0)
         halve(a);
