@@ -68,17 +68,17 @@ static uint64_t take(const endpoint_t *ep, incoming_t *in, uint64_t header)
 }
 
 /* A descriptor that is one call of a program's handler, and no thread waits for it. */
-static inline bool is_plain(uint64_t header)
+static inline bool is_plain(uint64_t header, uint32_t n_handlers)
 {
     const uint64_t special = PGASI_DESC_TOKEN | (uint64_t)PGASI_DESC_MORE_MAX
                                                     << PGASI_DESC_MORE_SHIFT;
-    return !(header & special) && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
+    return !(header & special) && pgasi_desc_handler(header) - 1u < n_handlers;
 }
 
 /* The same, and the caller waits for its completion. */
-static inline bool is_counted(uint64_t header)
+static inline bool is_counted(uint64_t header, uint32_t n_handlers)
 {
-    return header & PGASI_DESC_TOKEN && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
+    return header & PGASI_DESC_TOKEN && pgasi_desc_handler(header) - 1u < n_handlers;
 }
 
 /* Runs the descriptors that have arrived in one channel, up to the end of a chunk. Plain
@@ -88,6 +88,8 @@ static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
     const char *at = in->at, *end = in->chunk + pgasi_chunk_bytes, *chunk = in->chunk;
     const uint64_t phase = in->phase;
+    /* of a thread that has left, none: take() refuses the calls */
+    const uint32_t n_handlers = ep->left ? 0 : __atomic_load_n(&pgasi_n_handlers, __ATOMIC_RELAXED);
     uint64_t n = 0;
     bool settles = false;
     for (;;) {
@@ -95,14 +97,14 @@ static uint64_t drain_channel(endpoint_t *ep, incoming_t *in)
         if (!pgasi_desc_has_arrived(header, phase))
             break;
         size_t bytes = pgasi_desc_bytes(header);
-        if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !ep->left)) {
+        if (PGAS_LIKELY(is_plain(header, n_handlers) && bytes < (size_t)(end - at) - 8)) {
             const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_desc_handler(header)];
             e->fn(at + 8, bytes, source_bits | (pgas_thread_t)pgasi_desc_slot(header), e->context);
             at += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
             n++;
             continue;
         }
-        if (PGAS_LIKELY(is_counted(header) && bytes < (size_t)(end - at) - 16 && !ep->left)) {
+        if (PGAS_LIKELY(is_counted(header, n_handlers) && bytes < (size_t)(end - at) - 16)) {
             pgasi_token_ops.run(header, at + 16,
                                 source_bits | (pgas_thread_t)pgasi_desc_slot(header),
                                 *(const uint64_t *)(const void *)(at + 8));

@@ -40,7 +40,7 @@ at_most 25 trad-caller
 at_most 12 trad-receiver
 at_most 2 batch-receiver
 at_most 60 write-caller
-at_most 55 write-receiver
+at_most 38 write-receiver
 # Typed handlers: as the functions that they stand for. The batch form has the body in its loop.
 at_most 25 typed-trad-caller
 at_most 8 typed-trad-receiver
