@@ -1,7 +1,7 @@
 /* Calls one way, until the last has run: each sent at once (send), also with a completion counter
- * (counter: in the heap, counter-stack: on the stack); gathered by the aggregator and run one by one
- * (trad) or by a batch handler (trad-batch); or sent at once, and gathered only while the channel is
- * full (ovfl). */
+ * in the heap (counter) or on the stack (counter-stack); gathered by the aggregator and run one by
+ * one (trad) or by a batch handler (trad-batch); or sent at once, and gathered only while the
+ * channel is full (ovfl). */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 

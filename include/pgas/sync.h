@@ -10,8 +10,8 @@
  *  Any operations, to any ranks and of several threads, may name one counter.
  *
  *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
- *  duty. The program changes the fields only by the functions of this file. It may read count, which
- *  can be up to 31 too high for each thread that makes calls in a row. Waits and tests are exact.
+ *  duty. The program changes the fields only by the functions of this file. It may read count,
+ *  which can be up to 31 too high for each thread that makes calls in a row; waits are exact.
  *  A rank of the same node lowers the counter without a message, if the counter is in the symmetric
  *  heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
  *

@@ -120,7 +120,7 @@ void pgasi_call_end(pgasi_call_t before, pgas_status_t status)
         answer(&c, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
 }
 
-/* The usual call with a counter: its handler cannot reply to it, and the thread runs nothing else. */
+/* The usual call with a counter: its caller waits for no reply. */
 void pgasi_call_run_counted(const pgasi_handler_entry_t *e, uint32_t handler, const void *args,
                             size_t bytes, pgas_thread_t source, uint64_t wire)
 {

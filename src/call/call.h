@@ -52,7 +52,8 @@ pgas_status_t pgasi_call_send(const pgasi_call_to_t *call, uint32_t number, cons
 pgas_status_t pgasi_call_complete(void);
 
 /** Drops the call that the thread has begun with pgas_call_begin, if there is one, and takes back
- *  what it has raised ahead (mem/ahead.h). It is called when the thread leaves, or when its handler has ended. */
+ *  what it has raised ahead (mem/ahead.h). It is called when the thread leaves, or when its handler
+ *  has ended. */
 void pgasi_call_forget(void);
 
 /** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread. The thread must

@@ -75,8 +75,8 @@ static inline uint64_t raise_counter(pgasi_ahead_t *a, pgas_sync_t *sync)
     return token;
 }
 
-/* The usual case, without a wait: own context, same node, room in the chunk. From then on the inline
- * part may send calls of 8 bytes. */
+/* The usual case, without a wait: own context, same node, room in the chunk. From then on the
+ * inline part may send calls of 8 bytes. */
 static inline __attribute__((always_inline)) bool
 call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {

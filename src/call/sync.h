@@ -85,8 +85,8 @@ typedef struct {
  *  goes through that thread's context, and sending may wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
-/** Runs a plain handler whose caller waits for its completion by a counter, and keeps the completion
- *  until pgasi_call_settle_completions, on the same thread. */
+/** Runs a plain handler whose caller waits for its completion by a counter, and keeps the
+ *  completion until pgasi_call_settle_completions, on the same thread. */
 static inline bool pgasi_wire_is_gathered(uint64_t wire)
 {
     return (wire & (PGASI_WIRE_HEAP | PGASI_WIRE_ADDRESS)) && !(wire & PGASI_WIRE_ARRIVED);

@@ -89,8 +89,8 @@ static __attribute__((noinline)) void run_others(uint32_t number, const char *ar
         run_internal(number, args, bytes, source);
 }
 
-/* Four calls. The compiler must not know the addresses of the later ones: it would keep two pointers
- * and have no register for the rest. */
+/* Four calls. The compiler must not know the addresses of the later ones: it would keep two
+ * pointers and have no register for the rest. */
 static inline const char *run_four(pgas_handler_fn_t fn, const char *args, size_t bytes,
                                    size_t stride, pgas_thread_t source, void *context)
 {
@@ -105,8 +105,8 @@ static inline const char *run_four(pgas_handler_fn_t fn, const char *args, size_
     return args;
 }
 
-/* In cache lines of code of its own: the loop is a few instructions long, and a tenth slower where it
- * crosses a line. Eight calls share what ends a turn. */
+/* In cache lines of code of its own: the loop is a few instructions long, and a tenth slower where
+ * it crosses a line. Eight calls share what ends a turn. */
 static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args,
                                                             size_t bytes, size_t stride, size_t n,
                                                             pgas_thread_t source, void *context)
