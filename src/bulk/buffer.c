@@ -3,8 +3,8 @@
  *
  * Pushed buffers are put and flushed before the message is sent. The message is one stream: a small
  * head that this file makes, and the copied buffers, which are sent without another copy. Pulled
- * buffers are offered (offer.c), or copied if they are small. The stream of an archive is the second
- * section of the message and is not copied either. */
+ * buffers are offered (offer.c), or copied if they are small. The stream of an archive is the
+ * second section of the message and is not copied either. */
 #include "bulk/bulk.h"
 
 #include <stdlib.h>
