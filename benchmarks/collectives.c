@@ -94,12 +94,15 @@ static double loop(const bench_run_t *run)
     return bench_since(begin);
 }
 
-#define COLLECTIVE(NAME, KIND, ...)                                                         \
+#define CASE(NAME, DOC, KIND, ...)                                                          \
     {                                                                                       \
-        .variant = NAME, .doc = "pgas_" NAME, .paths = BENCH_ANYWHERE, .ours = loop,        \
+        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .ours = loop,                 \
         .refs = { { "mpi", BENCH_MPI, ref_mpi_collective } }, .arg = KIND, .average = true, \
         __VA_ARGS__                                                                         \
     }
+
+#define COLLECTIVE(NAME, KIND)           CASE(NAME, "pgas_" NAME, KIND)
+#define WITHOUT_WAITING(NAME, KIND, ...) CASE(NAME "-nb", "pgas_" NAME "_nb", KIND, __VA_ARGS__)
 
 static const bench_case_t cases[] = {
     COLLECTIVE("broadcast", BENCH_BROADCAST),
@@ -113,10 +116,10 @@ static const bench_case_t cases[] = {
     COLLECTIVE("allgatherv", BENCH_ALLGATHERV),
     COLLECTIVE("alltoall", BENCH_ALLTOALL),
     COLLECTIVE("alltoallv", BENCH_ALLTOALLV),
-    COLLECTIVE("barrier_nb", BENCH_BARRIER_NB, .no_sizes = true),
-    COLLECTIVE("broadcast_nb", BENCH_BROADCAST_NB),
-    COLLECTIVE("allreduce_nb", BENCH_ALLREDUCE_NB),
-    COLLECTIVE("alltoallv_nb", BENCH_ALLTOALLV_NB),
+    WITHOUT_WAITING("barrier", BENCH_BARRIER_NB, .no_sizes = true),
+    WITHOUT_WAITING("broadcast", BENCH_BROADCAST_NB),
+    WITHOUT_WAITING("allreduce", BENCH_ALLREDUCE_NB),
+    WITHOUT_WAITING("alltoallv", BENCH_ALLTOALLV_NB),
 };
 
 static const bench_program_t program = { .name = "pgas_collectives",
