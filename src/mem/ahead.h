@@ -9,8 +9,8 @@
  *    the thread leaves;
  *  - by another thread that waits for the counter or tests it, if only that keeps it above zero.
  *
- *  The owner changes `left` by plain stores, and loads taken_by_other after each. The other
- *  thread sets taken_by_other, executes a barrier on all processors, reads left, lowers the counter by it,
+ *  The owner changes `left` by plain stores, and loads taken_by_other after each. The other thread
+ *  sets taken_by_other, executes a barrier on all processors, reads left, lowers the counter by it,
  *  and says how many it took. The owner then corrects the counter by the change that the other
  *  thread did not see.
  *

@@ -181,7 +181,7 @@ int main(void)
     static const char *const names[N_WAYS] = { "wait", "test", "wait_all", "wait_any" };
     plan(N_WAYS + 5);
     pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
-    is_int(lone_init(1, NULL), PGAS_OK, "a job");
+    is_int(lone_init(1, "SERVICE_THREADS=0"), PGAS_OK, "a job");
     pthread_barrier_init(&meet, NULL, 2);
     for (way_t way = WAIT; way < N_WAYS; way++)
         is_int(another_waits(way), 0, "another thread waits by %s, while the caller is away",
