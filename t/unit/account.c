@@ -92,7 +92,7 @@ static void the_sum_is_the_sum(void)
             continue;
         if (strncmp(what, "sum", 3) == 0)
             said = value;
-        else if (!strstr(what, "heap")) {
+        else if (!strstr(what, "symmetric heap")) {
             sum += value;
             n_items++;
         }
