@@ -61,8 +61,7 @@ typedef struct pgasi_board {
 /* two areas and n offers of each member, in whole pages */
 static inline size_t pgasi_board_own_bytes(int n)
 {
-    return PGASI_ALIGN_UP(2 * PGASI_BOARD_OWN + (size_t)n * sizeof(pgasi_offer_t),
-                          (size_t)4096);
+    return PGASI_ALIGN_UP(2 * PGASI_BOARD_OWN + (size_t)n * sizeof(pgasi_offer_t), (size_t)4096);
 }
 
 static inline size_t pgasi_board_bytes(int n)

@@ -330,6 +330,33 @@ pgas_status_t pgasi_direct_alltoall(pgasi_board_t *board, const void *src, void 
 
 /* ---- blocks of any sizes ---- */
 
+/* The blocks of dst, from that of the next member to the own one, so that not all members fetch from
+ * one at a time. */
+typedef struct {
+    int member, left;
+    char *dst, *to; /* NULL with all blocks empty */
+} turn_t;
+
+static void next_turn(const pgasi_board_t *board, turn_t *t, const size_t *bytes_of)
+{
+    t->left--;
+    if (bytes_of[t->member] > 0)
+        t->to += bytes_of[t->member];
+    if (++t->member == board->n) {
+        t->member = 0;
+        t->to = t->dst;
+    }
+}
+
+static turn_t first_turn(const pgasi_board_t *board, char *dst, const size_t *bytes_of)
+{
+    turn_t t = { 0, 0, dst, dst };
+    for (int i = 0; i <= board->me; i++)
+        next_turn(board, &t, bytes_of);
+    t.left = board->n;
+    return t;
+}
+
 /* A block that fits into an area is the message itself, a larger one is offered by its address. The
  * member and the root both know its size. */
 static bool give_block(pgasi_board_t *board, const void *src, size_t bytes, int root)
@@ -405,11 +432,10 @@ pgas_status_t pgasi_direct_allgatherv(pgasi_board_t *board, const void *src, voi
                                       const size_t *bytes_of)
 {
     bool good = exchange_addresses(board, src, dst);
-    char *to = dst;
-    for (int i = 0; good && i < board->n; i++) {
-        good = fetch(board, i, to, board->offers[i].src, bytes_of[i]);
-        to = bytes_of[i] > 0 ? to + bytes_of[i] : to;
-    }
+    turn_t t = first_turn(board, dst, bytes_of);
+    for (; good && t.left > 0; next_turn(board, &t, bytes_of))
+        if (bytes_of[t.member] > 0)
+            good = fetch(board, t.member, t.to, board->offers[t.member].src, bytes_of[t.member]);
     return status_of(board, good && all_are_done(board));
 }
 
@@ -446,18 +472,17 @@ pgas_status_t pgasi_direct_alltoallv(pgasi_board_t *board, const void *src, cons
 {
     int me = board->me, n_addresses = post_places(board, src, src_bytes);
     bool good = n_addresses >= 0;
-    char *to = dst;
-    for (int i = 0; good && i < board->n; i++) {
-        const char *in = pgasi_board_wait(board, i, PGASI_BOARD_AREA);
-        size_t bytes = dst_bytes[i], place = in ? ((const size_t *)(const void *)in)[me] : 0;
+    turn_t t = first_turn(board, dst, dst_bytes);
+    for (; good && t.left > 0; next_turn(board, &t, dst_bytes)) {
+        const char *in = pgasi_board_wait(board, t.member, PGASI_BOARD_AREA);
+        size_t bytes = dst_bytes[t.member], place = in ? ((const size_t *)(const void *)in)[me] : 0;
         good = in != NULL;
         if (!good || bytes == 0)
             continue;
         if (place < PGASI_BOARD_AREA)
-            memcpy(to, in + place, PGASI_MIN(bytes, PGASI_BOARD_AREA - place));
+            memcpy(t.to, in + place, PGASI_MIN(bytes, PGASI_BOARD_AREA - place));
         else
-            good = fetch(board, i, to, (const void *)(uintptr_t)place, bytes);
-        to += bytes;
+            good = fetch(board, t.member, t.to, (const void *)(uintptr_t)place, bytes);
     }
     if (!good)
         return status_of(board, false);

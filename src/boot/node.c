@@ -184,6 +184,9 @@ static pgas_status_t count_cpus(MPI_Comm host)
     pgasi_machine_read("", &machine);
     pgasi_boot.quota_percent = (int)machine.quota_percent;
     int granted = machine.quota_percent ? (int)(machine.quota_percent / 100) : pgasi_boot.host_cpus;
+    /* the same on all ranks, because collectives choose their way by it; quotas may differ */
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Allreduce(MPI_IN_PLACE, &granted, 1, MPI_INT, MPI_MIN, host);
     pgasi_boot.oversubscribed = pgasi_boot.host_ranks > PGASI_MIN(pgasi_boot.host_cpus, granted);
     return pgasi_mpi_status(rc, "the union of CPU masks");
 }
