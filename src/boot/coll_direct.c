@@ -7,9 +7,9 @@
  * wait for the other to fetch, the former writes half of the data. Larger teams never write to
  * each other: a member that leaves after a death may free its buffers at once.
  *
- * Every collective first exchanges addresses. It ends when no member needs the buffers of others any
- * more. Contributions are combined from member 0 upwards; a commutative operator of two members may
- * do it the other way round, with the same bits. */
+ * Every collective first exchanges addresses. It ends when no member needs the buffers of others
+ * any more. Contributions are combined from member 0 upwards; a commutative operator of two
+ * members may do it the other way round, with the same bits. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -330,8 +330,8 @@ pgas_status_t pgasi_direct_alltoall(pgasi_board_t *board, const void *src, void 
 
 /* ---- blocks of any sizes ---- */
 
-/* The blocks of dst, from that of the next member to the own one, so that not all members fetch from
- * one at a time. */
+/* The blocks of dst, from that of the next member to the own one, so that not all members fetch
+ * from one at a time. */
 typedef struct {
     int member, left;
     char *dst, *to; /* NULL with all blocks empty */

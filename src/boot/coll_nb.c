@@ -21,8 +21,8 @@
 
 #include "base/log.h"
 
-/* MPICH declares how much of an array MPI_Testall writes. gcc takes MPI_STATUSES_IGNORE for an array of
- * 0 bytes. */
+/* MPICH declares how much of an array MPI_Testall writes. gcc takes MPI_STATUSES_IGNORE for an
+ * array of 0 bytes. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif

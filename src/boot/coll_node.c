@@ -3,11 +3,11 @@
  * Small data: each member posts its data and reads those of all (flat), so 2n cache lines move at
  * one time; two ranks on two cores exchange one line each. With more than FLAT_MAX members, groups
  * of GROUP report to their first member, these report to member 0, and all read the result there:
- * three steps instead of n^2 reads. Larger data travel in pieces of one area; the slots of the board
- * let the writer run ahead of the readers. Members read still larger data in each other's buffers
- * (coll_direct.c) where the table below says so. An allreduce of a piece among more than two members is a
- * reduce-scatter and an allgather. In the reduce-scatter each member combines one share of the
- * piece.
+ * three steps instead of n^2 reads. Larger data travel in pieces of one area; the slots of the
+ * board let the writer run ahead of the readers. Members read still larger data in each other's
+ * buffers (coll_direct.c) where the table below says so. An allreduce of a piece among more than
+ * two members is a reduce-scatter and an allgather. In the reduce-scatter each member combines one
+ * share of the piece.
  *
  * Contributions are combined from member 0 upwards, so all members get the same bits. */
 #include "boot/internal.h"
