@@ -217,8 +217,6 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     if (status != PGAS_OK)
         goto stop_watch;
     pgasi_log_set_fatal_hook(on_fatal);
-    /* after MPI_Init: our handlers run first, and then call those of MPI and UCX */
-    pgasi_log_install_backtrace();
     return PGAS_OK;
 
 stop_watch:

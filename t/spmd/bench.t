@@ -98,7 +98,7 @@ json_shape() {
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
             names = "alltoallv|calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|" \
-                "one-thread|playouts|pointer|pull|puts|raw|rma|shared-tree|signaled|ucx|write"
+                "one-thread|playouts|pointer|pull|puts|raw|rma|send|shared-tree|signaled|ucx|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \

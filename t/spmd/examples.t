@@ -189,7 +189,8 @@ is "$status $(grep -c '^usage' <<<"$err")" "2 1" "of two ranks one prints usage"
 refused 2 '^pagerank: not possible: --iterations 1.5$' "and names the first bad option"
 run 2 pagerank --generate 1000000000000
 refused 1 'error: .* use more nodes or a smaller graph' "a graph that is too large: the log says so"
-PGAS_CALL_MAX=64 run 2 pagerank --generate 3000
+printf '%0100d\tb\n' 7 >"$scratch/long.names"
+PGAS_CALL_MAX=64 run 2 pagerank "$scratch/long.names"
 refused 1 'error: .*longer than PGAS_CALL_MAX allows' "as when calls are too short"
 printf '0 1\n0 x\n' >"$scratch/bad.el"
 for n in 1 3; do
