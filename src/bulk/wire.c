@@ -14,8 +14,10 @@
 
 size_t pgasi_bulk_piece_max(int rank)
 {
-    bool chunks = pgasi_boot.local_of[rank] >= 0 || pgasi_chanmem.n_chunks;
-    size_t room = chunks ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
+    bool near = pgasi_boot.local_of[rank] >= 0;
+    size_t room = near || pgasi_chanmem.n_chunks ? pgasi_chunk_bytes / 4 : SIZE_MAX;
+    if (!near) /* there may be no channel yet */
+        room = PGASI_MIN(room, pgasi_far_message_max() - 128);
     return PGASI_MIN(room, (size_t)PGASI_BULK_PIECE_MAX) / 8 * 8;
 }
 
