@@ -355,7 +355,7 @@ static void survive_large(int victim)
     enum { N = 1 << 17, N_RANKS_MAX = 16 };
     static const uint64_t zero;
     pgas_op_def_t def = { sizeof zero, 0, &zero, add_until_death, NULL };
-    pgas_op_t op;
+    pgas_op_t op = 0;
     uint64_t *data = calloc(N, sizeof *data), *sums = calloc((size_t)N * N_RANKS_MAX, sizeof *sums);
     int me = pgas_rank(),
         n_bad = !data || !sums || pgas_op_register("victim.add", &def, &op) != PGAS_OK;
