@@ -169,7 +169,7 @@ static void deep_game(void)
                 r.info.best == 0,
             "no node is deeper than max_depth");
     opts.max_depth = 0;
-    good = run(&spec, &opts, &walk_start, 600);
+    good = run(&spec, &opts, &walk_start, 2000);
     spmd_ok(good && r.stats.depth_max > 20 && r.stats.depth_max <= 1000, "by default 1000");
 }
 
