@@ -407,8 +407,13 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
                              .bytes = sizeof data };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.full = PGAS_FULL_AGAIN;
-    while (pgas_call_to(pgas_on_thread(target), count, NULL, 0, &opts) == PGAS_OK)
-        ++*n_sent_p;
+    uint64_t before;
+    do { /* puts under way hold buffers, and the lack of buffers refuses calls, too */
+        before = *n_sent_p;
+        pgas_flush(peer);
+        while (pgas_call_to(pgas_on_thread(target), count, NULL, 0, &opts) == PGAS_OK)
+            ++*n_sent_p;
+    } while (*n_sent_p > before);
     return call_buffers(pgas_on_thread(target), count, NULL, 0, &buffer, 1, &opts, NULL) ==
            PGAS_ERR_AGAIN;
 }
