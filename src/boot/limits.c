@@ -32,6 +32,7 @@
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
 /* a region of the software NIC; each rank maps the regions of its peers */
 #define ADDRESSES_OF_SNIC (UINT64_C(1056) << 20)
+#define CONTEXTS_ALONE    2 /* the library's own contexts and endpoints; those of lanes follow */
 #define WHY_BYTES         400
 
 /* Whether some ranks need a transport. Nodes are not known yet. */
@@ -143,13 +144,24 @@ static bool chooses_snic(void)
     return strcmp(transport, "verbs") == 0 && strncmp(pgasi_param.verbs_device, "snic", 4) == 0;
 }
 
+/* The most address space of the channels from a node's ranks into one of them (recv_memory.c). */
+static uint64_t addresses_of_channels(int node)
+{
+    uint64_t each = (uint64_t)pgasi_param.ctxs + CONTEXTS_ALONE;
+    uint64_t chunks = (uint64_t)node * each * each * (uint64_t)pgasi_param.chunks_max;
+    return PGASI_MIN(chunks * pgasi_param.chunk_size, pgasi_param.chunk_memory);
+}
+
 static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
 {
     rlim_t limit = limit_of(RLIMIT_AS);
     int most = pgasi_param.node_maxsize, node = pgasi_boot.host_ranks;
     node = most > 0 ? PGASI_MIN(most, node) : node;
-    uint64_t used = addresses_in_use(), heaps = (uint64_t)node * pgasi_param.heap_size;
+    uint64_t used = addresses_in_use(),
+             heaps = (uint64_t)node * (pgasi_param.heap_size + addresses_of_channels(node));
     uint64_t other = ADDRESSES_ALONE + (needs_transport() ? ADDRESSES_OF_TRANSPORT : 0);
+    if (needs_transport()) /* each rank may map what peers of its host have behind their heaps */
+        other += (uint64_t)pgasi_boot.host_ranks * pgasi_param.far_chunk_memory;
     if (needs_transport() && chooses_snic())
         other += (uint64_t)pgasi_boot.host_ranks * (ADDRESSES_OF_SNIC + pgasi_param.heap_size);
     uint64_t need = used + heaps + other;
@@ -158,14 +170,13 @@ static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
     *need_p = (double)need;
     char used_text[PGASI_NUMBER_BYTES], heaps_text[PGASI_NUMBER_BYTES],
         other_text[PGASI_NUMBER_BYTES], limit_text[PGASI_NUMBER_BYTES];
-    snprintf(
-        why, WHY_BYTES,
-        "the limit of address space is %s, %s are in use, the heaps of a node's %d ranks take %s "
-        "more, and the library some %s: raise it to %" PRIu64
-        " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
-        pgasi_number_bytes((uint64_t)limit, limit_text), pgasi_number_bytes(used, used_text), node,
-        pgasi_number_bytes(heaps, heaps_text), pgasi_number_bytes(other, other_text),
-        (need + 1023) >> 10);
+    snprintf(why, WHY_BYTES,
+             "the limit of address space is %s, %s are in use, heaps and channels of a node's %d "
+             "ranks take %s more, the library some %s: raise it to %" PRIu64
+             " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
+             pgasi_number_bytes((uint64_t)limit, limit_text), pgasi_number_bytes(used, used_text),
+             node, pgasi_number_bytes(heaps, heaps_text), pgasi_number_bytes(other, other_text),
+             (need + 1023) >> 10);
     return true;
 }
 
