@@ -56,7 +56,7 @@ PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
 PGASI_PARAM(FAR_CALLS, far_calls, CHOICE, "auto", "auto|message|put|map", "",
             "calls to other nodes: active messages, or puts or plain stores into channels; auto: "
             "stores on the same host, puts with an RDMA device, otherwise messages")
-PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
+PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "64M", "0..64G", "bytes",
             "memory of all channels from other nodes into one rank; senders that get no channel "
             "send messages")
 PGASI_PARAM(FAR_QUEUE, far_queue, SIZE, "4M", "4K..64G", "bytes",
