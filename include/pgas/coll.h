@@ -9,9 +9,8 @@
  *  function says so, and are reusable on return. A rank that waits inside serves its peers.
  *
  *  Cost: small data within a node take a few cache lines, and no system call while each rank has a
- *  core. Ranks of a node read large data in each other's buffers (process_vm_readv) if the system
- *  allows it. Between nodes the leaders (small data) or all ranks (large data) call non-blocking
- *  MPI functions.
+ *  core. Ranks of a node read each other's large data (process_vm_readv) if the system allows it.
+ *  Between nodes the leaders (small data) or all ranks (large data) use non-blocking MPI calls.
  *
  *  Statuses of all functions:
  *      PGAS_ERR_INVALID      NULL with a size; a root or type out of range; a type that does not
@@ -22,8 +21,7 @@
  *                            MPI_THREAD_FUNNELED
  *      PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI
  *      PGAS_ERR_PEER         a rank of the team died (PGAS_ON_PEER_DEATH=continue)
- *  If ranks disagree on sizes, dst is undefined, or ranks wait for ever, or get PGAS_ERR_MPI or
- *  PGAS_ERR_INVALID.
+ *  If ranks disagree on sizes, dst is undefined, or ranks wait for ever or get any of these errors.
  *  After a death every rank in a collective of the team, or entering one later, returns
  *  PGAS_ERR_PEER. The contents of the buffers are undefined then. Between nodes MPI may still write
  *  to the buffers of the collective that was running. */

@@ -11,9 +11,8 @@
  *
  *  A lock is in its owner's memory. Threads of that node take a free lock by one atomic. Others
  *  ask the owner, and so do threads of the node if another one has the lock for some microseconds.
- *  They wait in a queue, first come, first served; while threads wait, nobody overtakes them. With
- *  PGAS_ON_PEER_DEATH=continue, if the rank of the holder dies, the lock is granted to the next
- *  thread, which is informed (broken_p). If the owner dies, the lock is lost.
+ *  They wait in a queue that nobody overtakes. With PGAS_ON_PEER_DEATH=continue, if the rank of the
+ *  holder dies, the next thread gets it and is informed (broken_p). If the owner dies, it is lost.
  *
  *  Threads are attached; otherwise all functions return PGAS_ERR_CONTEXT. All may return
  *  PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_PEER (the owner died), PGAS_ERR_INVALID (not the
@@ -62,8 +61,7 @@ PGAS_API pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, b
  *  Shape:  the thread that has it. Before the release it must flush (pgas_flush_all) the puts and
  *          atomics that the next holder shall see.
  *  Cost:   on the owner's node one atomic if nobody waits, otherwise one message, which is not
- *          waited for; none at the owner. If another thread has the lock, the owner ignores the
- *          release and logs that once.
+ *          waited for; none at the owner, which ignores a release by any other thread and logs it.
  *  @return PGAS_ERR_CONTEXT  also in a plain handler */
 PGAS_API pgas_status_t pgas_lock_release(pgas_lock_t lock);
 
