@@ -58,10 +58,11 @@ typedef struct pgasi_board {
     pgas_status_t failure; /* why the last transfer between buffers failed */
 } pgasi_board_t;
 
-/* two areas and n offers of each member, in whole pages */
+/* two areas, n offers and a mark (coll_direct.c) of each member, in whole pages */
 static inline size_t pgasi_board_own_bytes(int n)
 {
-    return PGASI_ALIGN_UP(2 * PGASI_BOARD_OWN + (size_t)n * sizeof(pgasi_offer_t), (size_t)4096);
+    return PGASI_ALIGN_UP(2 * PGASI_BOARD_OWN + (size_t)(n + 1) * sizeof(pgasi_offer_t),
+                          (size_t)4096);
 }
 
 static inline size_t pgasi_board_bytes(int n)

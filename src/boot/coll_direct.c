@@ -25,13 +25,23 @@ static pid_t pid_of(const pgasi_board_t *board, int member)
     return board->pids[board->wakeup_of[member]];
 }
 
+/* Whether a member has left a collective because of a death. It may have freed its buffers then,
+ * before the others know of the death. */
+static uint32_t *has_left(const pgasi_board_t *board, int member)
+{
+    unsigned char *own = board->own - (size_t)board->me * pgasi_board_own_bytes(board->n) +
+                         (size_t)member * pgasi_board_own_bytes(board->n);
+    return (uint32_t *)(void *)(own + 2 * PGASI_BOARD_OWN +
+                                (size_t)board->n * sizeof(pgasi_offer_t));
+}
+
 /* After a transfer that failed: waits until the death is known, so that the caller reports it as
  * every other member does. */
 static bool fail(pgasi_board_t *board, int member)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     board->failure = PGAS_ERR_PEER;
-    if (errno != ESRCH) {
+    if (errno != ESRCH && !__atomic_load_n(has_left(board, member), __ATOMIC_ACQUIRE)) {
         PGASI_ERROR("coll",
                     "cannot transfer data of process %d: %s; its buffer is invalid, or is memory "
                     "of a device",
@@ -79,7 +89,10 @@ static pgas_status_t status_of(const pgasi_board_t *board, bool good)
 {
     if (PGAS_LIKELY(good))
         return PGAS_OK;
-    return board->failure != PGAS_OK ? board->failure : PGAS_ERR_PEER;
+    pgas_status_t status = board->failure != PGAS_OK ? board->failure : PGAS_ERR_PEER;
+    if (status == PGAS_ERR_PEER)
+        __atomic_store_n(has_left(board, board->me), 1, __ATOMIC_RELEASE);
+    return status;
 }
 
 /* Tells all members where the own data are, and gets the same from them: board->offers. */

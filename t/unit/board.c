@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/param.h"
@@ -208,6 +210,44 @@ static void members(int n)
     ok(bad == 0, "%d members", n);
 }
 
+static int n_asked; /* whether the team is broken */
+
+static bool is_broken(void *arg)
+{
+    return ++n_asked > *(int *)arg;
+}
+
+/* Of three members one has died. Member 0 knows this, leaves and frees its data. Member 1 fetches
+ * these before it knows of the death. */
+static void a_member_leaves(void)
+{
+    enum { N = 3, BYTES = 1 << 16 };
+    pid_t self[1] = { getpid() };
+    pgasi_board_t board[2];
+    memset(board, 0, sizeof board);
+    char *dst = malloc((size_t)N * BYTES);
+    void *src = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int at_once = 0, later = 3;
+    memory = aligned_alloc(4096, PGASI_ALIGN_UP(pgasi_board_bytes(N), (size_t)4096));
+    memset(memory, 0, pgasi_board_bytes(N));
+    for (int i = 0; i < 2; i++) {
+        pgasi_board_init(&board[i], memory, N, i, wakeup_of);
+        board[i].pids = self;
+        board[i].is_broken = is_broken;
+        board[i].arg = i == 0 ? &at_once : &later;
+    }
+    pgasi_board_message_t *of_dead = &board[1].messages[2 * PGASI_BOARD_DEPTH + 1];
+    pgas_status_t first = pgasi_direct_broadcast(&board[0], src, BYTES, 0);
+    munmap(src, BYTES);
+    n_asked = 0;
+    of_dead->step = 1; /* the dead member had entered */
+    pgas_status_t second = pgasi_direct_broadcast(&board[1], dst, BYTES, 0);
+    ok(first == PGAS_ERR_PEER && second == PGAS_ERR_PEER && n_asked > later,
+       "a member whose source has gone after a death reports the death");
+    free(dst);
+    free(memory);
+}
+
 /* A result in the wrong order must be seen. */
 static void checker_can_fail(void)
 {
@@ -221,7 +261,7 @@ int main(void)
 {
     static const int sizes[] = { 1, 2, 3, 5, 16, 17, 33, 40 };
     char why[PGASI_PARAM_WHY_BYTES];
-    plan(9);
+    plan(10);
     seed = tap_seed(0);
     pgas_op_t op;
     static const affine_t neutral = { 1, 0 };
@@ -236,6 +276,7 @@ int main(void)
         bail("no wakeup flag");
     for (int i = 0; i < 8; i++)
         members(sizes[i]);
+    a_member_leaves();
     checker_can_fail();
     pgasi_wait_stop();
     return done();
