@@ -92,9 +92,9 @@ PGAS_END_DECLS
                                    sizeof(result_type), sync_);                                    \
     }
 
-/* Bytes from the arguments of one call of a run to those of the next. */
-#define PGAS_HANDLER_STRIDE(bytes) \
-    ((bytes) - (size_t)1 < 4 ? (size_t)4 : ((bytes) + 7) & ~(size_t)7)
+/* Bytes from the arguments of one call of a run to those of the next. bytes is a size_t.
+ * There are no casts, because C++ programs may forbid them. */
+#define PGAS_HANDLER_STRIDE(bytes) ((bytes)-1 < 4 ? 4 : ((bytes) + 7) / 8 * 8)
 
 /* The functions at the target. A handler that replies has no batch form. */
 #define PGAS_HANDLER_PLAIN(name, arg_type, may_block)                                           \
