@@ -8,8 +8,8 @@
 
 #include "benchmarks/bench.h"
 
-/* MPICH declares how much of an array MPI_Waitall writes. gcc takes MPI_STATUSES_IGNORE for an array
- * of 0 bytes. */
+/* MPICH declares how much of an array MPI_Waitall writes. gcc takes MPI_STATUSES_IGNORE for an
+ * array of 0 bytes. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif

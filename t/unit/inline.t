@@ -28,7 +28,10 @@ END
 }
 
 # branches EXPRESSION: branches among them
-branches() { counts "$1" >/dev/null && "$AWK" '/^path:/ { on = 1 } on && /^\tj/ { n++ } on && /^\tret/ { print n + 0; exit }' "$scratch/x.s"; }
+branches() {
+    counts "$1" >/dev/null &&
+        "$AWK" '/^path:/ { on = 1 } on && /^\tj/ { n++ } on && /^\tret/ { print n + 0; exit }' "$scratch/x.s"
+}
 
 # at_most BOUND EXPRESSION
 at_most() {

@@ -17,8 +17,9 @@ typedef struct {
     uint64_t spare;
 } pgas_agg_cursor_t;
 
-/* Entries of a table of cursors. Those that no rank has are never touched, and no kind matches them.
- * So one comparison with a constant checks the rank, and often the compiler knows its result. */
+/* Entries of a table of cursors. Entries behind the last rank are never touched, and no kind
+ * matches them. So one comparison with a constant checks the rank, and often the compiler knows its
+ * result. */
 #define PGAS_AGG_CURSORS (1u << 20)
 
 struct pgas_agg {
