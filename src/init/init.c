@@ -199,7 +199,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     status = pgasi_ctxs_start();
     if (status != PGAS_OK)
         goto stop_calls;
-    /* after MPI_Init and the transport: our handlers run first, and then call those of MPI and UCX */
+    /* after MPI_Init and the transport: our handlers run first, then call those of MPI and UCX */
     pgasi_log_install_backtrace();
     status = pgasi_chanmem_plan();
     if (status == PGAS_OK)
