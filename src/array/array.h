@@ -15,8 +15,8 @@
  *  (descriptor.c), and its thread returns from its wait in protocol.c.
  *
  *  Beside that way: array.c creates and destroys arrays, with options.c. registry.c has all arrays.
- *  map.c says where elements are. op.c has the operators, lock.c the locks. audit.c and
- *  invariants.c have the checks.
+ *  map.c says where elements are. join.c counts applies. op.c has the operators, lock.c the locks.
+ *  audit.c and invariants.c have the checks.
  *
  *  The protocol runs on one thread of a rank at a time: the thread that has the receive lock. That
  *  is a service thread with a message, or an application thread that misses (pgasi_serve_begin).

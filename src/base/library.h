@@ -1,5 +1,5 @@
-/** Shared libraries that are opened when a job needs them first. A job that never does starts
- *  faster, and its ranks are smaller. */
+/** Shared libraries that are opened when a job first needs them. A job that never needs them starts
+ *  faster, and its ranks use less memory. */
 #ifndef PGASI_LIBRARY_H
 #define PGASI_LIBRARY_H
 

@@ -20,8 +20,8 @@ typedef struct {
  *  @param root prefix of both paths; "" except in tests */
 void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p);
 
-/** Whether processor and system support AVX2. __builtin_cpu_supports would add a constructor, which
- *  touches 128 KiB of code and tables in each process. */
+/** Returns whether processor and system support AVX2. __builtin_cpu_supports would add a
+ *  constructor, which touches 128 KiB of code and tables in each process. */
 bool pgasi_machine_has_avx2(void);
 
 #endif

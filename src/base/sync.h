@@ -54,7 +54,7 @@ static inline int64_t pgasi_sync_raise(pgas_sync_t *sync)
  *  the threads that wait. The counter may no longer exist, except for its function. */
 void pgasi_sync_reached(pgas_sync_t *sync, pgas_sync_fn_t fn, void *arg);
 
-/** So many operations have completed without an error. As pgasi_sync_lower. */
+/** As pgasi_sync_lower, for n operations that have completed without an error. */
 static inline void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n)
 {
     pgas_sync_fn_t fn = sync->fn;

@@ -3,8 +3,8 @@
  *
  * Shaped for 16 KiB to many megabytes. Data are copied once, and all members work at one time:
  * each combines one share of the elements, and each fetches what it needs. One call costs 0.3
- * microseconds and then as much as a memcpy (measured). In a team of two, one of which would only
- * wait for the other to fetch, the former writes half of the data. Larger teams never write to
+ * microseconds and then as much as a memcpy (measured). In a team of two, the giver would only wait
+ * for the other member to fetch, so it writes half of the data. Larger teams never write to
  * each other: a member that leaves after a death may free its buffers at once.
  *
  * Every collective first exchanges addresses. It ends when no member needs the buffers of others
@@ -95,7 +95,7 @@ static pgas_status_t status_of(const pgasi_board_t *board, bool good)
     return status;
 }
 
-/* Tells all members where the own data are, and gets the same from them: board->offers. */
+/* Sends the addresses of the own buffers to all members, and stores theirs in board->offers. */
 static bool exchange_addresses(pgasi_board_t *board, const void *src, const void *dst)
 {
     pgasi_offer_t mine = { src, dst };

@@ -1,7 +1,7 @@
 /** Edges travel to the owners of their first ends, and become rows there.
  *
  *  Each rank visits its list of edges twice. The ranks exchange counts first, so that the owners
- *  store the edges into arrays of the right size. Only one list travels at a time. */
+ *  store the edges into arrays of the right size. Only one list of a rank travels at a time. */
 #ifndef PGASI_GRAPH_ROWS_H
 #define PGASI_GRAPH_ROWS_H
 

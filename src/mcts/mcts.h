@@ -95,7 +95,7 @@ static inline bool is_handlers_worker(const worker_t *w)
     return w->index == w->mcts->n_threads;
 }
 
-/* The other threads learn of the rollouts that the worker has completed. */
+/* Adds the rollouts that the worker has completed to those of the search. */
 static inline void pgasi_mcts_add_completed(worker_t *w)
 {
     if (w->n_completed)

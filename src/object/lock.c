@@ -179,7 +179,7 @@ static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t thread, uint32_t nu
 }
 
 /* The holder has released the lock, or is dead. A lock of a dead holder for which nobody waits is
- * free and QUEUED, so that its next holder asks and is told. */
+ * free and QUEUED, so that its next holder asks the owner, which reports it. */
 static void pass_on(lock_t *l, pgas_lock_t name)
 {
     if (!l->waiters.first) {
