@@ -327,10 +327,9 @@ static void run_with_token(uint64_t header, const void *args, pgas_thread_t sour
 {
     uint32_t number = pgasi_desc_handler(header);
     size_t bytes = pgasi_desc_bytes(header);
-    const pgasi_handler_entry_t *e = &pgasi_handlers[number];
-    if (PGAS_LIKELY(pgasi_handler_known((pgas_handler_t)number) && !e->blocks &&
+    if (PGAS_LIKELY(pgasi_handler_known((pgas_handler_t)number) && !pgasi_handlers[number].blocks &&
                     pgasi_wire_is_gathered(wire))) {
-        pgasi_call_run_counted(e, number, args, bytes, source, wire);
+        pgasi_call_run_counted(&pgasi_handlers[number], number, args, bytes, source, wire);
         return;
     }
     if (run_later(number, args, bytes, source, wire))

@@ -32,12 +32,13 @@ static inline void request_line(const void *line, int use)
 }
 
 /* Requests lines of the arrays of pointers and values, once for each RUN elements. Random accesses
- * keep the processor from noticing that these arrays are read in order. */
-static inline void request_streams(const void *where, const char *from, const char *to)
+ * keep the processor from noticing that these arrays are read in order. The arrays are numbers here,
+ * because an operation may be without one of them. */
+static inline void request_streams(uintptr_t where, uintptr_t from, uintptr_t to)
 {
-    __builtin_prefetch((const char *)where + STREAM_AHEAD, 0);
-    __builtin_prefetch(from + STREAM_AHEAD, 0);
-    __builtin_prefetch(to + STREAM_AHEAD, 1);
+    __builtin_prefetch((const void *)(where + STREAM_AHEAD), 0);
+    __builtin_prefetch((const void *)(from + STREAM_AHEAD), 0);
+    __builtin_prefetch((const void *)(to + STREAM_AHEAD), 1);
 }
 
 /* The address of a word that is not in a heap of the node: of attached memory. */
@@ -75,7 +76,8 @@ static __attribute__((noinline, cold)) void *attached_word_at(pgas_gptr_t ptr, s
         const size_t last = n > AHEAD ? n - AHEAD : 0;                                  \
         (void)from, (void)to, (void)base, (void)place, (void)step, (void)n_units;       \
         for (; i + RUN <= n;) {                                                         \
-            request_streams(&where[i], from + i * step, to + i * sizeof(T));            \
+            request_streams((uintptr_t)&where[i], (uintptr_t)from + i * step,           \
+                            (uintptr_t)to + i * sizeof(T));                             \
             PRAGMA(GCC unroll 8)                                                        \
             for (int k = 0; k < RUN; k++, i++)                                          \
                 ONE(T, use, HAS, ADDRESS, OTHER, __VA_ARGS__);                          \
