@@ -11,7 +11,7 @@
  *  |                  |                                          |              | mem/ctx.c (end) |
  *  | look_around      | boot/wait.c: before each sleep; long     | any waiting, | boot/watch.c if |
  *  |                  | loops of call/ and array/ now and then   | no lock held | it has no thread|
- *  | before_sleep     | boot/wait.c: once, before a wait sleeps  | any waiting  | init/init.c     |
+ *  | before_sleep     | boot/wait.c: once, a sleep was announced | any waiting  | init/init.c     |
  *  | woken            | boot/wait.c: a wakeup has ended a sleep  | any waiting  | init/init.c     |
  *  | rank_died        | boot/watch.c: a rank died, the job goes  | any, without | init/init.c,    |
  *  |                  | on (pgasi_watch_set_hook)                | locks        | by set_hook     |
@@ -82,7 +82,7 @@ typedef struct {
     int (*progress)(void);
     /** Looks for dead ranks. May be called by several threads at a time. */
     void (*look_around)(void);
-    /** Sends everything that waits for more to be sent with it. */
+    /** Sends everything that waits for more to be sent with it, and takes back raises ahead. */
     void (*before_sleep)(void);
     /** The wake-up reached only threads like this one, no service thread. Therefore each of them
      *  runs everything that has arrived, and wakes another thread for the rest. */

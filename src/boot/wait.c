@@ -290,12 +290,13 @@ void pgasi_wait_service_revoke(void)
 static void announce(pgasi_wait_t *w)
 {
     pgasi_wakeup_t *wakeup = own_wakeup();
-    if (pgasi_hooks.before_sleep)
-        pgasi_hooks.before_sleep();
     w->word = __atomic_load_n(&wakeup->word, __ATOMIC_ACQUIRE);
     __atomic_fetch_add(&wakeup->sleepers, 1, __ATOMIC_SEQ_CST);
     w->announced = true;
     pgasi_wait_heavy_barrier();
+    /* Only now: from here on other threads see the sleep, and raise no counter ahead. */
+    if (pgasi_hooks.before_sleep)
+        pgasi_hooks.before_sleep();
 }
 
 static void withdraw(pgasi_wait_t *w)

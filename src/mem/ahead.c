@@ -47,14 +47,19 @@ void pgasi_ahead_end_slow(pgasi_ahead_t *a)
     end(a, a->left);
 }
 
-/* Without membarrier the owner would need a fence in each call. A thread that sleeps would not be
- * woken when only what is left keeps its counter above zero. */
+/* A thread that sleeps would not be woken when only what is left keeps its counter above zero. */
+static inline bool some_sleep(void)
+{
+    return __atomic_load_n(&pgasi_wakeups[pgasi_boot.node_rank]->sleepers, __ATOMIC_RELAXED) &
+           (PGASI_WAKEUP_SERVICE - 1);
+}
+
+/* Without membarrier the owner would need a fence in each call. */
 static inline bool may_raise_ahead(const pgasi_ahead_t *a, const pgas_sync_t *sync)
 {
     return a->sync == sync && a->left == 0 && !sync->fn && !pgasi_ahead_is_taken(a) &&
            !pgasi_wait_light_is_fence && __atomic_load_n(&sync->count, __ATOMIC_RELAXED) >= 0 &&
-           !(__atomic_load_n(&pgasi_wakeups[pgasi_boot.node_rank]->sleepers, __ATOMIC_RELAXED) &
-             (PGASI_WAKEUP_SERVICE - 1));
+           !some_sleep();
 }
 
 void pgasi_ahead_raise(pgasi_ahead_t *a, pgas_sync_t *sync, uint64_t token)
@@ -73,7 +78,8 @@ void pgasi_ahead_raise(pgasi_ahead_t *a, pgas_sync_t *sync, uint64_t token)
     /* A thread that sees these raises also sees the counter, and that it was raised. */
     __atomic_store_n(&a->left, PGASI_AHEAD - 1, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (PGAS_UNLIKELY(pgasi_ahead_is_taken(a)))
+    /* A thread may have announced its sleep meanwhile, and looked at left before the store. */
+    if (PGAS_UNLIKELY(pgasi_ahead_is_taken(a) || some_sleep()))
         pgasi_ahead_correct(a);
 }
 

@@ -1,6 +1,7 @@
 /* what: A thread that makes one call after the other on a counter raises it ahead. Another thread
  *       that waits for the counter, or tests it, sees zero when the calls have run, although the
- *       caller stays away from the library; the memory may then go away. Counters with a function
+ *       caller stays away from the library; the memory may then go away. While a thread is about to
+ *       sleep, no counter is raised ahead. Counters with a function
  *       are raised one by one. Threads that take back what is left, while the owner uses it, lose
  *       and invent nothing. There is no race.
  * needs: tsan-ok
@@ -8,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include "boot/hooks.h"
 #include "mem/ahead.h"
 #include "t/handlers.h"
 #include "t/tap.h"
@@ -80,6 +82,48 @@ static int another_waits(way_t way)
     pthread_join(thread, NULL);
     n_bad += caller_bad;
     return n_bad + (raised <= N_CALLS || raised >= N_CALLS + PGASI_AHEAD);
+}
+
+/* ---- a sleep ---- */
+
+static pgas_sync_t awaited = PGAS_SYNC_INIT;
+static int64_t raised_for_sleeper;
+static void (*before_sleep)(void);
+
+/* All that the library does before a sleep is done; then another thread makes calls. */
+static void call_meanwhile(void)
+{
+    pgasi_hooks.before_sleep = before_sleep;
+    before_sleep();
+    pthread_barrier_wait(&meet);
+    pthread_barrier_wait(&meet);
+    raised_for_sleeper = awaited.count;
+    pthread_barrier_wait(&meet);
+}
+
+static void *call_when_one_sleeps(void *unused)
+{
+    (void)unused;
+    caller_bad = pgas_thread_attach() != PGAS_OK;
+    pthread_barrier_wait(&meet);
+    caller_bad += call_n_times(N_CALLS, &awaited);
+    pthread_barrier_wait(&meet);
+    pthread_barrier_wait(&meet);
+    caller_bad += pgas_sync_done(&awaited, 1) != PGAS_OK;
+    caller_bad += pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+static int none_is_left_for_a_sleeper(void)
+{
+    pthread_t thread;
+    pgas_sync_add(&awaited, 1);
+    before_sleep = pgasi_hooks.before_sleep;
+    pgasi_hooks.before_sleep = call_meanwhile;
+    pthread_create(&thread, NULL, call_when_one_sleeps, NULL);
+    int n_bad = pgas_sync_wait(&awaited, -1) != PGAS_OK;
+    pthread_join(thread, NULL);
+    return n_bad + caller_bad + (raised_for_sleeper != 1 + N_CALLS);
 }
 
 /* ---- a function ---- */
@@ -179,13 +223,14 @@ static void all_at_once(void)
 int main(void)
 {
     static const char *const names[N_WAYS] = { "wait", "test", "wait_all", "wait_any" };
-    plan(N_WAYS + 5);
+    plan(N_WAYS + 6);
     pgas_handler_register("t.count", on_count, &n_counted, NULL, &count);
     is_int(lone_init(1, "SERVICE_THREADS=0"), PGAS_OK, "a job");
     pthread_barrier_init(&meet, NULL, 2);
     for (way_t way = WAIT; way < N_WAYS; way++)
         is_int(another_waits(way), 0, "another thread waits by %s, while the caller is away",
                names[way]);
+    is_int(none_is_left_for_a_sleeper(), 0, "nothing is raised ahead for a thread that will sleep");
     is_int(function_is_not_late(), 0, "a counter with a function is raised one by one");
     all_at_once();
     is_int(pgas_finalize(), PGAS_OK, "the end");
