@@ -109,11 +109,11 @@ PGAS_INLINE pgas_status_t gather(pgasi_many_far_t *far, const pgas_gptr_t *ptrs,
     for (; i < end && status == PGAS_OK; i++) {
         uint64_t ptr = ptrs[i], rank = ptr >> PGAS_OFFSET_BITS;
         uint64_t inside = (ptr & PGAS_OFFSET_MAX) - PGASI_HEAP_OFFSET;
-        bucket_t *bucket = (bucket_t *)(void *)(buckets + rank * bytes);
         if (PGAS_UNLIKELY(rank >= n_ranks || inside >= limit || (inside & mask))) {
             status = run_alone(far, ptrs, i);
             continue;
         }
+        bucket_t *bucket = (bucket_t *)(void *)(buckets + rank * bytes);
         uint32_t held = bucket->head.n++;
         char *value = (char *)bucket + values_at + held * value_bytes;
         bucket->index[held] = (uint32_t)(inside >> shift);
