@@ -1,4 +1,4 @@
-/* Counters that are raised ahead: see ahead.h. */
+/* Counters that are raised ahead: see ahead.h. ahead.pml models this protocol. */
 #include "mem/ahead.h"
 
 #include <sched.h>

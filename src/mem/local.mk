@@ -4,3 +4,4 @@ libpgas_core_la_SOURCES += %D%/ahead.c %D%/ahead.h %D%/attach.c %D%/circular.c %
 	%D%/signal.c %D%/coll_nb.c %D%/strided.c %D%/super.c %D%/symmetric.c %D%/sync_host.c %D%/sync_host.h %D%/thread.c %D%/thread.h %D%/block.c %D%/block.h
 libpgas_core_la_SOURCES += %D%/atomic.c %D%/atomic.h %D%/nb.c
 libpgas_core_la_SOURCES += %D%/rma_blocks.c %D%/rma_object.c %D%/rma_object.h %D%/rma_vector.c
+EXTRA_DIST += %D%/ahead.pml
