@@ -113,8 +113,10 @@ pgas_status_t pgasi_recvq_size_here(pgasi_recvq_size_t *size_p)
 {
     size_t largest = (size_t)pgasi_boot.node_size,
            *n_of = calloc((size_t)pgasi_boot.n_nodes, sizeof *n_of);
-    for (int i = 0; n_of && i < pgasi_boot.n_ranks; i++)
-        largest = PGASI_MAX(largest, ++n_of[pgasi_boot.node_of[i]]);
+    for (int i = 0; n_of && i < pgasi_boot.n_ranks; i++) {
+        size_t n = ++n_of[pgasi_boot.node_of[i]];
+        largest = PGASI_MAX(largest, n);
+    }
     bool have = n_of != NULL;
     free(n_of);
     return have ? size_for(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
