@@ -78,15 +78,13 @@ PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, i
                                           size_t *index_p);
 
 /** Raise and lower the counter by n >= 0, otherwise PGAS_ERR_INVALID. Any thread of the rank may
- *  call them. A thread that waits for the counter sees what this one stored before done.
- *  Owns:   done may come before the add to which it belongs. If a wait ends while more was lowered
- *          than raised, the counter's memory stays, and the program does not reset it, until each
- *          thread that made calls with it has called pgas_progress, or has detached. */
+ *  call them. A thread that waits for the counter sees what this one stored before done. If done
+ *  comes before its add and a wait ends meanwhile, the counter must stay, without a reset, until
+ *  each thread that made calls with it has called pgas_progress or has detached. */
 static inline pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 
-/** Sets count and error to zero, after a wait or a test has reported that it is zero, and while no
- *  operation that names the counter is under way. */
+/** Sets count and error to zero, when a wait or a test has ended and no operation is under way. */
 static inline pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
 
 typedef enum {

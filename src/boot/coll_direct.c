@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
+#include "base/param.h"
 
 /* ---- the memory of other members ---- */
 
@@ -122,7 +123,8 @@ static bool all_are_done(pgasi_board_t *board)
 /* ---- from one to one ---- */
 
 /* Copies the src of one of two members to the dst of the other. The latter fetches the first
- * n_fetched bytes, and the giver writes the rest. */
+ * n_fetched bytes, and the giver writes the rest. If ranks may survive a death, it writes nothing:
+ * the other member may have left, and freed its buffer. */
 static bool copy_between(pgasi_board_t *board, int giver, size_t bytes, size_t n_fetched)
 {
     int me = board->me;
@@ -130,6 +132,8 @@ static bool copy_between(pgasi_board_t *board, int giver, size_t bytes, size_t n
     char *to = (char *)(uintptr_t)board->offers[1 - giver].dst;
     if (!from || !to)
         return true;
+    if (pgasi_param.on_peer_death != PGASI_ON_PEER_DEATH_ABORT)
+        n_fetched = bytes;
     if (me != giver)
         return fetch(board, giver, to, from, n_fetched);
     return transfer(process_vm_writev, board, 1 - me, (void *)(uintptr_t)(from + n_fetched),

@@ -56,7 +56,8 @@ static bool is_sane(const head_t *h, size_t bytes)
 {
     size_t values = h->has_values ? h->elem_bytes : 0;
     size_t answer = h->kind == PGASI_MANY_GET ? h->n * h->elem_bytes : 0;
-    return h->n > 0 && h->n <= PGASI_MANY_MOST && h->elem_bytes > 0 && h->elem_bytes <= ELEM_MAX &&
+    return h->kind <= PGASI_MANY_UPDATE && h->n > 0 && h->n <= PGASI_MANY_MOST &&
+           h->elem_bytes > 0 && h->elem_bytes <= ELEM_MAX &&
            sizeof(answer_t) + answer <= MESSAGE_MAX &&
            bytes == sizeof *h + h->n * sizeof(uint32_t) + h->n * values;
 }

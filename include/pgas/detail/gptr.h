@@ -1,9 +1,8 @@
 /** The table of the node's heaps, and the inline functions that read it.
  *
- *  The table has an entry for each rank that a global pointer can name, so a pointer's upper bits
- *  need no check. It says where this process has mapped the rank's heap. Entries of ranks of
- *  other nodes are zero, and their pages cost nothing. Attached memory is not in the table. The
- *  library writes the entries when it starts and stops; programs never do. */
+ *  The table has an entry for each rank that a global pointer can name, so its upper bits need no
+ *  check. It says where this process has mapped the rank's heap. Entries of ranks of other nodes
+ *  are zero; their pages cost nothing. The library writes it when it starts and stops. */
 #ifndef PGAS_DETAIL_GPTR_H
 #define PGAS_DETAIL_GPTR_H
 
@@ -65,10 +64,9 @@ static inline bool pgas_heap_has(pgas_gptr_t ptr, size_t bytes)
     return inside < heap && bytes <= heap - inside;
 }
 
-/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is the place
- * in the heap, without the bits of the rank, rotated right. The lowest bits of a misaligned pointer
- * become the highest, so one comparison rejects it, places outside of the heap, and ranks without a
- * mapped heap. */
+/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is its place in
+ * the heap, rotated right. The lowest bits of a misaligned pointer become the highest. So one
+ * comparison rejects it, places outside of the heap, and ranks without a mapped heap. */
 static inline bool pgas_heap_has_word(pgas_gptr_t ptr, size_t bytes)
 {
     unsigned shift = (unsigned)((bytes > 1) + (bytes > 2) + (bytes > 4));
