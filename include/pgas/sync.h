@@ -10,10 +10,10 @@
  *  Any operations, to any ranks and of several threads, may name one counter.
  *
  *  The memory is the caller's. It must stay until the counter is zero; a time-out does not end that
- *  duty. The program changes the fields only by the functions of this file. It may read count,
- *  which can be up to 31 too high for each thread that makes calls in a row; waits are exact.
- *  A rank of the same node lowers the counter without a message, if the counter is in the symmetric
- *  heap, it has no function, and PGAS_ON_PEER_DEATH is abort.
+ *  duty. Programs change fields only by these functions. They may read count, up to 31 too high for
+ *  each thread that calls in a row; waits are exact. If lowered below zero, the counter stays,
+ *  without a reset, until these threads make progress. A rank of the same node lowers it without a
+ *  message, if it is in the symmetric heap, has no function, and PGAS_ON_PEER_DEATH is abort.
  *
  *  Source: Seriema (synchronizers); Go's WaitGroup (add, done, wait). */
 #ifndef PGAS_SYNC_H
@@ -78,13 +78,11 @@ PGAS_API pgas_status_t pgas_sync_wait_any(pgas_sync_t *const *syncs, size_t n, i
                                           size_t *index_p);
 
 /** Raise and lower the counter by n >= 0, otherwise PGAS_ERR_INVALID. Any thread of the rank may
- *  call them. A thread that waits for the counter sees what this one stored before done. If done
- *  comes before its add and a wait ends meanwhile, the counter must stay, without a reset, until
- *  each thread that made calls with it has called pgas_progress or has detached. */
+ *  call them. A thread that waits for the counter sees what this one stored before done. */
 static inline pgas_status_t pgas_sync_add(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 
-/** Sets count and error to zero, when a wait or a test has ended and no operation is under way. */
+/** Sets count and error to zero, after a wait or test saw zero and with no operation under way. */
 static inline pgas_status_t pgas_sync_reset(pgas_sync_t *sync);
 
 typedef enum {

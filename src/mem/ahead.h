@@ -71,8 +71,8 @@ static inline void pgasi_ahead_end(pgasi_ahead_t *a)
 /** Takes back what is left of a counter in all contexts, if only that keeps it above zero. Any
  *  thread. @return true: the counter has changed */
 bool pgasi_ahead_take_back(const pgas_sync_t *sync);
-/** Takes back all, for a thread that has announced its sleep: nothing may wake it when only what is left
- *  keeps its counter above zero. */
+/** Takes back all, for a thread that has announced its sleep: nothing may wake it when only what is
+ *  left keeps its counter above zero. */
 void pgasi_ahead_take_all(void);
 
 #endif
