@@ -32,8 +32,8 @@ static inline void request_line(const void *line, int use)
 }
 
 /* Requests lines of the arrays of pointers and values, once for each RUN elements. Random accesses
- * keep the processor from noticing that these arrays are read in order. The arrays are numbers here,
- * because an operation may be without one of them. */
+ * keep the processor from noticing that these arrays are read in order. The arrays are numbers
+ * here, because an operation may be without one of them. */
 static inline void request_streams(uintptr_t where, uintptr_t from, uintptr_t to)
 {
     __builtin_prefetch((const void *)(where + STREAM_AHEAD), 0);

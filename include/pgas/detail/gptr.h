@@ -64,8 +64,8 @@ static inline bool pgas_heap_has(pgas_gptr_t ptr, size_t bytes)
     return inside < heap && bytes <= heap - inside;
 }
 
-/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is its place in
- * the heap, rotated right. The lowest bits of a misaligned pointer become the highest. So one
+/* The same for one aligned word of 1, 2, 4 or 8 bytes, a constant. The word's number is its place
+ * in the heap, rotated right. The lowest bits of a misaligned pointer become the highest. So one
  * comparison rejects it, places outside of the heap, and ranks without a mapped heap. */
 static inline bool pgas_heap_has_word(pgas_gptr_t ptr, size_t bytes)
 {
