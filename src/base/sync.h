@@ -54,12 +54,14 @@ static inline int64_t pgasi_sync_raise(pgas_sync_t *sync)
  *  the threads that wait. The counter may no longer exist, except for its function. */
 void pgasi_sync_reached(pgas_sync_t *sync, pgas_sync_fn_t fn, void *arg);
 
-/** As pgasi_sync_lower, for n operations that have completed without an error. */
+/** As pgasi_sync_lower, for n operations that have completed without an error. A counter that the
+ *  program has lowered, too, may go from above zero to below it. */
 static inline void pgasi_sync_lower_by(pgas_sync_t *sync, int64_t n)
 {
     pgas_sync_fn_t fn = sync->fn;
     void *arg = sync->arg;
-    if (__atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL) == 0)
+    int64_t now = __atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL);
+    if (now <= 0 && now > -n)
         pgasi_sync_reached(sync, fn, arg);
 }
 

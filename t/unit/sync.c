@@ -327,6 +327,20 @@ static void refusing(void)
        "under a lock the function waits for progress");
 }
 
+/* The program has lowered a counter of two operations by one already. Then both completions, which
+ * arrive in one answer, lower it from one to minus one. */
+static void gathered(void)
+{
+    int n_runs = 0;
+    pgas_sync_t sync = PGAS_SYNC_INIT_FN(count_runs, &n_runs);
+    pgas_sync_add(&sync, 2);
+    pgas_sync_done(&sync, 1);
+    pgasi_sync_lower_by(&sync, 2);
+    ok(sync.count == -1 && n_runs == 1, "completions that pass zero together run the function");
+    pgasi_sync_lower_by(&sync, 1);
+    ok(sync.count == -2 && n_runs == 1, "later ones do not");
+}
+
 /* The death of a rank ends its outstanding reply. A thread that then finds that its request could
  * not be sent ends it a second time. */
 static void ended_twice(void)
@@ -390,13 +404,14 @@ static void life(uint64_t seed, const char *params, bool records)
     threads_take_tokens();
     waiting();
     refusing();
+    gathered();
     long_waits();
     pgas_finalize();
 }
 
 int main(void)
 {
-    plan(2 * 17);
+    plan(2 * 19);
     pgas_handler_register("t.tick", on_tick, NULL, NULL, &tick);
     uint64_t seed = tap_seed(21);
     life(seed, "HEAP_SIZE=64K SERVICE_THREADS=0", false);
