@@ -285,6 +285,14 @@ static inline uint64_t bench_slots(size_t bytes)
 #define BENCH_RANK_BITS 20
 #define BENCH_RANK_MASK ((1u << BENCH_RANK_BITS) - 1)
 void bench_draw_places(uint64_t *place, size_t n, const bench_run_t *run);
+static inline int bench_place_rank(uint64_t place)
+{
+    return (int)(place & BENCH_RANK_MASK);
+}
+static inline uint64_t bench_place_index(uint64_t place)
+{
+    return place >> BENCH_RANK_BITS;
+}
 
 /** The addresses of a collective allocation at all ranks, for loops over plain pointers; free()
  *  them. NULL for ranks of other nodes. */

@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTERS_MAX    1000000
-#define UPDATES         (1 << 20) /* updates drawn; longer rounds use them again */
-#define BENCH_RANK_BITS 20
-#define AHEAD           32 /* updates whose counters are on their way from memory */
+#define COUNTERS_MAX 1000000
+#define UPDATES      (1 << 20) /* updates drawn; longer rounds use them again */
+#define AHEAD        32        /* updates whose counters are on their way from memory */
 
 static pgas_handler_t add_some;
 static pgas_agg_t *agg;
@@ -113,8 +112,8 @@ static void draw(const bench_run_t *run)
         return;
     bench_draw_places(update, UPDATES, run);
     for (size_t i = 0; i < UPDATES; i++)
-        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, (int)(update[i] & BENCH_RANK_MASK)),
-                                  (int64_t)(update[i] >> BENCH_RANK_BITS), sizeof *own);
+        place[i] = pgas_gptr_elem(pgas_gptr_at(shared, bench_place_rank(update[i])),
+                                  (int64_t)bench_place_index(update[i]), sizeof *own);
     drawn_for = run->arg;
 }
 
@@ -147,24 +146,14 @@ PGAS_INLINE double loop(const bench_run_t *run, add_fn_t add)
     return elapsed;
 }
 
-PGAS_INLINE int rank_of(uint64_t word)
-{
-    return (int)(word & BENCH_RANK_MASK);
-}
-
-PGAS_INLINE uint64_t index_of(uint64_t word)
-{
-    return word >> BENCH_RANK_BITS;
-}
-
 /* ---- ways ---- */
 
 static int add_batch(size_t n)
 {
     int bad = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t index = index_of(update[i]);
-        bad |= pgas_agg_call(agg, rank_of(update[i]), add_some, &index, sizeof index);
+        uint64_t index = bench_place_index(update[i]);
+        bad |= pgas_agg_call(agg, bench_place_rank(update[i]), add_some, &index, sizeof index);
     }
     return bad;
 }
@@ -173,8 +162,8 @@ static int add_typed(size_t n)
 {
     int bad = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t index = (uint32_t)index_of(update[i]);
-        bad |= pgas_agg_add_one(agg, rank_of(update[i]), &index);
+        uint32_t index = (uint32_t)bench_place_index(update[i]);
+        bad |= pgas_agg_add_one(agg, bench_place_rank(update[i]), &index);
     }
     return bad;
 }
@@ -196,8 +185,8 @@ static int add_single(size_t n)
 static int add_raw(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t *at = raw[rank_of(update[i])];
-        __atomic_fetch_add(&at[index_of(update[i])], 1, __ATOMIC_RELAXED);
+        uint64_t *at = raw[bench_place_rank(update[i])];
+        __atomic_fetch_add(&at[bench_place_index(update[i])], 1, __ATOMIC_RELAXED);
     }
     return 0;
 }

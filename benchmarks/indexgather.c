@@ -249,24 +249,14 @@ PGAS_INLINE double write_parts(const bench_run_t *run, transfer_fn_t put)
     return elapsed;
 }
 
-PGAS_INLINE int rank_of(uint64_t word)
-{
-    return (int)(word & BENCH_RANK_MASK);
-}
-
-PGAS_INLINE uint64_t index_of(uint64_t word)
-{
-    return word >> BENCH_RANK_BITS;
-}
-
 /* ---- ways ---- */
 
 static int get_batch(size_t n)
 {
     int bad = 0;
     for (size_t i = 0; i < n; i++) {
-        request_t request = { index_of(want[i]), i };
-        bad |= pgas_agg_call(agg, rank_of(want[i]), read_some, &request, sizeof request);
+        request_t request = { bench_place_index(want[i]), i };
+        bad |= pgas_agg_call(agg, bench_place_rank(want[i]), read_some, &request, sizeof request);
     }
     return bad;
 }
@@ -275,8 +265,8 @@ static int get_typed(size_t n)
 {
     int bad = 0;
     for (size_t i = 0; i < n; i++) {
-        typed_request_t request = { (uint32_t)index_of(want[i]), (uint32_t)i };
-        bad |= pgas_agg_read_typed(agg, rank_of(want[i]), &request);
+        typed_request_t request = { (uint32_t)bench_place_index(want[i]), (uint32_t)i };
+        bad |= pgas_agg_read_typed(agg, bench_place_rank(want[i]), &request);
     }
     return bad;
 }
@@ -294,8 +284,8 @@ static int get_single(size_t n)
 static int get_raw(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint64_t *at = raw[rank_of(want[i])];
-        got[i] = __atomic_load_n(&at[index_of(want[i])], __ATOMIC_RELAXED);
+        const uint64_t *at = raw[bench_place_rank(want[i])];
+        got[i] = __atomic_load_n(&at[bench_place_index(want[i])], __ATOMIC_RELAXED);
     }
     return 0;
 }
@@ -324,8 +314,8 @@ static int put_single(size_t n)
 static int put_raw(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t *at = raw[rank_of(want[i])];
-        __atomic_store_n(&at[index_of(want[i])], values[i], __ATOMIC_RELAXED);
+        uint64_t *at = raw[bench_place_rank(want[i])];
+        __atomic_store_n(&at[bench_place_index(want[i])], values[i], __ATOMIC_RELAXED);
     }
     return 0;
 }

@@ -79,8 +79,8 @@ static inline void sort_indices(const uint64_t *place, int n)
 {
     memset(n_out, 0, (size_t)n_ranks * sizeof *n_out);
     for (int i = 0; i < n; i++) {
-        int rank = (int)(place[i] & BENCH_RANK_MASK);
-        bucket(out, rank)[n_out[rank]++] = (uint32_t)(place[i] >> BENCH_RANK_BITS);
+        int rank = bench_place_rank(place[i]);
+        bucket(out, rank)[n_out[rank]++] = (uint32_t)(bench_place_index(place[i]));
     }
 }
 
@@ -108,8 +108,8 @@ static inline void sort_reads(const uint64_t *place, int n)
 {
     memset(n_out, 0, (size_t)n_ranks * sizeof *n_out);
     for (int i = 0; i < n; i++) {
-        int rank = (int)(place[i] & BENCH_RANK_MASK), at = n_out[rank]++;
-        bucket(out, rank)[at] = (uint32_t)(place[i] >> BENCH_RANK_BITS);
+        int rank = bench_place_rank(place[i]), at = n_out[rank]++;
+        bucket(out, rank)[at] = (uint32_t)(bench_place_index(place[i]));
         bucket(origin, rank)[at] = (uint32_t)i;
     }
 }
@@ -137,9 +137,9 @@ static inline void sort_puts(const uint64_t *src, const uint64_t *place, int n)
 {
     memset(n_out, 0, (size_t)n_ranks * sizeof *n_out);
     for (int i = 0; i < n; i++) {
-        int rank = (int)(place[i] & BENCH_RANK_MASK);
+        int rank = bench_place_rank(place[i]);
         puts_out[(size_t)rank * BATCH + (size_t)n_out[rank]++] =
-            (put_t){ (uint32_t)(place[i] >> BENCH_RANK_BITS), src[i] };
+            (put_t){ (uint32_t)(bench_place_index(place[i])), src[i] };
     }
 }
 
