@@ -69,6 +69,20 @@ pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_
     return PGAS_OK;
 }
 
+pgas_status_t pgasi_heap_reach(const pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_t bytes,
+                               pgasi_tp_key_t **key_p, uint64_t *address_p)
+{
+    const pgasi_peer_key_t *entry = find_key(ctx, rank, PGASI_HEAP_OFFSET);
+    uint64_t inside = offset - PGASI_HEAP_OFFSET;
+    if (!entry)
+        return PGAS_ERR_NOT_FOUND;
+    if (inside > entry->bytes || bytes > entry->bytes - inside)
+        return PGAS_ERR_RANGE;
+    *key_p = entry->key;
+    *address_p = entry->address + inside;
+    return PGAS_OK;
+}
+
 /* The request uses the same context, so a shared context is unlocked meanwhile. Another thread may
  * learn the key first. */
 static pgas_status_t key_fetch(pgasi_ctx_t *ctx, int rank, uint64_t offset,

@@ -269,6 +269,15 @@ pgas_status_t pgasi_sendq_answer_now(int rank, uint32_t handler, const void *hea
     return status;
 }
 
+bool pgasi_sendq_answers_by_puts(int rank)
+{
+    const pgasi_sendq_t *sq = pgasi_ctxs[PGASI_CTX_SERVICE]->sendq;
+    if (!sq)
+        return false;
+    const out_t *out = &sq->out[PGASI_EP_ANY * sq->n_ranks + (uint32_t)rank];
+    return out->kind == OUT_PUT && !out->begun; /* begun: see ctx_for_answer */
+}
+
 void pgasi_sendq_peer_died(void)
 {
     __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);

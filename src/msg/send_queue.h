@@ -101,6 +101,11 @@ pgas_status_t pgasi_sendq_answer(int rank, uint32_t handler, const void *head, s
 pgas_status_t pgasi_sendq_answer_now(int rank, uint32_t handler, const void *head,
                                      size_t head_bytes);
 
+/** Whether every later answer of context 0 to the rank is a put behind a fence (far_channel.h). The
+ *  puts that context 0 issues before such an answer are then visible at the rank when the answer
+ *  runs. The caller is serving. */
+bool pgasi_sendq_answers_by_puts(int rank);
+
 /** Appends to the open batch, or opens one, and does not publish it. The context is locked or the
  *  caller's own. */
 pgas_status_t pgasi_sendq_append(pgasi_sendq_t *sendq, int rank, uint32_t handler, const void *args,
