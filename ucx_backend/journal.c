@@ -11,7 +11,8 @@
  *
  * When a connection is lost, the backend asks the owner whether the peer has died. If not, it
  * reopens the connection and repeats all unacknowledged entries in order. The peer drops duplicate
- * messages by their numbers (am_recv.c). Puts and gets are repeated. Atomics cannot be repeated: a
+ * messages by their numbers (am_recv.c). Puts and gets are repeated, except puts whose completion
+ * says `once`: these end with PGAS_ERR_TRANSPORT. Atomics cannot be repeated: a
  * fetching one in flight ends with PGAS_ERR_TRANSPORT; after a non-fetching one the next flush
  * returns that status. If all attempts fail for GIVE_UP_NS, everything ends with
  * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal, because UCX does not
@@ -240,6 +241,7 @@ bool pgasi_ucx_journal_issue(pgasi_ucx_entry_t *entry)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
     ucs_status_ptr_t ptr = start(entry);
+    entry->issued = true;
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
         ours->ctx = ep->ctx;
@@ -366,7 +368,7 @@ pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     pgas_status_t status = refusal(ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    bool is_copied = bytes <= COPY_MAX;
+    bool is_copied = bytes <= COPY_MAX && !(comp && comp->once);
     pgasi_ucx_entry_t *entry = new_entry(ep, is_copied ? bytes : 0);
     if (!entry)
         return PGAS_ERR_NO_MEMORY;

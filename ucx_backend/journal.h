@@ -12,6 +12,7 @@ struct pgasi_ucx_entry {
     enum { PGASI_UCX_MESSAGE, PGASI_UCX_PUT, PGASI_UCX_GET, PGASI_UCX_POST } kind;
     bool small;           /* it comes from the pool of small entries */
     bool ended;           /* its last UCX request releases it */
+    bool issued;          /* UCX had it, perhaps on a connection that was lost */
     uint32_t fence;       /* the context's count of fences when it was issued */
     uint32_t n_requests;  /* UCX's requests for it */
     uint64_t number;      /* of a get: the number of the entry before it */

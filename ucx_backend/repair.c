@@ -52,9 +52,22 @@ static void close_lost(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
 }
 
+/* A put that must not be repeated, and that may have arrived. */
+static bool is_spent(const pgasi_ucx_entry_t *entry)
+{
+    return entry->kind == PGASI_UCX_PUT && entry->issued && entry->comp && entry->comp->once;
+}
+
 /* Repeats one entry or get. */
 static void repeat_one(pgasi_ucx_entry_t *entry)
 {
+    if (is_spent(entry)) {
+        pgasi_tp_comp_t *comp = entry->comp;
+        entry->comp = NULL;
+        entry->bytes = 0;
+        pgasi_ucx_complete(entry->ep->ctx, comp, PGAS_ERR_TRANSPORT);
+        return;
+    }
     bool lost_key = (entry->kind == PGASI_UCX_PUT || entry->kind == PGASI_UCX_GET) && !entry->key;
     if (entry->kind == PGASI_UCX_GET && lost_key)
         pgasi_ucx_journal_get_done(entry, PGAS_ERR_TRANSPORT);

@@ -138,7 +138,7 @@ static pgas_status_t issue(op_t *op)
     pgasi_tp_ctx_t *inner = op->ctx->super.inner;
     pgasi_tp_comp_t *comp = NULL;
     if (op->comp) {
-        op->inner_comp = (pgasi_tp_comp_t){ .fn = inner_done };
+        op->inner_comp = (pgasi_tp_comp_t){ .fn = inner_done, .once = op->comp->once };
         comp = &op->inner_comp;
     }
     switch (op->kind) {

@@ -31,6 +31,10 @@ typedef struct pgasi_tp_comp {
     /* For messages: a transport that may repeat messages does not copy their data, not even small
      * ones. The data must not change until fn runs or am_arrived is called. */
     bool in_place;
+    /* For puts: the transport does not repeat one after the loss of a connection, because the peer
+     * may have used the memory for other data meanwhile. If such a put may have been lost, it
+     * ends with PGAS_ERR_TRANSPORT. */
+    bool once;
 } pgasi_tp_comp_t;
 
 /** The parts of an operation, such as a flush of several endpoints. The operation completes when
