@@ -46,6 +46,7 @@ static void free_array(pgasi_array_t *a)
     free(a->line);
     free(a->line_of);
     free(a->home_offset);
+    free(a->line_offset);
     free(a->filter);
     free(a->knows);
     free(a->heat);
@@ -132,6 +133,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     size_t n = (size_t)a->n_ranks;
     a->peer = calloc(n, sizeof *a->peer);
     a->home_offset = calloc(n, sizeof *a->home_offset);
+    a->line_offset = calloc(n, sizeof *a->line_offset);
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
     a->line_of = lines_of(pgasi_array_n_chunks(&a->map), sizeof *a->line_of);
@@ -139,8 +141,8 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
     a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
-    bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of &&
-              a->filter && a->heat && a->joins;
+    bool ok = a->peer && a->home_offset && a->line_offset && a->knows && a->dir && a->line &&
+              a->line_of && a->filter && a->heat && a->joins;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -195,6 +197,7 @@ static void learn(pgasi_array_t *a, const shared_t *all)
     for (int r = 0; r < a->n_ranks; r++) {
         pgasi_array_peer_t *peer = &a->peer[r];
         a->home_offset[r] = pgas_gptr_offset(all[r].block[PGASI_ARRAY_DATA]);
+        a->line_offset[r] = pgas_gptr_offset(all[r].block[PGASI_ARRAY_LINES]);
         if (a->node_rank[r] < 0 || r == a->rank)
             continue;
         peer->data = pgas_gptr_local(all[r].block[PGASI_ARRAY_DATA], 1);

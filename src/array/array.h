@@ -10,6 +10,7 @@
  *      home.c or cache.c             the two sides, driven by the table in state.c; with
  *                                    contribution.c and policy.c
  *      send.c                        messages
+ *      put.c                         elements that are put in front of a message
  *
  *  Messages come back through receive.c, which calls home.c and cache.c. These complete the access
  *  (descriptor.c), and its thread returns from its wait in protocol.c.
@@ -88,6 +89,7 @@ typedef struct pgasi_array {
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
     uint64_t *home_offset;         /* of the data in each team rank's heap */
+    uint64_t *line_offset;         /* of the cache lines there; 0: the rank has none */
     pgasi_array_queue_t want_line; /* accesses that wait until a line is free */
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */

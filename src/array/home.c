@@ -336,7 +336,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
-        pgasi_array_send_data(a, to, grant->now.chunk,
+        pgasi_array_send_data(a, source, grant->now.chunk,
                               action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W,
                               r->line, data, r->pull);
         break;

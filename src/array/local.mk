@@ -4,6 +4,7 @@ libpgas_core_la_SOURCES += %D%/state.c %D%/state.h %D%/map.c %D%/map.h
 libpgas_core_la_SOURCES += %D%/descriptor.c %D%/descriptor.h %D%/own_pins.c %D%/own_pins.h %D%/words.h
 libpgas_core_la_SOURCES += %D%/array.h %D%/registry.c %D%/registry.h %D%/slots.c %D%/slots.h
 libpgas_core_la_SOURCES += %D%/mapping.c %D%/mapping.h %D%/grant.c %D%/grant.h
+libpgas_core_la_SOURCES += %D%/put.c %D%/put.h
 libpgas_core_la_SOURCES += %D%/send.c %D%/wire.h %D%/policy.c %D%/policy.h %D%/contribution.c %D%/contribution.h \
 	%D%/invariants.c %D%/audit.h
 libpgas_core_la_SOURCES += %D%/home.c %D%/home.h %D%/cache.c %D%/cache.h

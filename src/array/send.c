@@ -1,15 +1,20 @@
 /* Messages of the array, the sending side.
  *
- * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
- * nodes), otherwise as messages of pieces. A cache fills its line itself: it reads the chunk at the
- * home when a message permits it. The chunk does not change there before the cache has given it
- * back, and the cache handles the request to give it back later. Elements that a cache writes back
- * are stored at the home. */
+ * Contents travel in one of three ways:
+ *  - by one copy where heaps are mapped (ranks of one host that count as several nodes). A cache
+ *    fills its line itself: it reads the chunk at the home when a message permits it. The chunk
+ *    does not change there before the cache has given it back, and the cache handles the request to
+ *    give it back later. Elements that a cache writes back are stored at the home;
+ *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
+ *    and a cache puts elements that it writes back into the home's chunk;
+ *  - otherwise as messages of pieces. Contributions always travel in this way.
+ * With the first two ways the message has no contents. */
 #include "array/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/put.h"
 #include "base/checks.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -132,10 +137,15 @@ static char *mapped(int rank, uint64_t offset, uint64_t bytes)
                                                                             : NULL;
 }
 
+/* The offset of a chunk in its home's heap. */
+static uint64_t chunk_offset(const pgasi_array_t *a, const pgasi_array_location_t *loc)
+{
+    return a->home_offset[loc->home] + loc->index * a->stride;
+}
+
 char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
-    return mapped(a->global[loc->home], a->home_offset[loc->home] + loc->index * a->stride,
-                  a->stride);
+    return mapped(a->global[loc->home], chunk_offset(a, loc), a->stride);
 }
 
 /* ---- contents ---- */
@@ -152,18 +162,20 @@ static void send_pieces(pgasi_array_t *a, int to, pgasi_array_message_t m, const
     }
 }
 
-void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_array_event_t event,
                            uint32_t line, const void *data, bool pull)
 {
+    int to = a->global[member];
+    uint64_t there = a->line_offset[member] + line * a->stride;
     pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_FILL, chunk);
     m.line = line;
-    if (!pull) {
+    if (!pull && !pgasi_array_put(a, to, there, data, a->stride)) {
         send_pieces(a, to, m, data, a->stride, event);
         return;
     }
     m.kind = PGASI_ARRAY_M_TO_CACHE;
     m.event = (uint8_t)event;
-    m.pull = true;
+    m.pull = pull;
     send_to_run(a, to, &m);
 }
 
@@ -176,6 +188,8 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_a
     if (there) {
         memcpy(there, data, bytes);
         pgasi_array_count(&a->info.data_bytes, bytes);
+        pgasi_array_send_answer(a, to, chunk, event);
+    } else if (pgasi_array_put(a, to, chunk_offset(a, &loc), data, bytes)) {
         pgasi_array_send_answer(a, to, chunk, event);
     } else {
         send_pieces(a, to, message_of(a, PGASI_ARRAY_M_ELEMENTS, chunk), data, bytes, event);

@@ -4,15 +4,16 @@
  *           gives the value of the plain array. Each contribution is applied once. No value of
  *           fetch_op and compare_swap is given twice. No value is torn. A thread sees its own
  *           operations, and no sum decreases.
- *   np:     2 3 4 5 6 7
- *   nodes:  1 2 3 1 2 1
- *   tls:    posix posix tcp,self posix posix posix
+ *   np:     2 3 4 5 6 7 3
+ *   nodes:  1 2 3 1 2 1 1
+ *   tls:    posix posix tcp,self posix posix posix tcp,self
  *   env:    PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=1 |
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2
  *   env:    PGAS_FAULT=delay=5,reorder=5,again=2 |
  *   env:    PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_FAR_CALLS=put
  *   env:    PGAS_FAULT=delay=9,reorder=9,again=3 |
- *   env:    PGAS_FAR_CALLS=message PGAS_SERVICE_THREADS=0
+ *   env:    PGAS_FAR_CALLS=message PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=5,again=2
  *   source: pgas/array.h; `make soak` runs more (ARRAY_ROUNDS: arrays with settings drawn anew,
  *   ARRAY_STEPS: of a thread in
  *           a phase)
