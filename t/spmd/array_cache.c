@@ -1,0 +1,222 @@
+/* The cache of an array.
+ *   what:   No line is evicted while at least 30 % of the lines are free. With the first one less,
+ *           lines are evicted until 50 % are free. A line that was used since the last visit stays
+ *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
+ *           fewer messages than a walk without. Threads that read a chunk, or pin it, without a
+ *           pause do not keep its home from writing.
+ *   np:     2 3
+ *   nodes:  1
+ *   tls:    posix tcp,self
+ *   env:    PGAS_FAR_CALLS=auto | PGAS_FAR_CALLS=put PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic |
+ *   env:    PGAS_FAR_CALLS=message
+ *   source: pgas/array.h; "DArray: A High Performance RDMA-Based Distributed Array", section 4.2
+ */
+#include "base/clock.h"
+#include "t/spmd/array_crew.h"
+
+#define CHUNK    512
+#define LINES    100
+#define N_CHUNKS 300 /* of each rank */
+#define N_ELEMS  ((uint64_t)N_CHUNKS * CHUNK)
+#define LOW      30
+#define HIGH     50
+#define GUARD_S  30 /* after this time a loop that should have ended counts as a fault */
+
+static uint64_t far_first; /* of the next rank's elements */
+
+static pgas_array_t *make(int prefetch)
+{
+    pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
+    pgas_array_t *array = NULL;
+    uint64_t n = 0;
+    opts.chunk_elems = CHUNK;
+    opts.cache_bytes = LINES * CHUNK * sizeof(uint64_t);
+    opts.prefetch = prefetch;
+    BAD(pgas_array_create(NULL, 8, N_ELEMS * (uint64_t)n_ranks, &opts, &array));
+    BAD(pgas_array_range(array, (me + 1) % n_ranks, &far_first, &n));
+    return array;
+}
+
+/* A pin fetches the chunk at once, however seldom it is used. */
+static void use(pgas_array_t *array, uint64_t chunk)
+{
+    pgas_array_pin_t pin;
+    if (!BAD(pgas_array_pin(array, far_first + chunk * CHUNK, PGAS_ARRAY_READ, 0, &pin)))
+        BAD(pgas_array_unpin(&pin));
+}
+
+static void use_chunks(pgas_array_t *array, uint64_t from, uint64_t to)
+{
+    for (uint64_t chunk = from; chunk < to; chunk++)
+        use(array, chunk);
+}
+
+/* Evicted lines become free when all threads have left them. */
+static void await_free(pgas_array_t *array, uint64_t n)
+{
+    uint64_t end = pgasi_now_ns() + GUARD_S * PGASI_NS_PER_S;
+    while (crew_info(array).n_free != n && pgasi_now_ns() < end)
+        crew_serve();
+    crew_judge(crew_info(array).n_free == n, "the number of free lines");
+}
+
+static void evictions_are(const pgas_array_t *array, uint64_t n)
+{
+    uint64_t is = crew_info(array).evictions;
+    if (!crew_judge(is == n, "the number of evictions"))
+        printf("# rank %d: %d evictions, not %d\n", me, (int)is, (int)n);
+}
+
+static void watermarks(void)
+{
+    pgas_array_t *array = make(-1);
+    crew_judge(crew_info(array).n_lines == LINES, "the number of lines");
+    use_chunks(array, 0, LINES - LOW);
+    await_free(array, LOW);
+    evictions_are(array, 0);
+    uint64_t next = LINES - LOW;
+    for (uint64_t turn = 1; turn <= 3; turn++) {
+        use(array, next++);
+        await_free(array, HIGH);
+        evictions_are(array, turn * (HIGH - LOW + 1));
+        use_chunks(array, next, next + HIGH - LOW);
+        next += HIGH - LOW;
+        await_free(array, LOW);
+        evictions_are(array, turn * (HIGH - LOW + 1));
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "lines are evicted below 30 %% free, until 50 %% are");
+}
+
+static uint64_t fetches_of(pgas_array_t *array, uint64_t from, uint64_t to)
+{
+    uint64_t before = crew_info(array).fetches, value = 0;
+    for (uint64_t chunk = to; chunk-- > from;)
+        BAD(pgas_array_get_u64(array, far_first + chunk * CHUNK, &value));
+    pgas_array_info_t info = crew_info(array);
+    return info.fetches - before;
+}
+
+/* All lines count as used at the first visit, so the second one evicts in the order of the lines.
+ * Then half of the next candidates are used again. */
+static void second_chance(void)
+{
+    enum { GONE = HIGH - LOW + 1, USED = 10 };
+    pgas_array_t *array = make(-1);
+    use_chunks(array, 0, LINES - LOW + 1);
+    await_free(array, HIGH);
+    uint64_t again = fetches_of(array, GONE, GONE + USED);
+    crew_judge(again == 0, "the lines behind those that were evicted");
+    use_chunks(array, LINES - LOW + 1, LINES - LOW + 1 + GONE);
+    await_free(array, HIGH);
+    again = fetches_of(array, GONE, GONE + USED);
+    crew_judge(again == 0, "lines that were used since the last visit stay");
+    uint64_t before = crew_info(array).misses, n_later = 0;
+    for (uint64_t chunk = GONE + USED; chunk < 2 * GONE + USED; chunk++) {
+        use(array, chunk);
+        uint64_t misses = crew_info(array).misses;
+        n_later += misses != before;
+        before = misses;
+    }
+    crew_judge(n_later == GONE, "lines that were not used since then are evicted");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a line that is used again stays for another turn");
+}
+
+static pgas_array_info_t walk(int prefetch)
+{
+    pgas_array_t *array = make(prefetch);
+    pgas_array_walk_t w;
+    uint64_t n = 0;
+    pgas_array_walk_begin(array, far_first, N_ELEMS, PGAS_ARRAY_READ, 0, &w);
+    while (pgas_array_walk_next(&w))
+        n += w.n;
+    BAD(pgas_array_walk_end(&w));
+    crew_judge(n == N_ELEMS, "all elements");
+    BAD(pgas_barrier(NULL)); /* messages for the previous rank are counted, too, in both walks */
+    pgas_array_info_t info = crew_info(array);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    return info;
+}
+
+static void prefetch(void)
+{
+    pgas_array_info_t without = walk(-1), with = walk(0);
+    bool good = without.fetches == N_CHUNKS && without.prefetches == 0 &&
+                with.fetches + with.prefetches >= N_CHUNKS && 10 * with.fetches <= N_CHUNKS &&
+                with.messages + N_CHUNKS / 2 <= without.messages;
+    crew_judge(good, "chunks and messages of a walk");
+    printf("# rank %d: %d fetches and %d messages without prefetch, %d and %d with it\n", me,
+           (int)without.fetches, (int)without.messages, (int)with.fetches, (int)with.messages);
+    spmd_is_int(crew_faults(), 0, "a walk with prefetch waits for few chunks");
+}
+
+/* ---- readers without a pause ---- */
+
+#define N_RECALLS  200
+#define LAST_VALUE UINT64_MAX
+
+typedef struct {
+    pgas_array_t *array;
+    bool pins;
+} readers_t;
+
+static uint64_t read_one(const readers_t *r, uint64_t i)
+{
+    uint64_t value = 0;
+    pgas_array_pin_t pin;
+    if (!r->pins)
+        BAD(pgas_array_get_u64(r->array, i, &value));
+    else if (!BAD(pgas_array_pin(r->array, i, PGAS_ARRAY_READ, 0, &pin))) {
+        value = *(const volatile uint64_t *)pin.data;
+        BAD(pgas_array_unpin(&pin));
+    }
+    return value;
+}
+
+/* Rank 0 writes an element of its own, until other ranks have fetched its chunk again N_RECALLS
+ * times. All other threads read it until they have seen the last value. */
+static void read_without_pause(int number, void *arg)
+{
+    const readers_t *r = arg;
+    uint64_t end = pgasi_now_ns() + GUARD_S * PGASI_NS_PER_S, seen = 0, last = 0;
+    if (me == 0 && number == 0) {
+        for (uint64_t k = 1; crew_info(r->array).recalls < N_RECALLS && pgasi_now_ns() < end; k++)
+            BAD(pgas_array_set_u64(r->array, 0, k));
+        BAD(pgas_array_set_u64(r->array, 0, LAST_VALUE));
+        crew_judge(pgasi_now_ns() < end, "writes, in time");
+        return;
+    }
+    while (seen < LAST_VALUE && pgasi_now_ns() < end) {
+        seen = read_one(r, 0);
+        crew_judge(seen >= last, "values increase");
+        last = seen;
+    }
+    crew_judge(seen == LAST_VALUE, "the last value, in time");
+}
+
+static void recall(bool pins)
+{
+    readers_t r = { .array = make(0), .pins = pins };
+    crew_run(2, read_without_pause, &r);
+    if (n_ranks == 2 && me > 0)
+        crew_judge(crew_info(r.array).recalls >= N_RECALLS / 2, "the chunk is given back");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(r.array));
+    spmd_is_int(crew_faults(), 0, "%s without a pause do not keep the home from writing",
+                pins ? "pins" : "reads");
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv, 5);
+    watermarks();
+    second_chance();
+    prefetch();
+    recall(false);
+    recall(true);
+    return job_end();
+}
