@@ -9,7 +9,9 @@
  *    are wider than a load, every thread takes the lock.
  *
  * A chunk that is recalled again and again costs a barrier on all processors each time. After
- * HEAT_MAX such recalls the lock guards the chunk, until it has been quiet for GUARD accesses.
+ * HEAT_MAX such recalls the lock guards the chunk, until it has been quiet for GUARD accesses. A
+ * recall after HOT_NS or more costs little beside the time before it, so it cools the chunk: ranks
+ * that walk through an array in turn recall each chunk in every round, but use it long enough.
  *
  * An owner's stores need no fence. Other threads see them only after they have taken the chunk
  * from the owner, and taking it ends with a barrier on the owner's processor. The owner's own
@@ -23,11 +25,13 @@
 #include "array/slots.h"
 #include "array/words.h"
 #include "base/checks.h"
+#include "base/clock.h"
 #include "boot/boot.h"
 #include "mem/thread.h"
 
-#define HEAT_MAX   4    /* recalls that cost a barrier, after which a chunk is guarded */
-#define GUARD      256  /* accesses for which it is guarded */
+#define HEAT_MAX   4 /* recalls that cost a barrier, after which a chunk is guarded */
+#define HOT_NS     (500 * UINT64_C(1000)) /* some forty times the cost of a barrier */
+#define GUARD      256                    /* accesses for which it is guarded */
 #define GUARD_WIDE 1024 /* the same, for wide elements that several threads write */
 #define CONTENDED  8    /* chunks shared more often than owned, of which two count as one */
 #define PROBE      16   /* a chunk of so many is owned at first nevertheless */
@@ -339,6 +343,7 @@ void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_
 void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op)
 {
     lock(grant);
+    grant->opened_ns = pgasi_now_ns();
     grant->now.recall = PGASI_ARRAY_KEEP;
     grant->now.permits = permits;
     grant->now.op = op;
@@ -347,6 +352,16 @@ void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t per
     else if (!grant->now.owner)
         grant->now.mode = PGASI_ARRAY_OPEN;
     unlock(grant);
+}
+
+/* A recall costs a barrier. */
+static void note_heat(pgasi_array_grant_t *grant)
+{
+    bool hot = pgasi_now_ns() - grant->opened_ns < HOT_NS;
+    if (hot && pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN)
+        grant->now.heat += grant->now.heat < HEAT_MAX;
+    else
+        grant->now.heat -= grant->now.heat > 0;
 }
 
 pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
@@ -368,8 +383,8 @@ pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
             pgasi_array_mapping_withdraw_readers(site);
         if (grant->now.published && (had_owner || all)) {
             grant->now.published = grant->now.readers != 0;
-            grant->now.heat += recall && grant->now.heat < HEAT_MAX &&
-                               pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
+            if (recall)
+                note_heat(grant);
             if (!pgasi_array_is_alone(site->at_home))
                 result = PGASI_ARRAY_CLOSING;
             grant->now.settling = result == PGASI_ARRAY_CLOSING && had_owner && site->array->wide;

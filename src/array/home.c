@@ -19,8 +19,9 @@
 #include "array/wire.h"
 #include "base/checks.h"
 
-#define AHEAD 32           /* chunks that a walk of this rank over Operated ones recalls ahead */
-#define SMALL ((size_t)16) /* bytes of values for which every request has room */
+#define AHEAD_MAX   32                  /* chunks that a walk of this rank recalls ahead ... */
+#define AHEAD_BYTES ((uint64_t)1 << 20) /* ... if they are not larger */
+#define SMALL       ((size_t)16)        /* bytes of values for which every request has room */
 
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
 static void dispatch(pgasi_array_t *a, uint64_t index);
@@ -198,27 +199,44 @@ static pgas_status_t add_own(pgasi_array_t *a, uint64_t index, pgasi_array_event
     return PGAS_OK;
 }
 
-/* A thread of this rank reads Operated chunks in order: the next ones are requested, too, so that
- * their recalls overlap. No thread waits for them. */
-static void recall_ahead(pgasi_array_t *a, uint64_t index)
+/* Whether other ranks have to give the chunk back before a thread of this rank may access it. */
+static bool needs_recall(const pgasi_array_t *a, uint64_t index, pgasi_array_event_t event)
 {
-    for (uint64_t j = index + 1; j <= index + AHEAD && j < a->n_home; j++)
-        if (a->dir[j].state == PGASI_H_O && !a->dir[j].first)
-            add_own(a, j, PGASI_E_OP_R, 0, NULL);
+    switch (a->dir[index].state) {
+    case PGASI_H_O:
+        return event != PGASI_E_OP_A;
+    case PGASI_H_D:
+        return a->prefetch != 0;
+    case PGASI_H_S:
+        return a->prefetch && event != PGASI_E_OP_R;
+    default:
+        return false;
+    }
+}
+
+/* A thread of this rank accesses chunks in order that other ranks have: the next ones are
+ * requested, too, so that their recalls overlap. No thread waits for them. */
+static void recall_ahead(pgasi_array_t *a, uint64_t first, uint64_t n, pgasi_array_event_t event,
+                         uint32_t op)
+{
+    for (uint64_t j = first; j < first + n && j < a->n_home; j++)
+        if (needs_recall(a, j, event) && !a->dir[j].first)
+            add_own(a, j, event, op, NULL);
 }
 
 pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
 {
     pgasi_array_event_t event = pgasi_array_op_event(x);
-    bool walks = event == PGASI_E_OP_R && a->dir[index].state == PGASI_H_O;
+    bool walks = needs_recall(a, index, event);
     bool ahead = walks && index > 0 && a->last_recall + 1 >= index && a->last_recall <= index;
+    uint64_t n = PGASI_MIN(PGASI_MAX(AHEAD_BYTES / a->stride, 1), AHEAD_MAX);
     pgasi_array_run_begin();
     pgas_status_t status = add_own(a, index, event, x->op, x);
     if (ahead)
-        recall_ahead(a, index);
+        recall_ahead(a, index + 1, n, event, x->op);
     pgasi_array_run_end();
     if (walks)
-        a->last_recall = ahead ? index + AHEAD : index;
+        a->last_recall = ahead ? index + n : index;
     return status;
 }
 

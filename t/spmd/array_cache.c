@@ -2,7 +2,9 @@
  *   what:   No line is evicted while at least 30 % of the lines are free. With the first one less,
  *           lines are evicted until 50 % are free. A line that was used since the last visit stays
  *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
- *           fewer messages than a walk without. Threads that read a chunk, or pin it, without a
+ *           fewer messages than a walk without. The home that walks through its own chunks, which another
+ *           rank has, requests them in few messages, too. Chunks that are recalled seldom are used without a
+ *           lock, however often that happens. Threads that read a chunk, or pin it, without a
  *           pause do not keep its home from writing.
  *   np:     2 3
  *   nodes:  1
@@ -154,6 +156,73 @@ static void prefetch(void)
     spmd_is_int(crew_faults(), 0, "a walk with prefetch waits for few chunks");
 }
 
+/* Rank 0 has the last rank's chunks, to write or to combine. Then their home goes through them. */
+static void walk_at_home(pgas_array_mode_t theirs, pgas_array_mode_t mine, int prefetch)
+{
+    pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_U64);
+    pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
+    pgas_array_t *array = NULL;
+    pgas_array_walk_t w;
+    uint64_t first = 0, n = 0, n_wrong = 0;
+    opts.prefetch = prefetch;
+    BAD(pgas_array_create(NULL, 8, N_ELEMS * (uint64_t)n_ranks, &opts, &array));
+    BAD(pgas_array_range(array, n_ranks - 1, &first, &n));
+    if (me == 0) {
+        pgas_array_walk_begin(array, first, n, theirs, theirs == PGAS_ARRAY_OPERATE ? add : 0, &w);
+        while (pgas_array_walk_next(&w))
+            for (uint64_t k = 0; k < w.n; k++)
+                ((uint64_t *)w.data)[k] = w.first + k;
+        BAD(pgas_array_walk_end(&w));
+    }
+    BAD(pgas_barrier(NULL));
+    uint64_t before = crew_info(array).messages;
+    if (me == n_ranks - 1) {
+        pgas_array_walk_begin(array, first, n, mine, 0, &w);
+        while (pgas_array_walk_next(&w))
+            for (uint64_t k = 0; k < w.n; k++)
+                n_wrong += ((uint64_t *)w.data)[k] != w.first + k;
+        BAD(pgas_array_walk_end(&w));
+    }
+    /* an acknowledgement of each chunk; the request of each, or of many together */
+    uint64_t n_messages = crew_info(array).messages - before;
+    crew_judge(n_wrong == 0, "what the other rank wrote");
+    if (me == n_ranks - 1 &&
+        !crew_judge(prefetch < 0 ? n_messages >= 2 * N_CHUNKS : 4 * n_messages < 5 * N_CHUNKS,
+                    "messages of the home"))
+        printf("# rank %d: %d messages\n", me, (int)n_messages);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+}
+
+static void walks_at_home(void)
+{
+    walk_at_home(PGAS_ARRAY_WRITE, PGAS_ARRAY_WRITE, -1);
+    walk_at_home(PGAS_ARRAY_WRITE, PGAS_ARRAY_WRITE, 0);
+    walk_at_home(PGAS_ARRAY_WRITE, PGAS_ARRAY_READ, 0);
+    walk_at_home(PGAS_ARRAY_OPERATE, PGAS_ARRAY_READ, 0);
+    walk_at_home(PGAS_ARRAY_OPERATE, PGAS_ARRAY_WRITE, 0);
+    spmd_is_int(crew_faults(), 0, "a walk of the home recalls chunks ahead");
+}
+
+/* Ranks use a chunk in turn. Each has it longer than a recall costs. */
+static void seldom_recalled(void)
+{
+    enum { TURNS = 12, USES = 100 };
+    pgas_array_t *array = make(0);
+    for (uint64_t turn = 0; turn < TURNS; turn++) {
+        for (uint64_t k = 0; k < USES && turn % 2 == (uint64_t)me; k++)
+            BAD(pgas_array_set_u64(array, k, turn * USES + k));
+        for (uint64_t end = pgasi_now_ns() + 2 * PGASI_NS_PER_MS; pgasi_now_ns() < end;)
+            crew_serve();
+        BAD(pgas_barrier(NULL));
+    }
+    /* the access that waits for the chunk takes the lock */
+    crew_judge(crew_info(array).guarded <= TURNS, "accesses under the lock");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a chunk that is recalled seldom is used without a lock");
+}
+
 /* ---- readers without a pause ---- */
 
 #define N_RECALLS  200
@@ -212,10 +281,12 @@ static void recall(bool pins)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 5);
+    job_begin(&argc, &argv, 7);
     watermarks();
     second_chance();
     prefetch();
+    walks_at_home();
+    seldom_recalled();
     recall(false);
     recall(true);
     return job_end();
