@@ -47,6 +47,7 @@ static void free_array(pgasi_array_t *a)
     free(a->line_of);
     free(a->home_offset);
     free(a->line_offset);
+    free(a->reads_lines);
     free(a->filter);
     free(a->knows);
     free(a->heat);
@@ -134,6 +135,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->peer = calloc(n, sizeof *a->peer);
     a->home_offset = calloc(n, sizeof *a->home_offset);
     a->line_offset = calloc(n, sizeof *a->line_offset);
+    a->reads_lines = calloc(n, sizeof *a->reads_lines);
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
     a->line_of = lines_of(pgasi_array_n_chunks(&a->map), sizeof *a->line_of);
@@ -141,8 +143,8 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
     a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
-    bool ok = a->peer && a->home_offset && a->line_offset && a->knows && a->dir && a->line &&
-              a->line_of && a->filter && a->heat && a->joins;
+    bool ok = a->peer && a->home_offset && a->line_offset && a->reads_lines && a->knows && a->dir &&
+              a->line && a->line_of && a->filter && a->heat && a->joins;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 

@@ -80,6 +80,8 @@ typedef struct pgasi_array {
     pgasi_array_dir_t *dir;
     uint64_t n_home;
     uint32_t closing_dir;
+    /* a team rank whose line has the contribution that is being handled: its WB_ACK waits; or -1 */
+    int late_ack;
     pgasi_array_request_t *spare; /* requests with few bytes of values, or none */
     pgasi_array_contribution_t *spare_contributions;
     uint32_t n_spare_contributions;
@@ -90,6 +92,7 @@ typedef struct pgasi_array {
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
     uint64_t *home_offset;         /* of the data in each team rank's heap */
     uint64_t *line_offset;         /* of the cache lines there; 0: the rank has none */
+    uint8_t *reads_lines;          /* by team rank: as a home it reads contributions in lines */
     pgasi_array_queue_t want_line; /* accesses that wait until a line is free */
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */

@@ -437,6 +437,10 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     const char *data = a->line_data + (uint64_t)li * a->stride;
     uint64_t end = (loc.first & a->pub.mask) + loc.n;
     int home = a->global[loc.home];
+    if (event == PGASI_E_WB_O && a->reads_lines[loc.home]) {
+        pgasi_array_send_contribution_in_line(a, home, loc.chunk, line->op, li);
+        return;
+    }
     if (event == PGASI_E_WB_O) {
         pgasi_array_send_contribution(a, home, loc.chunk, line->op, data,
                                       end * pgasi_op_find(line->op)->operand_bytes);

@@ -293,6 +293,27 @@ void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source,
     pgasi_array_contributions_settle(&a->dir[index], data, bytes);
 }
 
+/* The cache may use the line for another chunk when it has WB_ACK. */
+static void send_late_ack(pgasi_array_t *a, uint64_t index)
+{
+    int source = a->late_ack;
+    a->late_ack = -1;
+    if (source >= 0)
+        pgasi_array_send_event(a, a->global[source], a->peer[a->rank].grants[index].now.chunk,
+                               PGASI_E_WB_ACK, 0);
+}
+
+/* As a rule the step merges the contribution, and then sends WB_ACK. Otherwise the home's threads
+ * have not left yet, or further answers are missing, so the values are copied. No other message is
+ * sent to the source in between. */
+void pgasi_array_home_contribution_in_line(pgasi_array_t *a, uint64_t index, int source,
+                                           uint32_t op, const void *data, size_t bytes)
+{
+    a->late_ack = source;
+    pgasi_array_home_contribution(a, index, source, op, data, bytes);
+    send_late_ack(a, index);
+}
+
 /* ---- the table ---- */
 
 static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, int source)
@@ -314,6 +335,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         break;
     case PGASI_A_MERGE:
         pgasi_array_contributions_merge(a, index);
+        send_late_ack(a, index);
         break;
     case PGASI_A_DROP:
         dir->members &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0);
@@ -362,9 +384,11 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_GRANT_W, r->line);
         break;
     case PGASI_A_SEND_GRANT_O:
-        pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_GRANT_O, r->line);
+        pgasi_array_send_grant_o(a, source, grant->now.chunk, r->line);
         break;
     case PGASI_A_SEND_WB_ACK:
+        if (a->late_ack == source)
+            break;
         pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_WB_ACK, 0);
         break;
     case PGASI_A_COUNT:
@@ -415,6 +439,7 @@ void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event
 void pgasi_array_home_start(pgasi_array_t *a)
 {
     a->closing_dir = PGASI_ARRAY_NONE;
+    a->late_ack = -1;
     for (uint64_t j = 0; j < a->n_home; j++) {
         pgasi_array_grant_t *grant = &a->peer[a->rank].grants[j];
         memset(grant, 0, sizeof *grant);

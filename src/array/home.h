@@ -64,6 +64,10 @@ void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset
 /** A contribution arrives in one piece, with the answer WB_O in the same message. */
 void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
                                    const void *data, size_t bytes);
+/** The same for a contribution in the source's line, which the home maps. WB_ACK is sent when the
+ *  home has read it. */
+void pgasi_array_home_contribution_in_line(pgasi_array_t *a, uint64_t index, int source,
+                                           uint32_t op, const void *data, size_t bytes);
 /** A pin ended that a request may wait for. */
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index);
 /** After a barrier: continues with the chunks that all threads have left. */

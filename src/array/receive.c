@@ -139,6 +139,20 @@ static bool is_fetch(uint8_t event)
            event == PGASI_E_UPGRADE;
 }
 
+/* @return false: the message is malformed */
+static bool on_contribution_in_line(pgasi_array_t *a, const pgasi_array_message_t *m,
+                                    const pgasi_array_location_t *loc, int source)
+{
+    const pgas_op_def_t *def = pgasi_op_find(m->op);
+    const char *data = pgasi_array_mapped_line(a, member(a, source), m->line);
+    uint64_t n = (loc->first & a->pub.mask) + loc->n;
+    if (m->event != PGASI_E_WB_O || !def || !data || n * def->operand_bytes > a->stride)
+        return false;
+    pgasi_array_home_contribution_in_line(a, loc->index, member(a, source), m->op, data,
+                                          n * def->operand_bytes);
+    return true;
+}
+
 /* A message to the home of the chunk. @return false: it is malformed. */
 static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
                      const pgasi_array_location_t *loc, const void *data, size_t bytes, int source)
@@ -170,6 +184,8 @@ static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
             on_request(a, m, loc, source);
         return is_fetch(m->event);
     case PGASI_ARRAY_M_ANSWER:
+        if (m->pull)
+            return on_contribution_in_line(a, m, loc, source);
         if (is_answer(m->event))
             pgasi_array_home_answer(a, loc->index, (pgasi_array_event_t)m->event,
                                     member(a, source));
@@ -197,7 +213,10 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
             drop(m, source);
             return;
         }
-        const char *there = m->pull ? pgasi_array_mapped_chunk(a, &loc) : NULL;
+        bool fills = m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W;
+        const char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, &loc) : NULL;
+        if (m->event == PGASI_E_GRANT_O)
+            a->reads_lines[loc.home] = m->pull != 0;
         if (there)
             pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
         pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);

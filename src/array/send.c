@@ -7,7 +7,8 @@
  *    give it back later. Elements that a cache writes back are stored at the home;
  *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
  *    and a cache puts elements that it writes back into the home's chunk;
- *  - otherwise as messages of pieces. Contributions always travel in this way.
+ *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped. Then
+ *    the home merges them where they are, in the cache's line, which does not change before WB_ACK.
  * With the first two ways the message has no contents. */
 #include "array/wire.h"
 
@@ -148,6 +149,16 @@ char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_locatio
     return mapped(a->global[loc->home], chunk_offset(a, loc), a->stride);
 }
 
+static uint64_t line_offset(const pgasi_array_t *a, int member, uint32_t line)
+{
+    return a->line_offset[member] + line * a->stride;
+}
+
+const char *pgasi_array_mapped_line(const pgasi_array_t *a, int member, uint32_t line)
+{
+    return mapped(a->global[member], line_offset(a, member, line), a->stride);
+}
+
 /* ---- contents ---- */
 
 /* last: the event of the last piece; 0: none. */
@@ -166,10 +177,9 @@ void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_a
                            uint32_t line, const void *data, bool pull)
 {
     int to = a->global[member];
-    uint64_t there = a->line_offset[member] + line * a->stride;
     pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_FILL, chunk);
     m.line = line;
-    if (!pull && !pgasi_array_put(a, to, there, data, a->stride)) {
+    if (!pull && !pgasi_array_put(a, to, line_offset(a, member, line), data, a->stride)) {
         send_pieces(a, to, m, data, a->stride, event);
         return;
     }
@@ -210,6 +220,16 @@ void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uin
     pgasi_array_send_answer(a, to, chunk, PGASI_E_WB_O);
 }
 
+void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                           uint32_t line)
+{
+    pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_ANSWER, chunk, PGASI_E_WB_O);
+    m.op = op;
+    m.line = line;
+    m.pull = true;
+    send(a, to, &m, NULL, 0);
+}
+
 /* ---- requests, answers, events ---- */
 
 void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
@@ -237,6 +257,14 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, event);
     m.line = line;
     send_to_run(a, to, &m);
+}
+
+void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line)
+{
+    pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, PGASI_E_GRANT_O);
+    m.line = line;
+    m.pull = pgasi_array_mapped_line(a, member, line) != NULL;
+    send_to_run(a, a->global[member], &m);
 }
 
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)

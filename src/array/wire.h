@@ -36,7 +36,9 @@ typedef struct {
     };
     union {
         int16_t status; /* REPLY */
-        int16_t pull;   /* REQUEST, TO_CACHE: the cache copies the elements from the home's heap */
+        /* REQUEST, DATA_*: the cache copies the elements from the home's heap. GRANT_O, WB_O: the
+         * home reads the contribution in the cache's line */
+        int16_t pull;
     };
     uint16_t run; /* lines of this chunk and of the next ones follow the message */
 } pgasi_array_message_t;
@@ -60,6 +62,9 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_a
                                const void *data, size_t bytes);
 void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
                                    const void *data, size_t bytes);
+/** WB_O for a contribution that the home reads in this line, before it sends WB_ACK. */
+void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                           uint32_t line);
 /** An access that the home carries out.
  *  @return PGAS_ERR_NO_MEMORY: there is no token for it. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
@@ -70,6 +75,9 @@ void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t
 /** To a cache. */
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                             uint32_t line);
+/** GRANT_O to a rank of the team. It says whether this rank can read contributions in the rank's
+ *  lines. */
+void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line);
 /** DATA_R, DATA_W with the elements, to a rank of the team. pull: the receiver copies them from
  *  here, before it handles any later message. Otherwise they may be read here until the receiver
  *  answers. */
@@ -80,5 +88,7 @@ void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_a
 void pgasi_array_send_heap(pgasi_array_t *a, int to);
 /** The address here of a chunk at its home; NULL: the home's heap is not mapped. */
 char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc);
+/** The address here of a line of a rank of the team; NULL: the rank's heap is not mapped. */
+const char *pgasi_array_mapped_line(const pgasi_array_t *a, int member, uint32_t line);
 
 #endif

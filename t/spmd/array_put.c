@@ -2,20 +2,24 @@
  *   what:   Between nodes, where calls are puts into channels, elements are puts, too: into the
  *           cache line of a rank that fetches a chunk, and into the home's chunk when they are
  *           written back. The messages behind them carry no elements. Where calls are messages, or
- *           the transport has no room, messages carry the elements. In each case a rank reads what
- *           the last one wrote, while lines are used again and again for other chunks.
+ *           the transport has no room, messages carry the elements. Where ranks map each other's
+ *           heaps no message carries elements, and the home merges contributions in the cache's
+ *           line. In each case a rank reads what the last one wrote, while lines are used again
+ *           and again for other chunks.
  *   np:     2 3
  *   nodes:  1
- *   tls:    tcp,self
+ *   tls:    tcp,self tcp,self tcp,self tcp,self tcp,self posix
  *   env:    PGAS_FAR_CALLS=put |
  *   env:    PGAS_FAR_CALLS=put PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic |
  *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=5,again=2 |
  *   env:    PGAS_FAR_CALLS=put PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   env:    PGAS_FAULT=delay=9,reorder=9,again=3 PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAR_CALLS=message
+ *   env:    PGAS_FAR_CALLS=message |
+ *   env:    PGAS_FAR_CALLS=auto
  *   source: src/array/put.h, src/msg/far_channel.h
  */
 #include "base/param.h"
+#include "mem/ctx.h"
 #include "t/spmd/array_crew.h"
 
 #define CHUNK    256
@@ -25,9 +29,15 @@
 #define BYTES    (CHUNK * sizeof(uint64_t)) /* of a chunk */
 #define N_LAPS   6
 
+/* Whether this rank maps the heap of the next one. It is known after the first request. */
+static bool is_mapped(void)
+{
+    return pgasi_ctxs[PGASI_CTX_SERVICE]->peer[(me + 1) % n_ranks].heap_bytes != 0;
+}
+
 static bool by_puts(void)
 {
-    return pgasi_param.far_calls == PGASI_FAR_CALLS_PUT;
+    return pgasi_param.far_calls == PGASI_FAR_CALLS_PUT && !is_mapped();
 }
 
 static bool has_faults(void)
@@ -107,7 +117,7 @@ static void fetched_by_puts(void)
         crew_judge(n_put > 0, "chunks were put");
     else
         crew_judge(n_put == 0, "no chunk was put");
-    if (n_put == N_CHUNKS * BYTES)
+    if (n_put == N_CHUNKS * BYTES || is_mapped())
         crew_judge(after.data_bytes == before.data_bytes, "messages carried no elements");
     else
         crew_judge(after.data_bytes - before.data_bytes >= N_CHUNKS * BYTES - n_put,
@@ -133,12 +143,46 @@ static void written_back_by_puts(void)
     if (by_puts() && !has_faults())
         crew_judge(after.put_bytes - before.put_bytes > 0 && after.data_bytes == before.data_bytes,
                    "elements that are written back are put");
-    if (!by_puts())
+    if (!by_puts() && !is_mapped())
         crew_judge(after.put_bytes == 0 && after.data_bytes > before.data_bytes,
                    "elements that are written back are in messages");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "elements that are written back are put into the home's chunk");
+}
+
+/* Each rank adds to all elements of the next one, and the home reads the sums. */
+static void contributions(void)
+{
+    enum { N_ADDS = 3 };
+    pgas_array_t *array = make();
+    pgas_array_walk_t w;
+    uint64_t n_wrong = 0;
+    make_channels(array);
+    pgas_array_info_t before = crew_info(array);
+    for (int k = 0; k < N_ADDS; k++) {
+        pgas_array_walk_begin(array, first_of(1), N_ELEMS, PGAS_ARRAY_OPERATE,
+                              PGAS_OP(PGAS_ADD, PGAS_U64), &w);
+        while (pgas_array_walk_next(&w))
+            for (uint64_t i = 0; i < w.n; i++)
+                ((uint64_t *)w.data)[i] += w.first + i;
+        BAD(pgas_array_walk_end(&w));
+    }
+    BAD(pgas_barrier(NULL));
+    pgas_array_walk_begin(array, first_of(0), N_ELEMS, PGAS_ARRAY_READ, 0, &w);
+    while (pgas_array_walk_next(&w))
+        for (uint64_t i = 0; i < w.n; i++)
+            n_wrong +=
+                ((const uint64_t *)w.data)[i] != value_of(w.first + i, 0) + N_ADDS * (w.first + i);
+    BAD(pgas_array_walk_end(&w));
+    crew_judge(n_wrong == 0, "sums");
+    BAD(pgas_barrier(NULL));
+    uint64_t n_bytes = crew_info(array).data_bytes - before.data_bytes;
+    crew_judge(is_mapped() ? n_bytes < BYTES : n_bytes >= N_ADDS * N_CHUNKS * BYTES,
+               "contributions in messages");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "the home merges contributions in the line where it maps them");
 }
 
 /* Three threads of each rank write one part after the other, and read what others wrote. */
@@ -170,9 +214,10 @@ static void contents(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 3);
+    job_begin(&argc, &argv, 4);
     fetched_by_puts();
     written_back_by_puts();
+    contributions();
     contents();
     return job_end();
 }
