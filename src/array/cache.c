@@ -189,6 +189,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
 {
     uint32_t li = a->closing_line;
     a->closing_line = PGASI_ARRAY_NONE;
+    pgasi_array_run_begin();
     while (li != PGASI_ARRAY_NONE) {
         pgasi_array_cache_line_t *line = &a->line[li];
         uint32_t next = line->next_closing;
@@ -204,6 +205,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         li = next;
     }
     pgasi_array_cache_keep_free(a);
+    pgasi_array_run_end();
 }
 
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
@@ -290,6 +292,7 @@ static bool is_evictable(const pgasi_array_cache_line_t *line)
 
 static void evict(pgasi_array_t *a)
 {
+    pgasi_array_run_begin();
     for (uint32_t looks = 2 * a->n_lines; looks && a->n_free + a->n_leaving < a->n_high; looks--) {
         uint32_t li = a->hand;
         pgasi_array_cache_line_t *line = &a->line[li];
@@ -306,6 +309,7 @@ static void evict(pgasi_array_t *a)
         pgasi_array_count(&a->info.evictions, 1);
         step(a, li, PGASI_E_EVICT);
     }
+    pgasi_array_run_end();
 }
 
 void pgasi_array_cache_keep_free(pgasi_array_t *a)

@@ -79,6 +79,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
 {
     uint32_t index = a->closing_dir;
     a->closing_dir = PGASI_ARRAY_NONE;
+    pgasi_array_run_begin();
     while (index != PGASI_ARRAY_NONE) {
         pgasi_array_dir_t *dir = &a->dir[index];
         uint32_t next = dir->next_closing;
@@ -93,6 +94,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
         }
         index = next;
     }
+    pgasi_array_run_end();
 }
 
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)

@@ -225,17 +225,22 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
     }
 }
 
-static void on_run(pgasi_array_t *a, pgasi_array_message_t m, const char *lines, size_t bytes,
+static void on_run(pgasi_array_t *a, pgasi_array_message_t m, const char *entries, size_t bytes,
                    int source)
 {
-    if (m.kind != PGASI_ARRAY_M_REQUEST && m.kind != PGASI_ARRAY_M_TO_CACHE) {
+    uint64_t chunk = m.chunk;
+    pgasi_array_run_entry_t entry;
+    if (m.kind != PGASI_ARRAY_M_REQUEST && m.kind != PGASI_ARRAY_M_ANSWER &&
+        m.kind != PGASI_ARRAY_M_TO_CACHE) {
         drop(&m, source);
         return;
     }
     pgasi_array_run_begin();
-    for (m.run = 0; bytes >= sizeof m.line;
-         bytes -= sizeof m.line, lines += sizeof m.line, m.chunk++) {
-        memcpy(&m.line, lines, sizeof m.line);
+    m.run = 0;
+    for (; bytes >= sizeof entry; bytes -= sizeof entry, entries += sizeof entry) {
+        memcpy(&entry, entries, sizeof entry);
+        m.line = entry.line;
+        m.chunk = chunk + (uint64_t)(int64_t)entry.distance;
         on_one(a, &m, NULL, 0, source);
     }
     pgasi_array_run_end();

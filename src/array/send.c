@@ -27,14 +27,13 @@
 
 static struct {
     uint8_t *knows_heap; /* by rank: it has received the key of this rank's heap */
-    /* A run, between begin and end: messages without data to one rank that differ only in
-     * consecutive chunks and their lines. They travel as one message, followed by a list of the
-     * lines. */
+    /* A run, between begin and end: messages without data to one rank that differ only in their
+     * chunks and lines. They travel as one message, followed by a list of these. */
     int depth, to;
     uint32_t n;
     pgasi_array_t *array;
     pgasi_array_message_t first;
-    uint32_t line[RUN_MAX];
+    pgasi_array_run_entry_t entry[RUN_MAX];
 } out;
 
 pgas_status_t pgasi_array_send_start(void)
@@ -60,7 +59,7 @@ static void send_run(void)
         return;
     out.n = 0;
     out.first.run = n > 1;
-    post(out.array, out.to, &out.first, out.line, n > 1 ? n * sizeof out.line[0] : 0);
+    post(out.array, out.to, &out.first, out.entry, n > 1 ? n * sizeof out.entry[0] : 0);
 }
 
 void pgasi_array_run_begin(void)
@@ -82,19 +81,29 @@ static void send(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const
     post(a, to, m, data, bytes);
 }
 
+static bool continues_run(const pgasi_array_t *a, int to, const pgasi_array_message_t *m,
+                          int64_t distance)
+{
+    bool full =
+        out.n == RUN_MAX || (out.n + 1) * sizeof out.entry[0] > pgasi_param.call_max - sizeof *m;
+    pgasi_array_message_t next = out.first;
+    next.chunk = m->chunk;
+    next.line = m->line;
+    return out.n && !full && to == out.to && a == out.array && memcmp(&next, m, sizeof next) == 0 &&
+           distance == (int32_t)distance;
+}
+
 static void send_to_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
 {
-    pgasi_array_message_t next = out.first;
-    next.chunk += out.n;
-    next.line = m->line;
-    bool full = out.n == RUN_MAX || out.n == (pgasi_param.call_max - sizeof *m) / sizeof m->line;
-    if (!out.n || full || to != out.to || memcmp(&next, m, sizeof next) != 0) {
+    int64_t distance = (int64_t)(m->chunk - out.first.chunk);
+    if (!continues_run(a, to, m, distance)) {
         send_run();
         out.first = *m;
         out.array = a;
         out.to = to;
+        distance = 0;
     }
-    out.line[out.n++] = m->line;
+    out.entry[out.n++] = (pgasi_array_run_entry_t){ m->line, (int32_t)distance };
     if (!out.depth)
         send_run();
 }
@@ -227,7 +236,7 @@ void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t ch
     m.op = op;
     m.line = line;
     m.pull = true;
-    send(a, to, &m, NULL, 0);
+    send_to_run(a, to, &m);
 }
 
 /* ---- requests, answers, events ---- */
@@ -248,7 +257,7 @@ void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_ar
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
 {
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_ANSWER, chunk, event);
-    send(a, to, &m, NULL, 0);
+    send_to_run(a, to, &m);
 }
 
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,

@@ -40,15 +40,21 @@ typedef struct {
          * home reads the contribution in the cache's line */
         int16_t pull;
     };
-    uint16_t run; /* lines of this chunk and of the next ones follow the message */
+    uint16_t run; /* REQUEST, ANSWER, TO_CACHE: entries follow, one for each of several chunks */
 } pgasi_array_message_t;
+
+/** One of several messages that travel together. */
+typedef struct {
+    uint32_t line;
+    int32_t distance; /* of the chunk, from that of the message */
+} pgasi_array_run_entry_t;
 #define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* the greatest n of an access */
 
 pgas_status_t pgasi_array_send_start(void);
 void pgasi_array_receive_start(void);
 
-/** Requests and events for consecutive chunks that are sent between begin and end travel together.
- *  The pairs nest. */
+/** Requests, answers without data and events of one kind for several chunks that are sent between
+ *  begin and end travel together. The pairs nest. */
 void pgasi_array_run_begin(void);
 void pgasi_array_run_end(void);
 

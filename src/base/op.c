@@ -306,9 +306,18 @@ void pgasi_op_update_at(const pgas_op_def_t *def, void *const *words, const void
     ((const op_t *)(const void *)def)->update_at(words, contributions, step, n);
 }
 
+static bool is_zero(const char *bytes, size_t n)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
 void pgasi_op_fill_identity(const pgas_op_def_t *def, void *to, uint64_t n)
 {
     uint64_t bytes = n * def->operand_bytes, done = PGASI_MIN(bytes, def->operand_bytes);
+    if (is_zero(def->identity, def->operand_bytes)) {
+        memset(to, 0, bytes);
+        return;
+    }
     memcpy(to, def->identity, done);
     while (done < bytes) {
         uint64_t whole = BLOCK_BYTES - BLOCK_BYTES % def->operand_bytes,

@@ -3,7 +3,8 @@
  *           lines are evicted until 50 % are free. A line that was used since the last visit stays
  *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
  *           fewer messages than a walk without. The home that walks through its own chunks, which another
- *           rank has, requests them in few messages, too. Chunks that are recalled seldom are used without a
+ *           rank has, requests them in few messages, too. Chunks that are evicted together are given back in
+ *           one message, if it has no contents. Chunks that are recalled seldom are used without a
  *           lock, however often that happens. Threads that read a chunk, or pin it, without a
  *           pause do not keep its home from writing.
  *   np:     2 3
@@ -14,6 +15,8 @@
  *   source: pgas/array.h; "DArray: A High Performance RDMA-Based Distributed Array", section 4.2
  */
 #include "base/clock.h"
+#include "base/param.h"
+#include "mem/ctx.h"
 #include "t/spmd/array_crew.h"
 
 #define CHUNK    512
@@ -223,6 +226,37 @@ static void seldom_recalled(void)
     spmd_is_int(crew_faults(), 0, "a chunk that is recalled seldom is used without a lock");
 }
 
+/* Every rank changes the next one's elements, many times its cache. */
+static void changes_of_many(pgas_array_mode_t mode)
+{
+    pgas_op_t op = mode == PGAS_ARRAY_OPERATE ? PGAS_OP(PGAS_ADD, PGAS_U64) : 0;
+    pgas_array_t *array = make(0);
+    pgas_array_walk_t w;
+    for (int lap = 0; lap < 2; lap++) { /* the first one makes channels */
+        pgas_array_info_t before = crew_info(array);
+        BAD(pgas_barrier(NULL));
+        pgas_array_walk_begin(array, far_first, N_ELEMS, mode, op, &w);
+        while (pgas_array_walk_next(&w))
+            ((uint64_t *)w.data)[0] += 1;
+        BAD(pgas_array_walk_end(&w));
+        BAD(pgas_barrier(NULL));
+        uint64_t n = crew_info(array).messages - before.messages;
+        bool maps = pgasi_ctxs[PGASI_CTX_SERVICE]->peer[(me + 1) % n_ranks].heap_bytes != 0;
+        bool puts = pgasi_param.far_calls == PGASI_FAR_CALLS_PUT && mode == PGAS_ARRAY_WRITE;
+        if (lap > 0 && (maps || puts) && !crew_judge(n < N_CHUNKS, "messages of the walk"))
+            printf("# rank %d: %d messages\n", me, (int)n);
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+}
+
+static void changes(void)
+{
+    changes_of_many(PGAS_ARRAY_WRITE);
+    changes_of_many(PGAS_ARRAY_OPERATE);
+    spmd_is_int(crew_faults(), 0, "answers of chunks that are evicted together travel together");
+}
+
 /* ---- readers without a pause ---- */
 
 #define N_RECALLS  200
@@ -281,10 +315,11 @@ static void recall(bool pins)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 7);
+    job_begin(&argc, &argv, 8);
     watermarks();
     second_chance();
     prefetch();
+    changes();
     walks_at_home();
     seldom_recalled();
     recall(false);
