@@ -144,6 +144,8 @@ noinst_PROGRAMS += %D%/ref_hello
 %C%_ref_hello_SOURCES = %D%/ref_hello.c
 %C%_ref_hello_LDADD = $(MPI_LIBS)
 EXTRA_DIST += %D%/ratios %D%/ratios.txt
+# Arrays by nodes and threads: benchmarks/sweep, from the build folder.
+EXTRA_DIST += %D%/sweep
 # Instructions of hot paths: benchmarks/instructions, from the build folder.
 EXTRA_DIST += %D%/instructions
 

@@ -25,7 +25,7 @@ refuses() {
 }
 
 programs=$(make -s --no-print-directory -C "$BUILD" list-programs | sed "s,^,$BUILD/,")
-commands="$programs $TOP/benchmarks/ratios $TOP/benchmarks/instructions $TOP/t/cluster/run"
+commands="$programs $TOP/benchmarks/ratios $TOP/benchmarks/sweep $TOP/benchmarks/instructions $TOP/t/cluster/run"
 for tool in check debian-graph install-deps quickstart; do commands="$commands $TOP/tools/$tool"; done
 scripts=$(cd "$TOP" && grep -lE '^#!.*(bash|sh)$' autogen.sh .ci/run tools/* t/* t/*/* 2>/dev/null)
 plan $(($(wc -w <<<"$scripts") + 2 * $(wc -w <<<"$commands") + 3))

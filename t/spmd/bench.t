@@ -219,6 +219,15 @@ over_two() {
     done
 }
 
+# A figure for each case, number of nodes and number of threads, in two tables.
+sweeps() {
+    "$TOP/benchmarks/sweep" --nodes 1,2 --threads 1,2 --case read,write --turns 1 -- --elements 5000 -r 5 -i 20 >"$scratch/out" \
+        2>"$scratch/err" || { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" '/^figure 1[23]/ { width = /12/ ? 5 : 9; next }
+            /^(read|write) / { n++; if (NF != width || / - /) { print; failed = 1 } }
+            END { exit failed || n != 4 }' "$scratch/out" || { cat "$scratch/out"; return 1; }
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -226,7 +235,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 77))
+plan $((4 * n + 80))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -269,6 +278,11 @@ succeeds "all ways and kinds of group operations" group_cases
 succeeds "the matrix of sizes and windows" table group --matrix --size 64,4096 --window 20,50
 for name in array_local array_random array_seq array_zipf; do
     succeeds "pgas_$name between nodes" far "$name"
+done
+succeeds "arrays by nodes and threads" sweeps
+for options in "--nodes 0" "--threads 1,"; do
+    # shellcheck disable=SC2086
+    fails "sweep refuses $options" "$TOP/benchmarks/sweep" $options
 done
 for options in "latency --device" "latency --engine step" "rate -m 1:4"; do
     # shellcheck disable=SC2086
