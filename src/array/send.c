@@ -7,8 +7,8 @@
  *    give it back later. Elements that a cache writes back are stored at the home;
  *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
  *    and a cache puts elements that it writes back into the home's chunk;
- *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped. Then
- *    the home merges them where they are, in the cache's line, which does not change before WB_ACK.
+ *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped.
+ *    Then the home merges them in the cache's line, which does not change before WB_ACK.
  * With the first two ways the message has no contents. */
 #include "array/wire.h"
 

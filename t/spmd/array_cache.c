@@ -2,11 +2,11 @@
  *   what:   No line is evicted while at least 30 % of the lines are free. With the first one less,
  *           lines are evicted until 50 % are free. A line that was used since the last visit stays
  *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
- *           fewer messages than a walk without. The home that walks through its own chunks, which another
- *           rank has, requests them in few messages, too. Chunks that are evicted together are given back in
- *           one message, if it has no contents. Chunks that are recalled seldom are used without a
- *           lock, however often that happens. Threads that read a chunk, or pin it, without a
- *           pause do not keep its home from writing.
+ *           fewer messages than a walk without. The home that walks through its own chunks, which
+ *           another rank has, requests them in few messages, too. Chunks that are evicted together
+ *           are given back in one message, if it has no contents. Chunks that are recalled seldom
+ *           are used without a lock, however often that happens. Threads that read a chunk, or pin
+ *           it, without a pause do not keep its home from writing.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
