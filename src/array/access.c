@@ -8,6 +8,7 @@
 #include "array/own_pins.h"
 #include "array/protocol.h"
 #include "array/slots.h"
+#include "array/wire.h"
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "call/progress.h"
@@ -182,12 +183,14 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
     if (n_missed) {
         pgasi_array_note(&a->info.misses, n_missed);
         pgasi_path_state_t before = pgasi_serve_begin();
+        pgasi_array_run_begin();
         for (size_t j = 0; j < n; j++) {
             if (x[j].status != PGAS_INPROGRESS || is_too_large(a, &loc[j], &x[j]))
                 continue;
             x[j].done = 0;
             pgasi_array_miss(a, &loc[j], &x[j], false);
         }
+        pgasi_array_run_end();
         pgasi_array_poll();
         pgasi_serve_end(before);
     }

@@ -39,7 +39,8 @@ typedef struct pgasi_array_access {
     uint64_t chunk;
     const void *in, *in2; /* the value, or desired and expected */
     void *out;
-    struct pgasi_array_access *next; /* in a queue for a cache line */
+    /* in a queue for a cache line, or an apply in the same message */
+    struct pgasi_array_access *next;
     pgas_status_t status;
     uint32_t done;
     uint32_t token;  /* of an access of another rank: names it there */

@@ -242,6 +242,29 @@ pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_ar
     return status;
 }
 
+/* In these states the table's rows for an apply change nothing and send nothing. */
+pgas_status_t pgasi_array_home_try_apply(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
+{
+    const pgasi_array_dir_t *dir = &a->dir[index];
+    bool at_once = dir->state == PGASI_H_U || (dir->state == PGASI_H_O && dir->op == x->op);
+    pgasi_array_site_t site = site_of(a, index);
+    return at_once && !dir->first ? pgasi_array_grant_try(&site, x, false) : PGAS_INPROGRESS;
+}
+
+void pgasi_array_home_group_done(pgasi_array_t *a, pgasi_array_group_t *group, pgas_status_t status)
+{
+    if (group->status == PGAS_OK)
+        group->status = status;
+    if (--group->n_pending)
+        return;
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_APPLY,
+                               .chunk = group->chunk,
+                               .token = group->token,
+                               .status = group->status };
+    pgasi_array_send_reply(a, a->global[group->source], &x, NULL, 0);
+    free(group);
+}
+
 /* The grant permits it now. @return false: a thread of this node has pinned the chunk since the
  * home started the request. */
 static bool execute_for_other(pgasi_array_t *a, const pgasi_array_site_t *site,
@@ -254,7 +277,9 @@ static bool execute_for_other(pgasi_array_t *a, const pgasi_array_site_t *site,
     r->x.status = out ? pgasi_array_grant_try(site, &r->x, false) : PGAS_ERR_NO_MEMORY;
     PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
     bool done = r->x.status != PGAS_INPROGRESS;
-    if (done)
+    if (done && r->group)
+        pgasi_array_home_group_done(a, r->group, r->x.status);
+    else if (done)
         pgasi_array_send_reply(a, a->global[r->source], &r->x, out,
                                r->x.status == PGAS_OK ? bytes : 0);
     if (out != small)

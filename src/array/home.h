@@ -10,16 +10,25 @@ typedef struct pgasi_array pgasi_array_t;
 
 #define PGASI_ARRAY_CONTRIBUTION_ALIGN 16 /* as malloc gives */
 
+/** Applies of one message that wait. The reply is sent when all are done. */
+typedef struct {
+    int source; /* team rank */
+    uint32_t token, n_pending;
+    uint64_t chunk; /* of the message */
+    pgas_status_t status;
+} pgasi_array_group_t;
+
 /** A request for a chunk, in the order of arrival. */
 typedef struct pgasi_array_request {
     _Alignas(PGASI_ARRAY_CONTRIBUTION_ALIGN) struct pgasi_array_request *next;
     uint8_t event;
     int source; /* team rank */
     uint32_t line, op;
-    bool large;                /* more values follow it than all requests have room for */
-    bool pull;                 /* the source reads the elements where they are */
-    pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
-    pgasi_array_access_t x;    /* of another rank, its values follow */
+    bool large;                 /* more values follow it than all requests have room for */
+    bool pull;                  /* the source reads the elements where they are */
+    pgasi_array_access_t *own;  /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
+    pgasi_array_access_t x;     /* of another rank, its values follow */
+    pgasi_array_group_t *group; /* NULL: its reply is its own */
 } pgasi_array_request_t;
 
 /** The values that one cache has combined for a chunk, until they are merged into the elements. */
@@ -55,6 +64,11 @@ pgasi_array_request_t *pgasi_array_home_new_request(pgasi_array_t *a, size_t byt
 void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *request);
 /** The same for an access of a thread of this rank. */
 pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x);
+/** Carries an apply of another rank out at once. @return PGAS_INPROGRESS: it has to be a request */
+pgas_status_t pgasi_array_home_try_apply(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x);
+/** One of the applies of a message is done. */
+void pgasi_array_home_group_done(pgasi_array_t *a, pgasi_array_group_t *group,
+                                 pgas_status_t status);
 /** An answer arrives: ACK, WB, WB_KEEP, WB_O. */
 void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event,
                              int source);

@@ -3,6 +3,7 @@
  * one is logged. */
 #include "array/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/op.h"
@@ -14,6 +15,8 @@
 #include "call/progress.h"
 #include "mem/segment.h"
 #include "msg/dispatch.h"
+
+#define FORESEE 16 /* applies between the one whose memory is requested and the one that is done */
 
 static int member(const pgasi_array_t *a, int rank)
 {
@@ -36,6 +39,16 @@ static bool is_contribution_size(const pgasi_array_t *a, const pgasi_array_locat
     return !def || bytes == ((loc->first & a->pub.mask) + loc->n) * def->operand_bytes;
 }
 
+/* Ends an access, and the applies that travelled with it. The thread that waits for them may return
+ * when the last one is done. */
+static void all_done(pgasi_array_access_t *x, pgas_status_t status)
+{
+    for (pgasi_array_access_t *next; x; x = next) {
+        next = x->next;
+        pgasi_array_done(x, status);
+    }
+}
+
 static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
                      const pgasi_array_location_t *loc, const void *data, size_t bytes)
 {
@@ -43,7 +56,7 @@ static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
     if (!x)
         return; /* no thread waits for it any more */
     if (m->status != PGAS_OK) {
-        pgasi_array_done(x, m->status);
+        all_done(x, m->status);
         return;
     }
     if (x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK)
@@ -51,7 +64,7 @@ static void on_reply(pgasi_array_t *a, const pgasi_array_message_t *m,
     bool fits = bytes == pgasi_array_out_bytes(x, a->pub.elem_bytes);
     if (fits && bytes)
         memcpy(x->out, data, bytes);
-    pgasi_array_done(x, fits ? PGAS_OK : PGAS_ERR_INTERNAL);
+    all_done(x, fits ? PGAS_OK : PGAS_ERR_INTERNAL);
 }
 
 /* Checks the range, the operator and the size of an access. @return PGAS_ERR_NOT_FOUND: this rank
@@ -100,6 +113,91 @@ static void on_op(pgasi_array_t *a, const pgasi_array_message_t *m,
     r->x.in = r + 1;
     r->x.in2 = (const char *)(r + 1) + (x.kind == PGASI_ARRAY_CAS ? bytes / 2 : 0);
     pgasi_array_home_request(a, loc->index, r);
+}
+
+/* Of an operator that fits elements and entries. */
+static pgas_status_t apply_one(pgasi_array_t *a, const pgasi_array_message_t *m,
+                               const pgasi_array_apply_entry_t *entry, size_t bytes,
+                               pgasi_array_group_t *group)
+{
+    pgasi_array_location_t loc;
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_APPLY,
+                               .op = m->op,
+                               .k = entry->k,
+                               .n = 1,
+                               .chunk = m->chunk + (uint64_t)(int64_t)entry->distance,
+                               .in = entry->operand };
+    if (!pgasi_array_locate_chunk(&a->map, x.chunk, &loc) || loc.home != a->rank ||
+        x.k - (loc.first & a->pub.mask) >= loc.n)
+        return PGAS_ERR_INVALID;
+    x.foreign = a->node_rank[group->source] < 0;
+    pgas_status_t status = pgasi_array_home_try_apply(a, loc.index, &x);
+    if (status != PGAS_INPROGRESS)
+        return status;
+    pgasi_array_request_t *r = pgasi_array_home_new_request(a, bytes);
+    if (!r)
+        return PGAS_ERR_NO_MEMORY;
+    memcpy(r + 1, entry->operand, bytes);
+    r->event = PGASI_E_OP_A;
+    r->source = group->source;
+    r->op = m->op;
+    r->x = x;
+    r->x.in = r + 1;
+    r->group = group;
+    group->n_pending++;
+    pgasi_array_home_request(a, loc.index, r);
+    return PGAS_OK;
+}
+
+static pgas_status_t check_op_of_applies(const pgasi_array_t *a, const pgas_op_def_t *def)
+{
+    if (!def)
+        return PGAS_ERR_NOT_FOUND;
+    bool fits = def->elem_bytes == a->pub.elem_bytes &&
+                def->operand_bytes <= sizeof(((pgasi_array_apply_entry_t *)0)->operand);
+    return fits ? PGAS_OK : PGAS_ERR_MISMATCH;
+}
+
+/* Requests the processor's lines that an apply will need. Each apply takes a lock, so the processor
+ * would not begin to load them before the applies in front of it are done. */
+static void foresee_apply(const pgasi_array_t *a, uint64_t base, const char *entries, size_t bytes)
+{
+    pgasi_array_apply_entry_t entry;
+    pgasi_array_location_t loc;
+    if (bytes < sizeof entry)
+        return;
+    memcpy(&entry, entries, sizeof entry);
+    const pgasi_array_peer_t *me = &a->peer[a->rank];
+    if (!pgasi_array_locate_chunk(&a->map, base + (uint64_t)(int64_t)entry.distance, &loc) ||
+        loc.home != a->rank || entry.k > a->pub.mask)
+        return;
+    __builtin_prefetch(&me->grants[loc.index], 1);
+    __builtin_prefetch(me->data + loc.index * a->stride + entry.k * (size_t)a->pub.elem_bytes, 1);
+}
+
+static void on_applies(pgasi_array_t *a, const pgasi_array_message_t *m, const char *entries,
+                       size_t bytes, int source)
+{
+    const pgas_op_def_t *def = pgasi_op_find(m->op);
+    pgasi_array_group_t *group = malloc(sizeof *group);
+    pgasi_array_apply_entry_t entry;
+    if (!group)
+        pgasi_array_broken(a, "no memory for applies to", m->chunk, 0, 0);
+    *group = (pgasi_array_group_t){
+        .source = member(a, source), .token = m->token, .n_pending = 1, .chunk = m->chunk
+    };
+    group->status = check_op_of_applies(a, def);
+    for (; group->status == PGAS_OK && bytes >= sizeof entry;
+         bytes -= sizeof entry, entries += sizeof entry) {
+        if (bytes > FORESEE * sizeof entry)
+            foresee_apply(a, m->chunk, entries + FORESEE * sizeof entry,
+                          bytes - FORESEE * sizeof entry);
+        memcpy(&entry, entries, sizeof entry);
+        pgas_status_t status = apply_one(a, m, &entry, def->operand_bytes, group);
+        if (group->status == PGAS_OK)
+            group->status = status;
+    }
+    pgasi_array_home_group_done(a, group, PGAS_OK);
 }
 
 static void on_request(pgasi_array_t *a, const pgasi_array_message_t *m,
@@ -160,6 +258,9 @@ static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
     switch (m->kind) {
     case PGASI_ARRAY_M_OP:
         on_op(a, m, loc, data, bytes, source);
+        return true;
+    case PGASI_ARRAY_M_APPLIES:
+        on_applies(a, m, data, bytes, source);
         return true;
     case PGASI_ARRAY_M_ELEMENTS:
         pgasi_array_home_elements(a, loc->index, m->offset, data, bytes);

@@ -23,17 +23,23 @@
 #include "msg/send_queue.h"
 #include "mem/segment.h"
 
-#define RUN_MAX 64
+#define RUN_MAX     64
+#define APPLIES_MAX 256
 
 static struct {
     uint8_t *knows_heap; /* by rank: it has received the key of this rank's heap */
     /* A run, between begin and end: messages without data to one rank that differ only in their
-     * chunks and lines. They travel as one message, followed by a list of these. */
+     * chunks and lines, or applies with one operator. They travel as one message, followed by a
+     * list of these. */
     int depth, to;
     uint32_t n;
     pgasi_array_t *array;
     pgasi_array_message_t first;
-    pgasi_array_run_entry_t entry[RUN_MAX];
+    union {
+        pgasi_array_run_entry_t entry[RUN_MAX];
+        pgasi_array_apply_entry_t apply[APPLIES_MAX];
+    };
+    pgasi_array_access_t *last_apply; /* M_APPLIES: of the last entry */
 } out;
 
 pgas_status_t pgasi_array_send_start(void)
@@ -58,6 +64,10 @@ static void send_run(void)
     if (!n)
         return;
     out.n = 0;
+    if (out.first.kind == PGASI_ARRAY_M_APPLIES) {
+        post(out.array, out.to, &out.first, out.apply, n * sizeof out.apply[0]);
+        return;
+    }
     out.first.run = n > 1;
     post(out.array, out.to, &out.first, out.entry, n > 1 ? n * sizeof out.entry[0] : 0);
 }
@@ -84,8 +94,10 @@ static void send(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const
 static bool continues_run(const pgasi_array_t *a, int to, const pgasi_array_message_t *m,
                           int64_t distance)
 {
-    bool full =
-        out.n == RUN_MAX || (out.n + 1) * sizeof out.entry[0] > pgasi_param.call_max - sizeof *m;
+    bool applies = m->kind == PGASI_ARRAY_M_APPLIES;
+    size_t entry_bytes = applies ? sizeof out.apply[0] : sizeof out.entry[0];
+    bool full = out.n == (applies ? APPLIES_MAX : RUN_MAX) ||
+                (out.n + 1) * entry_bytes > pgasi_param.call_max - sizeof *m;
     pgasi_array_message_t next = out.first;
     next.chunk = m->chunk;
     next.line = m->line;
@@ -93,14 +105,19 @@ static bool continues_run(const pgasi_array_t *a, int to, const pgasi_array_mess
            distance == (int32_t)distance;
 }
 
+static void start_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
+{
+    send_run();
+    out.first = *m;
+    out.array = a;
+    out.to = to;
+}
+
 static void send_to_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
 {
     int64_t distance = (int64_t)(m->chunk - out.first.chunk);
     if (!continues_run(a, to, m, distance)) {
-        send_run();
-        out.first = *m;
-        out.array = a;
-        out.to = to;
+        start_run(a, to, m);
         distance = 0;
     }
     out.entry[out.n++] = (pgasi_array_run_entry_t){ m->line, (int32_t)distance };
@@ -284,8 +301,34 @@ void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
 
 /* ---- accesses that the home carries out ---- */
 
+/* The first apply of a message has the token; the others are linked to it. */
+static pgas_status_t send_apply(pgasi_array_t *a, int to, pgasi_array_access_t *x, size_t bytes)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_APPLIES, x->chunk);
+    int64_t distance = (int64_t)(m.chunk - out.first.chunk);
+    m.op = x->op;
+    if (continues_run(a, to, &m, distance)) {
+        out.last_apply->next = x;
+    } else {
+        pgas_status_t status = pgasi_array_token_open(x, &m.token);
+        if (status != PGAS_OK)
+            return status;
+        start_run(a, to, &m);
+        distance = 0;
+    }
+    pgasi_array_apply_entry_t *entry = &out.apply[out.n++];
+    *entry = (pgasi_array_apply_entry_t){ .k = x->k, .distance = (int32_t)distance };
+    memcpy(entry->operand, x->in, bytes);
+    out.last_apply = x;
+    return PGAS_OK;
+}
+
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x)
 {
+    size_t bytes = pgasi_array_in_bytes(x, a->pub.elem_bytes);
+    x->next = NULL;
+    if (x->kind == PGASI_ARRAY_APPLY && out.depth && bytes <= sizeof out.apply[0].operand)
+        return send_apply(a, to, x, bytes);
     pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_OP, x->chunk);
     m.op = x->op;
     m.access.k = x->k;
@@ -295,7 +338,6 @@ pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t
     pgas_status_t status = pgasi_array_token_open(x, &m.token);
     if (status != PGAS_OK)
         return status;
-    size_t bytes = pgasi_array_in_bytes(x, a->pub.elem_bytes);
     char both[2 * PGASI_ARRAY_VALUE_MAX];
     const void *data = x->in;
     if (x->kind == PGASI_ARRAY_CAS) {

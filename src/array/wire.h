@@ -9,7 +9,8 @@
 typedef enum {
     PGASI_ARRAY_M_REQUEST,      /* to the home: a cache asks for a chunk */
     PGASI_ARRAY_M_OP,           /* to the home: an access to carry out */
-    PGASI_ARRAY_M_REPLY,        /* of that access */
+    PGASI_ARRAY_M_APPLIES,      /* to the home: several applies with one operator */
+    PGASI_ARRAY_M_REPLY,        /* of that access; of all these applies */
     PGASI_ARRAY_M_ANSWER,       /* to the home: ACK, WB, WB_KEEP, WB_O */
     PGASI_ARRAY_M_TO_CACHE,     /* an event for a cache line */
     PGASI_ARRAY_M_ELEMENTS,     /* to the home: elements written back */
@@ -32,7 +33,7 @@ typedef struct {
     };
     union {
         uint32_t line;
-        uint32_t token; /* OP, REPLY */
+        uint32_t token; /* OP, APPLIES, REPLY */
     };
     union {
         int16_t status; /* REPLY */
@@ -48,13 +49,19 @@ typedef struct {
     uint32_t line;
     int32_t distance; /* of the chunk, from that of the message */
 } pgasi_array_run_entry_t;
+/** One of several applies. */
+typedef struct {
+    uint32_t k;       /* element of the chunk's block */
+    int32_t distance; /* of the chunk, from that of the message */
+    char operand[8];
+} pgasi_array_apply_entry_t;
 #define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* the greatest n of an access */
 
 pgas_status_t pgasi_array_send_start(void);
 void pgasi_array_receive_start(void);
 
 /** Requests, answers without data and events of one kind for several chunks that are sent between
- *  begin and end travel together. The pairs nest. */
+ *  begin and end travel together. So do applies with small operands. The pairs nest. */
 void pgasi_array_run_begin(void);
 void pgasi_array_run_end(void);
 
@@ -71,7 +78,8 @@ void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uin
 /** WB_O for a contribution that the home reads in this line, before it sends WB_ACK. */
 void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
                                            uint32_t line);
-/** An access that the home carries out.
+/** An access that the home carries out. Between run_begin and run_end an apply may be linked to an
+ *  earlier one by `next`; one reply completes both.
  *  @return PGAS_ERR_NO_MEMORY: there is no token for it. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
 /** Its reply. */

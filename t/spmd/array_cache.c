@@ -4,7 +4,8 @@
  *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
  *           fewer messages than a walk without. The home that walks through its own chunks, which
  *           another rank has, requests them in few messages, too. Chunks that are evicted together
- *           are given back in one message, if it has no contents. Chunks that are recalled seldom
+ *           are given back in one message, if it has no contents. Applies to many elements beyond the
+ *           cache travel together, and one reply completes them. Chunks that are recalled seldom
  *           are used without a lock, however often that happens. Threads that read a chunk, or pin
  *           it, without a pause do not keep its home from writing.
  *   np:     2 3
@@ -257,6 +258,52 @@ static void changes(void)
     spmd_is_int(crew_faults(), 0, "answers of chunks that are evicted together travel together");
 }
 
+/* Every rank adds to elements of the next one at random, many times its cache. pins: every rank has
+ * pinned one of its own chunks, and the applies to it wait for that. */
+static void applies_of_many(bool pins)
+{
+    enum { N = 5000 };
+    static uint64_t index[N], ones[N];
+    pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_U64);
+    pgas_array_t *array = make(0);
+    pgas_array_pin_t pin = { .grant = NULL };
+    pgasi_rng_t rng;
+    uint64_t sum = 0, own = 0, n = 0;
+    pgasi_rng_seed(&rng, 7 + (uint64_t)me);
+    for (int k = 0; k < N; k++) {
+        index[k] = far_first + pgasi_rng_below(&rng, N_ELEMS);
+        ones[k] = 1 + (uint64_t)k % 3;
+    }
+    BAD(pgas_array_range(array, -1, &own, &n));
+    if (pins)
+        BAD(pgas_array_pin(array, own, PGAS_ARRAY_WRITE, 0, &pin));
+    pgas_array_info_t before = crew_info(array);
+    BAD(pgas_barrier(NULL));
+    if (pins) { /* it ends while others wait */
+        for (uint64_t end = pgasi_now_ns() + 5 * PGASI_NS_PER_MS * (uint64_t)(1 + me);
+             pgasi_now_ns() < end;)
+            crew_serve();
+        BAD(pgas_array_unpin(&pin));
+    }
+    BAD(pgas_array_update_many(array, index, N, add, ones));
+    BAD(pgas_barrier(NULL));
+    uint64_t n_messages = crew_info(array).messages - before.messages;
+    if (!crew_judge(20 * n_messages < N, "messages of applies"))
+        printf("# rank %d: %d messages\n", me, (int)n_messages);
+    for (uint64_t i = own, value = 0; i < own + n; i++)
+        sum += BAD(pgas_array_get_u64(array, i, &value)) ? 0 : value;
+    crew_judge(sum == (uint64_t)N * 2 - 1, "the sum of the applies");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+}
+
+static void applies(void)
+{
+    applies_of_many(false);
+    applies_of_many(true);
+    spmd_is_int(crew_faults(), 0, "applies to many elements beyond the cache travel together");
+}
+
 /* ---- readers without a pause ---- */
 
 #define N_RECALLS  200
@@ -315,11 +362,12 @@ static void recall(bool pins)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 8);
+    job_begin(&argc, &argv, 9);
     watermarks();
     second_chance();
     prefetch();
     changes();
+    applies();
     walks_at_home();
     seldom_recalled();
     recall(false);
