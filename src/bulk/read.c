@@ -77,7 +77,7 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_bulk_part_t *w, in
     pgas_status_t status = pgasi_key_get(ctx, rank, offset, w->bytes, &key, &address);
     if (status != PGAS_OK)
         return status;
-    part->comp.fn = got;
+    part->comp = (pgasi_tp_comp_t){ .fn = got };
     pgasi_part_set(part,
                    PGASI_PART_GET); /* the callback, which runs in a later round, changes it */
     status =

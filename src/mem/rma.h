@@ -43,7 +43,7 @@ void pgasi_req_part_done(pgasi_tp_comp_t *comp, pgas_status_t status);
 
 static inline void pgasi_req_begin(pgasi_req_t *req)
 {
-    req->comp.fn = pgasi_req_part_done;
+    req->comp = (pgasi_tp_comp_t){ .fn = pgasi_req_part_done };
     req->pending = 0;
     req->status = PGAS_OK;
     req->ctx = pgasi_self.ctx;

@@ -1,7 +1,8 @@
 /* Connections between live ranks are lost.
  *   what:   A rank shuts its TCP sockets down at random. Calls still run once and in order, and
  *           puts and gets have the right contents. An atomic that succeeds counts once, and any
- *           other reports an error. No rank counts as dead.
+ *           other reports an error. A put that must not be repeated reports an error, too, if it
+ *           may have arrived. No rank counts as dead.
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
@@ -13,7 +14,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/clock.h"
+#include "base/param.h"
 #include "base/rng.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
 #include "t/spmd/job.h"
 
 enum { N_ROUNDS = 24, N_CALLS = 40, SMALL = 100, LARGE = 300000, SOCKETS_MAX = 1024 };
@@ -115,6 +120,54 @@ static bool move(pgas_gptr_t cell, size_t bytes, int round, unsigned char *buffe
     return good;
 }
 
+/* ---- a put that is not repeated ---- */
+
+static struct {
+    pgasi_tp_comp_t comp;
+    pgas_status_t status;
+    int n;
+} once = { .comp = { .once = true } };
+
+static void once_done(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    (void)comp;
+    once.status = status;
+    once.n++;
+    pgasi_ctx_count(pgasi_self.ctx, -1);
+}
+
+static void cut_all(void)
+{
+    int fds[SOCKETS_MAX], n = connections(fds);
+    for (int i = 0; i < n; i++)
+        if (is_seen(inode_of(fds[i]), 0) && is_seen(inode_of(fds[i]), 1))
+            shutdown(fds[i], SHUT_RDWR);
+}
+
+/* The connection is lost, and no round of progress has noticed that before the put. Over verbs no
+ * put is repeated. */
+static bool put_once(pgas_gptr_t cell, unsigned char *buffer)
+{
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
+    pgasi_tp_key_t *key;
+    uint64_t address, end = pgasi_now_ns() + 20 * PGASI_NS_PER_S;
+    int to = pgas_gptr_rank(cell);
+    once.comp.fn = once_done;
+    pgasi_ctx_lock(ctx);
+    cut_all();
+    pgas_status_t status = pgasi_heap_reach(ctx, to, pgas_gptr_offset(cell), SMALL, &key, &address);
+    if (status == PGAS_OK)
+        status = ctx->tp->ops->put(ctx->tp, to, key, address, buffer, SMALL, &once.comp);
+    if (status == PGAS_INPROGRESS)
+        pgasi_ctx_count(ctx, 1);
+    pgasi_ctx_unlock(ctx);
+    while (status == PGAS_INPROGRESS && !once.n && pgasi_now_ns() < end)
+        pgas_progress();
+    if (pgasi_param.transport != 0) /* the first of its values is ucx */
+        return status == PGAS_OK || once.n == 1;
+    return status == PGAS_INPROGRESS && once.n == 1 && once.status == PGAS_ERR_TRANSPORT;
+}
+
 int main(int argc, char **argv)
 {
     pgas_gptr_t mine = PGAS_NULL, cells[JOB_RANKS_MAX], word = PGAS_NULL, words[JOB_RANKS_MAX];
@@ -124,7 +177,7 @@ int main(int argc, char **argv)
     pgasi_rng_t rng;
     unsigned char *buffer = job_alloc(LARGE);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(8);
+    spmd_plan(9);
     n_old = connections(old_fds);
     pgas_handler_register("t.seen", on_seen, NULL, NULL, &seen);
     job_start(NULL);
@@ -185,6 +238,15 @@ int main(int argc, char **argv)
     int cuts = 0;
     pgas_allreduce(NULL, &n_cut, &cuts, 1, PGAS_I32, PGAS_ADD);
     spmd_ok(cuts > 0, "connections were cut");
+    for (int round = 0; round < 3; round++) { /* connections are old enough again */
+        n_bad_moves += me == 0 && !move(cells[1], SMALL, round, buffer);
+        remember_sockets();
+        pgas_barrier(NULL);
+    }
+    bool good_once = me > 0 || put_once(cells[1], buffer);
+    pgas_barrier(NULL);
+    spmd_ok(good_once && (me > 0 || move(cells[1], SMALL, 0, buffer)),
+            "a put that must not be repeated reports that it may be lost");
     if (me == 0)
         printf("# %d cuts, %d atomics in doubt\n", cuts, (int)sums[1]);
     free(buffer);
