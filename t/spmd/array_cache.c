@@ -4,10 +4,10 @@
  *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
  *           fewer messages than a walk without. The home that walks through its own chunks, which
  *           another rank has, requests them in few messages, too. Chunks that are evicted together
- *           are given back in one message, if it has no contents. Applies to many elements beyond the
- *           cache travel together, and one reply completes them. Chunks that are recalled seldom
- *           are used without a lock, however often that happens. Threads that read a chunk, or pin
- *           it, without a pause do not keep its home from writing.
+ *           are given back in one message, if it has no contents. Applies to many elements beyond
+ *           the cache travel together, and one reply completes them. Chunks that are recalled
+ *           seldom are used without a lock, however often that happens. Threads that read a chunk,
+ *           or pin it, without a pause do not keep its home from writing.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
