@@ -11,8 +11,8 @@
  *
  * When a connection is lost, the backend asks the owner whether the peer has died. If not, it
  * reopens the connection and repeats all unacknowledged entries in order. The peer drops duplicate
- * messages by their numbers (am_recv.c). Puts and gets are repeated, except puts whose completion
- * says `once`: these end with PGAS_ERR_TRANSPORT. Atomics cannot be repeated: a
+ * messages by their numbers (am_recv.c). It repeats puts and gets, except puts whose completion has
+ * `once`: these end with PGAS_ERR_TRANSPORT. Atomics cannot be repeated: a
  * fetching one in flight ends with PGAS_ERR_TRANSPORT; after a non-fetching one the next flush
  * returns that status. If all attempts fail for GIVE_UP_NS, everything ends with
  * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal, because UCX does not

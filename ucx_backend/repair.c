@@ -52,7 +52,7 @@ static void close_lost(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
 }
 
-/* A put that must not be repeated, and that may have arrived. */
+/* Whether the entry is a put that must not be repeated, and that may have arrived. */
 static bool is_spent(const pgasi_ucx_entry_t *entry)
 {
     return entry->kind == PGASI_UCX_PUT && entry->issued && entry->comp && entry->comp->once;

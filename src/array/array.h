@@ -10,7 +10,7 @@
  *      home.c or cache.c             the two sides, driven by the table in state.c; with
  *                                    contribution.c and policy.c
  *      send.c                        messages
- *      put.c                         elements that are put in front of a message
+ *      put.c                         elements that are put before a message
  *
  *  Messages come back through receive.c, which calls home.c and cache.c. These complete the access
  *  (descriptor.c), and its thread returns from its wait in protocol.c.
@@ -80,7 +80,7 @@ typedef struct pgasi_array {
     pgasi_array_dir_t *dir;
     uint64_t n_home;
     uint32_t closing_dir;
-    /* a team rank whose line has the contribution that is being handled: its WB_ACK waits; or -1 */
+    /* a team rank whose WB_ACK waits, because the home still reads its line; -1: none */
     int late_ack;
     pgasi_array_request_t *spare; /* requests with few bytes of values, or none */
     pgasi_array_contribution_t *spare_contributions;

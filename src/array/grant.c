@@ -10,8 +10,9 @@
  *
  * A chunk that is recalled again and again costs a barrier on all processors each time. After
  * HEAT_MAX such recalls the lock guards the chunk, until it has been quiet for GUARD accesses. A
- * recall after HOT_NS or more costs little beside the time before it, so it cools the chunk: ranks
- * that walk through an array in turn recall each chunk in every round, but use it long enough.
+ * recall HOT_NS or more after the grant costs little beside the time of use, so it decrements the
+ * count. For example, ranks that walk through an array in turn recall each chunk in every round,
+ * but use it long enough.
  *
  * An owner's stores need no fence. Other threads see them only after they have taken the chunk
  * from the owner, and taking it ends with a barrier on the owner's processor. The owner's own
@@ -354,7 +355,7 @@ void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t per
     unlock(grant);
 }
 
-/* A recall costs a barrier. */
+/* Counts a recall that costs a barrier, if it is soon after the grant. */
 static void note_heat(pgasi_array_grant_t *grant)
 {
     bool hot = pgasi_now_ns() - grant->opened_ns < HOT_NS;

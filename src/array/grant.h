@@ -37,7 +37,7 @@ typedef struct {
     uint8_t settling;  /* wide elements: the last owner may still be inside a store */
     uint32_t op;       /* OPERATES: of which operator */
     uint32_t owner;    /* node rank * 4096 + slot + 1; 0: no thread */
-    uint16_t heat;     /* recalls soon after accesses were permitted, and that cost a barrier */
+    uint16_t heat;     /* recalls that cost a barrier, soon after accesses were permitted */
     uint16_t budget;   /* accesses until the chunk is no longer guarded */
     uint64_t readers;  /* a bit for each node rank with READ entries; from 63 on they share one */
     uint64_t chunk;

@@ -216,8 +216,8 @@ static bool needs_recall(const pgasi_array_t *a, uint64_t index, pgasi_array_eve
     }
 }
 
-/* A thread of this rank accesses chunks in order that other ranks have: the next ones are
- * requested, too, so that their recalls overlap. No thread waits for them. */
+/* A thread of this rank accesses chunks in order, and other ranks have them. The function requests
+ * the next ones, too, so that their recalls overlap. No thread waits for them. */
 static void recall_ahead(pgasi_array_t *a, uint64_t first, uint64_t n, pgasi_array_event_t event,
                          uint32_t op)
 {

@@ -1,10 +1,11 @@
 /* One-sided transfers of elements: see put.h.
  *
- * Messages to the rank must be puts as well, into a channel there (msg/far_channel.h). Each of them
- * is two puts with a fence between them, on the same context as the elements. The transport
- * promises that puts before a fence are visible at the peer before those after it. So the message's
- * header, which makes the message run, is visible after the elements. A put takes some hundred
- * nanoseconds of this thread, for a chunk of any size; a message takes a copy on both sides. */
+ * Messages to the rank must be puts, too, into a channel there (msg/far_channel.h). Each message is
+ * two puts with a fence between them, on the same context as the elements. The transport promises
+ * that puts before a fence are visible at the peer before those after it. The header is behind the
+ * fence, and the peer runs a message only when it sees the header. So it sees the elements first. A
+ * put takes some hundred nanoseconds of this thread, for a chunk of any size. A message takes a
+ * copy on both sides. */
 #include "array/put.h"
 
 #include "base/log.h"
@@ -13,8 +14,8 @@
 #include "mem/segment.h"
 #include "msg/send_queue.h"
 
-/* A later message from the rank proves that a put has arrived. Only its loss counts here: the
- * message behind it may run nevertheless. */
+/* A later message from the rank proves that a put has arrived. This function handles only its loss,
+ * because the message behind it may run nevertheless. */
 static void was_put(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     (void)comp;

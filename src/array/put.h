@@ -1,5 +1,5 @@
-/** One-sided transfers of elements: puts into another rank's heap, in front of a message that says
- *  that the elements are there. The callers are serving (msg/serve.h). */
+/** One-sided transfers of elements: puts into another rank's heap, before a message that announces
+ *  the elements. The callers are serving (msg/serve.h). */
 #ifndef PGASI_ARRAY_PUT_H
 #define PGASI_ARRAY_PUT_H
 
@@ -8,10 +8,11 @@
 #include <stdint.h>
 #include "array/array.h"
 
-/** Puts bytes at an offset in a rank's heap. They are visible there before the messages run that
- *  the caller sends to the rank afterwards. data is in this rank's heap and does not change before
+/** Puts bytes at an offset in a rank's heap. They are visible there before that rank runs messages
+ *  that the caller sends to it afterwards. data is in this rank's heap and does not change before
  *  the rank answers such a message.
- *  @return false: nothing has happened, and messages have to carry the data. Messages to the rank
+ *  @return true: the put has started
+ *          false: nothing has happened, and messages have to carry the data. Messages to the rank
  *          do not travel by puts, its heap's key is not known yet, or the transport has no room */
 bool pgasi_array_put(pgasi_array_t *a, int to, uint64_t offset, const void *data, size_t bytes);
 

@@ -89,12 +89,12 @@ void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t
 /** To a cache. */
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                             uint32_t line);
-/** GRANT_O to a rank of the team. It says whether this rank can read contributions in the rank's
- *  lines. */
+/** GRANT_O to a rank of the team. The message's `pull` is true if this rank can read contributions
+ *  in that rank's lines. */
 void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line);
 /** DATA_R, DATA_W with the elements, to a rank of the team. pull: the receiver copies them from
- *  here, before it handles any later message. Otherwise they may be read here until the receiver
- *  answers. */
+ *  here, before it handles any later message. Otherwise the transport may read them here until the
+ *  receiver answers. */
 void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_array_event_t event,
                            uint32_t line, const void *data, bool pull);
 

@@ -116,7 +116,7 @@ void pgasi_answer_begin(const pgasi_bulk_ask_t *ask, int rank, const char *from)
         pgasi_offer_release(ask->offer);
         return;
     }
-    *a = (answer_t){ .comp = { sent, true },
+    *a = (answer_t){ .comp = { .fn = sent, .in_place = true },
                      .open_next = answers.open,
                      .open_back = &answers.open,
                      .rank = rank,

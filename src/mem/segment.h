@@ -42,7 +42,8 @@ pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_
 
 /** Finds the key through which the context (open, locked) reaches bytes of a peer's heap, and the
  *  address there. Unlike pgasi_key_get it does not wait.
- *  @return PGAS_ERR_NOT_FOUND: the context has no key yet
+ *  @return PGAS_OK: *key_p and *address_p are set
+ *          PGAS_ERR_NOT_FOUND: the context has no key yet
  *          PGAS_ERR_RANGE: the bytes are not in the heap */
 pgas_status_t pgasi_heap_reach(const pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_t bytes,
                                pgasi_tp_key_t **key_p, uint64_t *address_p);

@@ -32,8 +32,8 @@ typedef struct pgasi_tp_comp {
      * ones. The data must not change until fn runs or am_arrived is called. */
     bool in_place;
     /* For puts: the transport does not repeat one after the loss of a connection, because the peer
-     * may have used the memory for other data meanwhile. If such a put may have been lost, it
-     * ends with PGAS_ERR_TRANSPORT. */
+     * may have used the memory for other data meanwhile. If the transport cannot know whether such
+     * a put has arrived, the put ends with PGAS_ERR_TRANSPORT. */
     bool once;
 } pgasi_tp_comp_t;
 

@@ -1,7 +1,7 @@
 /* The cache of an array.
  *   what:   No line is evicted while at least 30 % of the lines are free. With the first one less,
- *           lines are evicted until 50 % are free. A line that was used since the last visit stays
- *           for another turn. A walk with prefetch waits for few chunks, and requests chunks in
+ *           lines are evicted until 50 % are free. The eviction skips a line once if it was used
+ *           since the last visit. A walk with prefetch waits for few chunks, and requests chunks in
  *           fewer messages than a walk without. The home that walks through its own chunks, which
  *           another rank has, requests them in few messages, too. Chunks that are evicted together
  *           are given back in one message, if it has no contents. Applies to many elements beyond
@@ -43,7 +43,7 @@ static pgas_array_t *make(int prefetch)
     return array;
 }
 
-/* A pin fetches the chunk at once, however seldom it is used. */
+/* A pin fetches the chunk at once, also if it is used seldom. */
 static void use(pgas_array_t *array, uint64_t chunk)
 {
     pgas_array_pin_t pin;
@@ -160,7 +160,7 @@ static void prefetch(void)
     spmd_is_int(crew_faults(), 0, "a walk with prefetch waits for few chunks");
 }
 
-/* Rank 0 has the last rank's chunks, to write or to combine. Then their home goes through them. */
+/* Rank 0 has the last rank's chunks, to write or to combine. Then their home walks through them. */
 static void walk_at_home(pgas_array_mode_t theirs, pgas_array_mode_t mine, int prefetch)
 {
     pgas_op_t add = PGAS_OP(PGAS_ADD, PGAS_U64);
