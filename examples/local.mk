@@ -5,7 +5,7 @@
 #   %C%_01_hello_LDADD = $(public_ldadd)
 #   %C%_01_hello_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)    (only if it uses OpenMP)
 EXTRA_DIST += %D%/usage.h %D%/histogram.h %D%/queue_pairs.h
-noinst_PROGRAMS += %D%/01_hello %D%/02_put_get %D%/03_atomics %D%/04_call %D%/05_histogram %D%/pagerank
+noinst_PROGRAMS += %D%/01_hello %D%/02_put_get %D%/03_atomics %D%/04_call %D%/05_histogram
 %C%_01_hello_SOURCES = %D%/01_hello.c
 %C%_01_hello_LDADD = $(public_ldadd)
 %C%_02_put_get_SOURCES = %D%/02_put_get.c
@@ -59,12 +59,6 @@ noinst_PROGRAMS += %D%/20_args
 noinst_PROGRAMS += %D%/array_histogram
 %C%_array_histogram_SOURCES = %D%/array_histogram.c
 %C%_array_histogram_LDADD = $(public_ldadd)
-%C%_pagerank_SOURCES = %D%/pagerank.c %D%/pagerank_check.c %D%/pagerank_check.h
-%C%_pagerank_LDADD = $(public_ldadd)
-%C%_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
-# pagerank again, with another way to rank.
-noinst_PROGRAMS += %D%/array_pagerank
-%C%_array_pagerank_SOURCES = %D%/pagerank.c %D%/pagerank_check.c %D%/array_pagerank.c
-%C%_array_pagerank_LDADD = $(public_ldadd)
-%C%_array_pagerank_CPPFLAGS = $(AM_CPPFLAGS) -Dpgas_pagerank=array_pagerank -DPROGRAM='"array_pagerank"'
-%C%_array_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+noinst_PROGRAMS += %D%/21_edge_map
+%C%_21_edge_map_SOURCES = %D%/21_edge_map.c
+%C%_21_edge_map_LDADD = $(public_ldadd)

@@ -19,3 +19,12 @@ bin_PROGRAMS += %D%/pgas_replica
 %C%_pgas_replica_LDADD = libpgas-verbs.la
 %C%_pgas_replica_LDFLAGS = $(installed_ldflags)
 %C%_pgas_replica_CPPFLAGS = $(AM_CPPFLAGS) -DPGAS_REPLICA_VERSION='"$(PACKAGE_VERSION)"'
+# Serial checkers of graph algorithms, for pgas_graph and tests.
+graph_checkers = %D%/graph_check.c %D%/graph_check.h %D%/graph_check_paths.c %D%/graph_check_values.c \
+	%D%/graph_check_groups.c %D%/graph_check_triangles.c
+bin_PROGRAMS += %D%/pgas_graph
+%C%_pgas_graph_SOURCES = %D%/pgas_graph.c %D%/graph_tool.h %D%/graph_options.c %D%/graph_algorithms.c %D%/graph_sources.c \
+	%D%/graph_whole.c %D%/graph_text.c %D%/graph_output.c %D%/graph_top.c %D%/graph_report.c $(graph_checkers)
+%C%_pgas_graph_LDADD = $(public_ldadd)
+%C%_pgas_graph_LDFLAGS = $(installed_ldflags)
+%C%_pgas_graph_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)

@@ -260,7 +260,7 @@ typedef struct {
     uint64_t recalls;  /* chunks given back, or withdrawn from this node, for another rank */
     uint64_t barriers; /* on all processors */
     uint64_t guarded;  /* accesses under a chunk's lock */
-    uint64_t messages, data_bytes, put_bytes; /* sent; of chunks: in messages, put before one */
+    uint64_t messages, data_bytes, put_bytes; /* sent; bytes of chunks in messages, and by puts */
 } pgas_array_info_t;
 /** Describes the array. Any thread; no message. */
 PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_info_t *info_p);

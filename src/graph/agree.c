@@ -1,4 +1,4 @@
-/* Agreement of ranks on errors, and memory whose absence is explained.
+/* Agreement of ranks on errors, and allocations that record the reason of a failure.
  *
  * An error is logged once, by the lowest rank that has it. A rank that detects one records the
  * reason (pgasi_graph_note) and passes the status up; the next agreement of all ranks logs the
@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "base/checks.h"
 #include "graph/graph.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
+
+#define HUGE_FROM (4u << 20) /* bytes of an array for which huge pages are requested */
 
 /* The first reason since the last agreement. */
 static struct {
@@ -64,12 +67,23 @@ static void note_no_memory(uint64_t n_elems, size_t elem_bytes)
                      (double)n_elems * (double)elem_bytes / (1 << 20));
 }
 
+/* Algorithms access large arrays at random, so most of their time would be misses of address
+ * translation. The function requests huge pages, which some systems give on request only. */
+static void *prefer_huge_pages(void *array, uint64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)array + page - 1) & ~(page - 1);
+    if (array && bytes >= HUGE_FROM)
+        madvise((void *)begin, ((uintptr_t)array + bytes - begin) & ~(page - 1), MADV_HUGEPAGE);
+    return array;
+}
+
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes)
 {
     void *array = n_elems < SIZE_MAX / 2 / elem_bytes ? malloc(n_elems * elem_bytes + 1) : NULL;
     if (!array)
         note_no_memory(n_elems, elem_bytes);
-    return array;
+    return prefer_huge_pages(array, n_elems * elem_bytes);
 }
 
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes)
@@ -77,7 +91,7 @@ void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes)
     void *array = n_elems < SIZE_MAX / 2 / elem_bytes ? calloc(n_elems + 1, elem_bytes) : NULL;
     if (!array)
         note_no_memory(n_elems, elem_bytes);
-    return array;
+    return prefer_huge_pages(array, n_elems * elem_bytes);
 }
 
 void pgasi_graph_log_error(const char *path, const pgasi_graph_error_t *error,

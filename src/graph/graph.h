@@ -1,40 +1,68 @@
-/** The common header of this folder: the graph, agreement among ranks, and building.
+/** The common header of this folder: the graph, and agreement among ranks.
  *
  *  This folder uses the public headers of the library and src/base only.
  *
- *  Functions that communicate are collective, and only one runs at a time. Therefore each file has
- *  one static variable for the object that its handlers work on. The function sets it before an
- *  agreement of all ranks and clears it after the last quiesce. Handlers run on other threads:
- *  between two collectives, either they access an object or the caller's thread does. */
+ *  Functions that communicate are collective, and only one runs at a time. Therefore each file with
+ *  handlers has one static variable for the object that its handlers work on. The function sets it
+ *  before an agreement of all ranks and clears it after the last quiesce. Handlers run on other
+ *  threads: between two collectives, either they access an object or the caller's thread does. */
 #ifndef PGASI_GRAPH_GRAPH_H
 #define PGASI_GRAPH_GRAPH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "graph/layout.h"
 #include "graph/names.h"
 #include "graph/reader.h"
 #include "pgas/agg.h"
 #include "pgas/graph.h"
 
+/** The greatest number of vertices: numbers and ids have 32 bits, and one value is free. */
+#define PGASI_GRAPH_VERTICES_MAX (UINT32_MAX - 1)
+
+/** Rows of edges, which the graph owns. */
+typedef struct {
+    uint64_t *begin; /* [n_local + 1]; NULL: there are no such rows */
+    uint32_t *end;
+    void *weight; /* NULL, or of the graph's weight_type */
+} pgasi_rows_t;
+
+/** Memory that the next run of an algorithm uses again. Each array of a run has its own slot. */
+#define PGASI_GRAPH_SLOTS 32
+typedef struct {
+    void *memory;
+    uint64_t bytes;
+} pgasi_graph_slot_t;
+
 struct pgas_graph {
     int rank, n_ranks;
     uint64_t n_vertices, n_edges;
-    uint64_t block, first, n_local;
-    uint64_t *offsets; /* n_local + 1 */
-    uint64_t *targets;
+    uint64_t *first_of; /* [n_ranks + 1] rank r owns first_of[r] .. first_of[r + 1] - 1 */
+    uint64_t first;
+    uint32_t n_local, n_ghosts;
+    uint64_t *vertex; /* [n_local + n_ghosts] the number of an id */
+    uint32_t *id_of;  /* [n_local] */
+    bool directed;
+    pgas_type_t weight_type;
+    double least_weight, greatest_weight; /* of all ranks; NaN: one of them is. Without weights 1 */
+    pgasi_rows_t out, in;                 /* in: of a directed graph, once reversed */
+    /* the ghosts of rank r are n_local + ghost_begin[r] .. n_local + ghost_begin[r + 1] - 1; rank r
+     * has mirror[mirror_begin[r]] .. mirror[mirror_begin[r + 1] - 1], own ids, as ghosts, in the
+     * same order */
+    uint64_t *ghost_begin, *mirror_begin; /* [n_ranks + 1] */
+    uint32_t *mirror;
+    uint64_t *labels; /* [n_local] by number, or NULL */
     bool has_names;
-    pgasi_name_t *name; /* n_local, into name_text */
+    pgasi_name_t *name; /* [n_local] by number, into name_text */
     char *name_text;
     uint64_t name_text_bytes, name_text_room;
-    double seconds;         /* that this rank took to make it */
-    pgasi_layout_t *layout; /* made by the first algorithm */
+    double seconds; /* the time in which this rank made it */
+    bool is_running;
+    pgasi_graph_slot_t slot[PGASI_GRAPH_SLOTS];
 };
 
 /** Registers the handlers of this folder and agrees on them. Collective. It may be repeated. */
 pgas_status_t pgasi_graph_start(void);
-pgas_status_t pgasi_rows_register(void);
 pgas_status_t pgasi_number_register(void);
 pgas_status_t pgasi_source_register(void);
 pgas_status_t pgasi_names_register(void);
@@ -72,27 +100,45 @@ static inline void pgasi_graph_keep_first(pgas_status_t *status_p, pgas_status_t
         *status_p = status;
 }
 
-/** The owner of a vertex, which is not checked. */
-static inline int pgasi_graph_owner_of(uint64_t vertex, uint64_t block)
+/** The owner of a vertex, which is below n_vertices. */
+static inline int pgasi_graph_owner(const pgas_graph_t *graph, uint64_t vertex)
 {
-    return (int)(vertex / block);
+    int low = 0, n = graph->n_ranks;
+    while (n > 1) {
+        int half = n / 2;
+        low += vertex >= graph->first_of[low + half] ? half : 0;
+        n -= half;
+    }
+    return low;
 }
 
-/** Builds a graph of edges that the ranks hold. All ends are below n_vertices. Collective. Frees
- *  owned (NULL or ends) as soon as it is not needed any more, also after an error. Logs errors that
- *  the user can cure. */
-pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges,
-                                void *owned, pgas_graph_t **graph_p);
+/** The owner of a ghost. */
+static inline int pgasi_graph_ghost_owner(const pgas_graph_t *graph, uint32_t ghost)
+{
+    uint64_t g = ghost - graph->n_local;
+    int low = 0, n = graph->n_ranks;
+    while (n > 1) {
+        int half = n / 2;
+        low += g >= graph->ghost_begin[low + half] ? half : 0;
+        n -= half;
+    }
+    return low;
+}
+
+static inline bool pgasi_graph_is_own(const pgas_graph_t *graph, uint64_t vertex)
+{
+    return vertex - graph->first < graph->n_local;
+}
 
 /** The names that a rank has read, and the vertex numbers that they get. */
 typedef struct {
     const pgasi_names_t *names;
     /* [n_rounds] names from round_begin[k] on were first read in round k or later */
     const uint32_t *round_begin;
-    uint64_t n_rounds; /* the same on all ranks */
-    uint64_t *ids;     /* out: n_names vertex numbers */
-    /* out: bitmap of n_names; a set bit: this rank read the name first of all ranks */
-    uint64_t *first;
+    uint64_t n_rounds;
+    uint64_t *ids;   /* out: [n_names] vertex numbers; the caller frees it */
+    uint64_t *first; /* out: a bitmap of n_names; a set bit: this rank read the name first of all
+                      * ranks; the caller frees it */
     uint64_t n_vertices; /* out */
 } pgasi_numbering_t;
 
@@ -110,6 +156,11 @@ uint64_t pgasi_graph_memory(void);
  *  there is no memory. */
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes);
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes);
+
+/** Returns the memory of a slot, for at least n elements, which the graph owns. It has the contents
+ *  of the last use, up to the size of the last use.
+ *  @return NULL: there is no memory, and the reason is recorded */
+void *pgasi_graph_scratch(pgas_graph_t *graph, int slot, uint64_t n_elems, size_t elem_bytes);
 
 /** Logs an error of a line of a file, or of the whole file if the line is 0. */
 void pgasi_graph_log_error(const char *path, const pgasi_graph_error_t *error,

@@ -350,8 +350,8 @@ static pgas_status_t send_names(const pgas_graph_t *graph, const pgasi_numbering
         if (pgasi_bitmap_test(numbering->first, i)) {
             memcpy(message, &numbering->ids[i], sizeof(uint64_t));
             memcpy(message + sizeof(uint64_t), text, bytes);
-            status = pgasi_graph_call(agg, pgasi_graph_owner_of(numbering->ids[i], graph->block),
-                                      now.name, message, sizeof(uint64_t) + bytes);
+            status = pgasi_graph_call(agg, pgasi_graph_owner(graph, numbering->ids[i]), now.name,
+                                      message, sizeof(uint64_t) + bytes);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);

@@ -1,265 +1,249 @@
-/* PageRank: sweeps over the edges that lead to the rank's own vertices (layout.h).
+/* PageRank: sweeps over the in-edges (pull) or the out-edges (push) of the rank's own vertices.
  *
- * A sweep has four steps. The threads of a rank wait for each other between them.
- *   1. Each own vertex gets its share: value / out-degree.
- *   2. The shares of vertices that are ghosts elsewhere are collected and exchanged.
- *   3. New values are computed from the shares, with their change and the mass of vertices without
- *      out-edges.
- *   4. One allreduce sums the changes and masses.
+ * A sweep has these steps, which all threads of a rank take together:
+ *  1. Each own vertex gets its share: value / out-degree.
+ *  2. pull: the rank fetches the shares of ghosts, and each vertex sums the shares along its
+ *     in-edges. push: each vertex adds its share along its out-edges; then the owners combine the
+ *     sums of ghosts into their own.
+ *  3. The threads compute new values from the sums. One allreduce sums the changes, and the values
+ *     of vertices without out-edges.
  *
- * Sums have a fixed order: edges by id of the source, changes by chunk. Therefore the number of
- * threads changes no bit. */
-
+ * Sums have a fixed order: edges by id, changes by chunk. In a push each thread has its own range
+ * of ends. Therefore the number of threads changes no bit. With the exchange ARRAY a push adds the
+ * sums of several ranks in any order. */
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include "base/checks.h"
 #include "base/clock.h"
-#include "base/info_fill.h"
-#include "graph/graph.h"
-#include "graph/layout.h"
+#include "graph/run.h"
 #include "pgas/coll.h"
-#include "pgas/runtime.h"
 
-/* The options of rank 0, with defaults filled in. */
-typedef struct {
-    double damping;
-    double tolerance; /* negative: none */
-    int64_t iterations;
-    int64_t no_dangling;
-} rule_t;
+#define CHUNK 16384 /* edges and vertices of a chunk of own ids */
 
 typedef struct {
-    const pgas_graph_t *graph;
-    const pgas_pagerank_opts_t *opts;
-    rule_t rule;
-    const pgasi_layout_t *layout;
+    pgas_graph_run_t *run;
+    double *value, *share, *sum;           /* by id; sum: only for push */
+    uint32_t *first_id;                    /* [n_chunks + 1] of each chunk */
+    uint64_t n_chunks, next_chunk;         /* threads take chunks in turn */
+    double *chunk_change, *chunk_dangling; /* [n_chunks] */
+    double damping, base;
     double change, dangling; /* of all ranks, in the last sweep */
-    int64_t n_done;
-    bool stop;
-    pgas_status_t status; /* the first error of any thread; under the lock */
-    pthread_mutex_t lock;
-    pthread_cond_t all_arrived;
-    int n_arrived;
-    uint64_t n_barriers; /* that all threads have passed */
-} sweeps_t;
+    bool pushes;
+} ranking_t;
 
-/* ---- threads ---- */
-
-/* A barrier of the n threads of the rank. */
-static void wait_for_threads(sweeps_t *s, int n)
+static uint64_t out_degree(const ranking_t *r, uint32_t id)
 {
-    if (n == 1)
-        return;
-    pthread_mutex_lock(&s->lock);
-    uint64_t n_passed = s->n_barriers;
-    if (++s->n_arrived == n) {
-        s->n_arrived = 0;
-        s->n_barriers++;
-        pthread_cond_broadcast(&s->all_arrived);
+    const uint64_t *begin = r->run->info.out.begin;
+    return begin[id + 1] - begin[id];
+}
+
+static inline void share_vertex(ranking_t *r, uint32_t id)
+{
+    uint64_t degree = out_degree(r, id);
+    r->share[id] = degree > 0 ? r->value[id] / (double)degree : 0;
+}
+PGAS_VERTEX_MAP(share, ranking_t)
+
+/* ---- sums ---- */
+
+static double pull_sum(const ranking_t *r, uint32_t id)
+{
+    const pgas_graph_rows_t *in = &r->run->info.in;
+    double sum = 0;
+    for (uint64_t e = in->begin[id]; e < in->begin[id + 1]; e++)
+        sum += r->share[in->end[e]];
+    return sum;
+}
+
+/* The first edge of a row whose end is not below id. */
+static uint64_t first_edge(const pgas_graph_rows_t *rows, uint32_t row, uint64_t id)
+{
+    uint64_t low = rows->begin[row], high = rows->begin[row + 1];
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (rows->end[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    while (n_passed == s->n_barriers)
-        pthread_cond_wait(&s->all_arrived, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+    return low;
 }
 
-static void fail(sweeps_t *s, pgas_status_t status)
+/* Thread i of n adds to the ends of its range of ids. */
+static void push_sums(int i, int n, void *arg)
 {
-    if (status != PGAS_OK) {
-        pthread_mutex_lock(&s->lock);
-        s->status = s->status != PGAS_OK ? s->status : status;
-        pthread_mutex_unlock(&s->lock);
+    const ranking_t *r = arg;
+    const pgas_graph_info_t *info = &r->run->info;
+    uint64_t n_ids = (uint64_t)info->n_local + info->n_ghosts;
+    uint64_t begin = n_ids * (uint64_t)i / (uint64_t)n,
+             end = n_ids * ((uint64_t)i + 1) / (uint64_t)n;
+    for (uint64_t id = begin; id < end; id++)
+        r->sum[id] = 0;
+    for (uint32_t id = 0; id < info->n_local; id++) {
+        uint64_t e = n > 1 ? first_edge(&info->out, id, begin) : info->out.begin[id];
+        for (; e < info->out.begin[id + 1] && info->out.end[e] < end; e++)
+            r->sum[info->out.end[e]] += r->share[id];
     }
 }
 
-/* ---- the steps of a sweep, for some of the ids or chunks ---- */
+/* ---- values ---- */
 
-static void find_shares(const pgasi_layout_t *l, uint32_t begin, uint32_t end)
+static void update_chunk(ranking_t *r, uint64_t chunk)
 {
-    for (uint32_t id = begin; id < end; id++)
-        l->share[id] = l->out_degree[id] > 0 ? l->value[id] / l->out_degree[id] : 0;
-}
-
-/* Computes the new values of a chunk. */
-static void update_chunk(const sweeps_t *s, uint32_t chunk, double base)
-{
-    const pgasi_layout_t *l = s->layout;
     double change = 0, dangling = 0;
-    for (uint32_t id = l->chunk[chunk]; id < l->chunk[chunk + 1]; id++) {
-        double sum = 0;
-        for (uint64_t e = l->begin[id]; e < l->begin[id + 1]; e++)
-            sum += l->share[l->source[e]];
-        double value = base + s->rule.damping * sum;
-        change += fabs(value - l->value[id]);
-        dangling += l->out_degree[id] == 0 ? value : 0;
-        l->value[id] = value;
+    for (uint32_t id = r->first_id[chunk]; id < r->first_id[chunk + 1]; id++) {
+        double sum = r->pushes ? r->sum[id] : pull_sum(r, id);
+        double value = r->base + r->damping * sum;
+        change += fabs(value - r->value[id]);
+        dangling += out_degree(r, id) == 0 ? value : 0;
+        r->value[id] = value;
     }
-    l->change[chunk] = change;
-    l->dangling[chunk] = dangling;
+    r->chunk_change[chunk] = change;
+    r->chunk_dangling[chunk] = dangling;
 }
 
-/* The value that every vertex gets, independent of edges. */
-static double base_value(const sweeps_t *s)
+static void update_values(int i, int n, void *arg)
 {
-    double n = (double)s->graph->n_vertices, base = (1 - s->rule.damping) / n;
-    return s->rule.no_dangling ? base : base + s->rule.damping * s->dangling / n;
-}
-
-/* Thread 0, after all chunks: sums the changes over all ranks, and finds out whether a rank
- * failed. */
-static void end_sweep(sweeps_t *s)
-{
-    double sums[3] = { 0, 0, s->status != PGAS_OK ? 1 : 0 };
-    for (uint32_t chunk = 0; chunk < s->layout->n_chunks; chunk++) {
-        sums[0] += s->layout->change[chunk];
-        sums[1] += s->layout->dangling[chunk];
-    }
-    pgas_status_t status = pgas_allreduce(NULL, sums, sums, 3, PGAS_F64, PGAS_ADD);
-    fail(s, status);
-    s->change = sums[0];
-    s->dangling = sums[1];
-    s->n_done++;
-    s->stop = status != PGAS_OK || sums[2] > 0 || s->n_done >= s->rule.iterations ||
-              s->change <= s->rule.tolerance;
-    if (s->opts->progress && s->graph->rank == 0) {
-        int64_t total = s->stop ? s->n_done : s->rule.iterations;
-        s->opts->progress("rank", (uint64_t)s->n_done, (uint64_t)total, s->opts->progress_arg);
+    ranking_t *r = arg;
+    (void)i, (void)n;
+    for (;;) {
+        uint64_t chunk = __atomic_fetch_add(&r->next_chunk, 1, __ATOMIC_RELAXED);
+        if (chunk >= r->n_chunks)
+            break;
+        update_chunk(r, chunk);
     }
 }
 
-/* Where the part of thread i of n begins among n_all. */
-static uint64_t part(uint64_t n_all, int i, int n)
+static pgas_status_t sweep(ranking_t *r)
 {
-    return n_all * (uint64_t)i / (uint64_t)n;
-}
-
-/* Runs all sweeps on thread i of n. */
-static void sweep(int i, int n, void *arg)
-{
-    sweeps_t *s = arg;
-    const pgasi_layout_t *l = s->layout;
-    uint32_t begin = (uint32_t)part(l->n_chunks, i, n), end = (uint32_t)part(l->n_chunks, i + 1, n);
-    do {
-        find_shares(l, l->chunk[begin], l->chunk[end]);
-        wait_for_threads(s, n);
-        pgasi_layout_collect(l, l->share, part(l->n_mirrors, i, n), part(l->n_mirrors, i + 1, n));
-        wait_for_threads(s, n);
-        if (i == 0)
-            fail(s, pgasi_layout_exchange(l, l->share));
-        wait_for_threads(s, n);
-        for (uint32_t chunk = begin; chunk < end; chunk++)
-            update_chunk(s, chunk, base_value(s));
-        wait_for_threads(s, n);
-        if (i == 0)
-            end_sweep(s);
-        wait_for_threads(s, n);
-    } while (!s->stop);
+    pgas_status_t status;
+    share_vertex_map(r->run, r);
+    if (r->pushes) {
+        pgas_graph_run_threads(r->run, push_sums, r);
+        status = pgas_ghosts_combine(r->run, r->sum, PGAS_F64, PGAS_ADD);
+    } else {
+        status = pgas_ghosts_fetch(r->run, r->share, sizeof *r->share);
+    }
+    if (status != PGAS_OK)
+        return status;
+    r->next_chunk = 0;
+    pgas_graph_run_threads(r->run, update_values, r);
+    double sums[2] = { 0, 0 };
+    for (uint64_t chunk = 0; chunk < r->n_chunks; chunk++) {
+        sums[0] += r->chunk_change[chunk];
+        sums[1] += r->chunk_dangling[chunk];
+    }
+    status = pgas_allreduce(NULL, sums, sums, 2, PGAS_F64, PGAS_ADD);
+    r->change = sums[0];
+    r->dangling = sums[1];
+    return status;
 }
 
 /* ---- before and after ---- */
 
-/* Sets the values before the first sweep, and the mass of vertices without out-edges. */
-static pgas_status_t start_values(sweeps_t *s)
+/* Chunks have about the same number of edges and vertices. */
+static void make_chunks(ranking_t *r)
 {
-    const pgasi_layout_t *l = s->layout;
-    double start = 1 / (double)s->graph->n_vertices;
-    uint64_t n_dangling = 0;
-    for (uint32_t id = 0; id < l->n_local; id++) {
-        l->value[id] = start;
-        n_dangling += l->out_degree[id] == 0;
+    const pgas_graph_info_t *info = &r->run->info;
+    const uint64_t *begin = r->pushes ? info->out.begin : info->in.begin;
+    uint64_t next = 0;
+    for (uint32_t id = 0; id < info->n_local; id++) {
+        uint64_t before = begin[id] + id;
+        if (before < next)
+            continue;
+        r->first_id[r->n_chunks++] = id;
+        next = (before / CHUNK + 1) * CHUNK;
     }
-    pgas_status_t status = pgas_allreduce(NULL, &n_dangling, &n_dangling, 1, PGAS_U64, PGAS_ADD);
-    s->dangling = (double)n_dangling * start;
-    return status;
+    r->first_id[r->n_chunks] = info->n_local;
 }
 
-static void run(sweeps_t *s)
+static pgas_status_t start(ranking_t *r)
 {
-    int n_threads = s->opts->n_threads;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->all_arrived, NULL);
-    if (n_threads > 1 && s->opts->parallel)
-        s->opts->parallel(n_threads, sweep, s);
-    else
-        sweep(0, 1, s);
-    pthread_cond_destroy(&s->all_arrived);
-    pthread_mutex_destroy(&s->lock);
-}
-
-/* Stores the values in the order of vertices, and describes the run. */
-static pgas_status_t deliver(const sweeps_t *s, uint64_t begin_ns, double *values,
-                             pgas_pagerank_info_t *info_p)
-{
-    const pgasi_layout_t *l = s->layout;
-    double sum = 0;
-    for (uint32_t id = 0; id < l->n_local; id++)
-        values[l->vertex[id]] = l->value[id];
-    for (uint32_t v = 0; v < l->n_local; v++)
-        sum += values[v];
-    pgas_status_t status = pgas_allreduce(NULL, &sum, &sum, 1, PGAS_F64, PGAS_ADD);
-    if (status == PGAS_OK && info_p) {
-        pgas_pagerank_info_t info = {
-            .seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns),
-            .iterations = (int)s->n_done,
-            .change = s->change,
-            .sum = sum,
-            .n_sent = l->n_mirrors,
-        };
-        status = pgasi_info_fill(info_p, &info, sizeof info);
-    }
-    return status;
-}
-
-/* The options of rank 0, the same on all ranks. */
-static pgas_status_t make_rule(const pgas_pagerank_opts_t *opts, rule_t *rule_p)
-{
-    pgas_pagerank_opts_t o = PGAS_PAGERANK_OPTS_INIT;
-    bool sane = PGASI_OPTS_SANE(opts, sizeof o);
-    if (sane && opts)
-        o = *opts;
-    sane = sane && o.damping >= 0 && o.damping <= 1 && o.iterations >= 0 && o.tolerance >= 0 &&
-           o.n_threads >= 0;
-    if (!sane) {
-        pgasi_graph_note("pgas_pagerank: damping %g, iterations %d, tolerance %g or n_threads %d "
-                         "is out of range",
-                         o.damping, o.iterations, o.tolerance, o.n_threads);
-    }
-    pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
-    int iterations = o.tolerance > 0 ? 1000 : 20;
-    rule_t rule = {
-        .damping = o.damping > 0 ? o.damping : 0.85,
-        .tolerance = o.tolerance > 0 ? o.tolerance : -1,
-        .iterations = o.iterations > 0 ? o.iterations : iterations,
-        .no_dangling = o.no_dangling,
-    };
-    if (status == PGAS_OK)
-        status = pgas_broadcast(NULL, &rule, sizeof rule, 0);
-    *rule_p = rule;
-    return status;
-}
-
-pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
-                            double *values, pgas_pagerank_info_t *info_p)
-{
-    static const pgas_pagerank_opts_t defaults = PGAS_PAGERANK_OPTS_INIT;
-    sweeps_t s = { .graph = graph, .opts = opts ? opts : &defaults };
-    uint64_t begin_ns = pgasi_now_ns();
-    bool sane = graph && (values || graph->n_local == 0);
-    if (!sane)
-        pgasi_graph_note("pgas_pagerank: the graph or values is NULL");
-    pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
-    if (status == PGAS_OK)
-        status = make_rule(opts, &s.rule);
-    if (status == PGAS_OK)
-        status = pgasi_layout_make(graph);
+    pgas_graph_run_t *run = r->run;
+    const pgas_graph_info_t *info = &run->info;
+    r->pushes = run->opts.direction == PGAS_GRAPH_PUSH;
+    uint64_t n_edges = r->pushes ? info->out.begin[info->n_local] : info->in.begin[info->n_local];
+    uint64_t most = (n_edges + info->n_local) / CHUNK + 2;
+    r->value = pgasi_run_state(run, 0, sizeof *r->value);
+    r->share = pgasi_run_state(run, 1, sizeof *r->share);
+    r->sum = r->pushes ? pgasi_run_state(run, 2, sizeof *r->sum) : r->share;
+    r->first_id = pgasi_graph_scratch(run->graph, SLOT_STATE + 3, most, sizeof *r->first_id);
+    r->chunk_change = pgasi_graph_scratch(run->graph, SLOT_STATE + 4, 2 * most, sizeof(double));
+    bool have = r->value && r->share && r->sum && r->first_id && r->chunk_change;
+    pgas_status_t status = pgasi_graph_agree(have ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     if (status != PGAS_OK)
         return status;
-    s.layout = graph->layout;
-    status = start_values(&s);
-    if (status == PGAS_OK) {
-        run(&s);
-        status = pgasi_graph_agree(s.status, NULL);
+    r->chunk_dangling = r->chunk_change + most;
+    make_chunks(r);
+    uint64_t n_dangling = 0;
+    double value = 1 / (double)info->n_vertices;
+    for (uint32_t id = 0; id < info->n_local; id++) {
+        r->value[id] = value;
+        n_dangling += out_degree(r, id) == 0;
     }
-    return status == PGAS_OK ? deliver(&s, begin_ns, values, info_p) : status;
+    status = pgas_allreduce(NULL, &n_dangling, &n_dangling, 1, PGAS_U64, PGAS_ADD);
+    r->dangling = (double)n_dangling * value;
+    return status;
+}
+
+/* The part of a value that does not depend on edges. */
+static double base_value(const ranking_t *r)
+{
+    double n = (double)r->run->info.n_vertices, base = (1 - r->damping) / n;
+    return r->run->opts.no_dangling ? base : base + r->damping * r->dangling / n;
+}
+
+static pgas_status_t sweep_all(ranking_t *r, int *n_sweeps_p)
+{
+    const pgas_graph_run_opts_t *o = &r->run->opts;
+    int most = o->iterations > 0 ? o->iterations : o->tolerance > 0 ? 1000 : 20;
+    pgas_status_t status = PGAS_OK;
+    bool stop = false;
+    r->damping = o->damping > 0 ? o->damping : 0.85;
+    while (status == PGAS_OK && !stop) {
+        r->base = base_value(r);
+        status = sweep(r);
+        ++*n_sweeps_p;
+        stop = *n_sweeps_p >= most || (o->tolerance > 0 && r->change <= o->tolerance);
+        pgasi_run_report(r->run, "rank", (uint64_t)*n_sweeps_p,
+                         (uint64_t)(stop ? *n_sweeps_p : most));
+    }
+    return status;
+}
+
+static pgas_status_t deliver(const ranking_t *r, double *values, double *sum_p)
+{
+    const pgas_graph_info_t *info = &r->run->info;
+    double sum = 0;
+    for (uint32_t id = 0; id < info->n_local; id++)
+        values[info->vertex[id] - info->first_vertex] = r->value[id];
+    for (uint64_t chunk = 0; chunk < r->n_chunks; chunk++) {
+        double part = 0; /* sums of parts lose less than one long sum */
+        for (uint32_t id = r->first_id[chunk]; id < r->first_id[chunk + 1]; id++)
+            part += r->value[id];
+        sum += part;
+    }
+    return pgas_allreduce(NULL, &sum, sum_p, 1, PGAS_F64, PGAS_ADD);
+}
+
+pgas_status_t pgas_pagerank(pgas_graph_t *graph, const pgas_graph_run_opts_t *opts, double *values,
+                            pgas_graph_run_info_t *info_p)
+{
+    ranking_t r = { 0 };
+    pgas_graph_run_info_t info = { .size = sizeof info };
+    uint64_t begin_ns = pgasi_now_ns();
+    bool needs_in = !opts || opts->direction != PGAS_GRAPH_PUSH;
+    pgas_status_t status = pgasi_run_begin(graph, opts, NULL, needs_in, &r.run);
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_graph_agree(values || graph->n_local == 0 ? PGAS_OK : PGAS_ERR_INVALID, NULL);
+    if (status == PGAS_OK)
+        status = start(&r);
+    if (status == PGAS_OK)
+        status = sweep_all(&r, &info.iterations);
+    if (status == PGAS_OK)
+        status = deliver(&r, values, &info.sum);
+    info.change = r.change;
+    info.n_found = graph->n_vertices;
+    info.n_edges = graph->n_edges;
+    return pgasi_run_end(r.run, status, begin_ns, &info, info_p);
 }

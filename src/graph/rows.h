@@ -1,39 +1,31 @@
-/** Edges travel to the owners of their first ends, and become rows there.
+/** Ranks send edges to the owners of their first ends, which make rows of them.
  *
- *  Each rank visits its list of edges twice. The ranks exchange counts first, so that the owners
- *  store the edges into arrays of the right size. Only one list of a rank travels at a time. */
+ *  Each rank visits its list of edges twice. The owners first count the edges of each row, and then
+ *  store each edge at its final place. So no edge is stored twice. */
 #ifndef PGASI_GRAPH_ROWS_H
 #define PGASI_GRAPH_ROWS_H
 
 #include <stdint.h>
-#include "pgas/graph.h"
-#include "pgas/status.h"
+#include "graph/graph.h"
 
-/** The edges of one owner, in no particular order. Edge i goes from the owner's vertex first_vertex
- *  + row[i] to the vertex end[i] of any rank. The first n_own of them are from this rank itself. */
-typedef struct {
-    uint32_t *row;
-    uint64_t *end;
-    uint64_t n_edges;
-    uint64_t n_own, n_stored, n_bad;
-    const pgas_graph_t *graph;
-} pgasi_rows_t;
+/** Takes one edge of a list, with numbers of vertices. weight: its bytes, if the graph has
+ *  weights. */
+typedef void (*pgasi_edge_fn_t)(void *arg, uint32_t row, uint32_t end, uint64_t weight);
+/** Visits a list: calls take for each edge, in the same order each time. */
+typedef void (*pgasi_edges_fn_t)(const void *list, pgasi_edge_fn_t take, void *arg);
 
-/** Takes one edge of a list. @return an error ends the visit */
-typedef pgas_status_t (*pgasi_edge_fn_t)(void *arg, uint64_t row, uint64_t end);
-/** Visits a list: calls take for each edge, in the same order each time. @return that of take. */
-typedef pgas_status_t (*pgasi_edges_fn_t)(const void *list, pgasi_edge_fn_t take, void *arg);
-
-/** Sends the edges of a list to the owners of their first ends. Collective; the ranks get the same
- *  status. The ends are below n_vertices. graph gives the owners. After an error the rows need no
- *  fini. */
-pgas_status_t pgasi_rows_init(pgasi_rows_t *rows, const pgas_graph_t *graph, pgasi_edges_fn_t visit,
-                              const void *list);
+/** Makes rows. Collective; the ranks get the same status. The graph has its ranges. If it has no
+ *  own ids yet, the function makes them in the order of the rows' lengths.
+ *  @param release frees the list; it is called after the last visit, also after an error
+ *  @param rows    gets the rows, with ids, in rising order */
+pgas_status_t pgasi_rows_make(pgas_graph_t *graph, pgasi_edges_fn_t visit, const void *list,
+                              void (*release)(const void *list), pgasi_rows_t *rows);
 void pgasi_rows_fini(pgasi_rows_t *rows);
 
-/** Prepares filling arrays by row. Sets offsets[v + 1] to the first place of row v, for v = 0 ..
- *  n_rows - 1. If the caller stores each edge at offsets[row + 1]++, then row v is at offsets[v] ..
- *  offsets[v + 1] - 1 afterwards. offsets has n_rows + 1 elements. */
-void pgasi_rows_places(const pgasi_rows_t *rows, uint64_t n_rows, uint64_t *offsets);
+/** Sorts the ids of each row. Local. @return PGAS_OK or PGAS_ERR_NO_MEMORY */
+pgas_status_t pgasi_rows_sort(const pgas_graph_t *graph, pgasi_rows_t *rows);
+
+/** Drops loops, and all but one of multiple edges: the one with the least weight. Local. */
+void pgasi_rows_simplify(const pgas_graph_t *graph, pgasi_rows_t *rows);
 
 #endif

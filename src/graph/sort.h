@@ -10,8 +10,8 @@ typedef struct {
     uint32_t index;
 } pgasi_keyed_t;
 
-/** Sorts by key; equal keys keep their order. Keys are below limit. scratch has room for n. n steps
- *  for each 11 bits of limit.
+/** Sorts by key; equal keys keep their order. Keys are below limit. scratch has room for n. The
+ *  cost is n steps for each 11 bits of limit.
  *  @return the sorted array: keyed or scratch. */
 pgasi_keyed_t *pgasi_sort_keyed(pgasi_keyed_t *keyed, pgasi_keyed_t *scratch, uint64_t n,
                                 uint64_t limit);

@@ -5,8 +5,8 @@
 
 pgas_status_t pgasi_graph_start(void)
 {
-    static pgas_status_t (*const all[])(void) = { pgasi_rows_register, pgasi_number_register,
-                                                  pgasi_source_register, pgasi_names_register };
+    static pgas_status_t (*const all[])(void) = { pgasi_number_register, pgasi_source_register,
+                                                  pgasi_names_register };
     pgas_status_t status = pgas_initialized() ? PGAS_OK : PGAS_ERR_NOT_INIT;
     if (status != PGAS_OK)
         return status;

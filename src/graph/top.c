@@ -66,7 +66,7 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
     if (status != PGAS_OK)
         return status;
     size_t n_top = (size_t)PGASI_MIN(n_least, graph->n_vertices);
-    size_t n_each = (size_t)PGASI_MIN(n_top, graph->block), n_all = n_each * (size_t)graph->n_ranks;
+    size_t n_each = n_top, n_all = n_each * (size_t)graph->n_ranks;
     pgas_graph_top_t *best = pgasi_graph_array(n_each, sizeof *best);
     pgas_graph_top_t *all = pgasi_graph_array(n_all, sizeof *all);
     status = pgasi_graph_agree(best && all ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);

@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/hosts.sh"
 
 SPMD="t/spmd/rma.t t/spmd/call.t"
-GRAPH="examples/pagerank --generate 2000 --tolerance 1e-10 --check"
+GRAPH="tools/pgas_graph pagerank --rmat 11 --tolerance 1e-10 --check"
 
 refusal=$(cluster_refusal)
 [ -z "$refusal" ] || skip_all "$refusal"
@@ -36,7 +36,7 @@ is "$(mpirun_n 3 hostname 2>"$scratch/err" | sort | paste -sd ' ')" "h0 h1 h2" "
     diag "$(cat "$scratch/err")"
 for program in $SPMD; do spread "$program"; done
 # Programs that leave MPI to the library cannot distinguish a hang of MPI_Finalize from one of the library.
-if [ "$MPI_FLAVOR" = mpich ]; then spread t/spmd/graph_pagerank.t
+if [ "$MPI_FLAVOR" = mpich ]; then spread t/spmd/graph_checked.t
 elif [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
     skip 1 "pagerank is not built"
 fi

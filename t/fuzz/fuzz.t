@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # what: Parsers end with a result on any input: every libFuzzer target runs for 3 or 5 s (60 s by `make fuzz`).
 # needs: command:clang no-sanitizers
-# timeout: 400
+# timeout: 700
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -2,6 +2,7 @@
 #ifndef T_FUZZ_GRAPH_READER_H
 #define T_FUZZ_GRAPH_READER_H
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
@@ -13,13 +14,29 @@ typedef struct {
     const pgasi_reader_t *reader;
 } sink_t;
 
-static inline pgas_status_t sink_edge(void *arg, uint64_t from, uint64_t to)
+static inline bool has_limit(pgas_graph_format_t format)
+{
+    return format == PGAS_GRAPH_MTX || format == PGAS_GRAPH_GR || format == PGAS_GRAPH_METIS;
+}
+
+static inline pgas_status_t sink_edge(void *arg, uint64_t from, uint64_t to, double weight)
 {
     sink_t *sink = (sink_t *)arg;
-    uint64_t limit =
-        sink->reader->format == PGAS_GRAPH_MTX ? sink->reader->mtx.n_vertices : UINT64_C(1) << 63;
+    uint64_t bits, limit = has_limit(sink->reader->format) ? sink->reader->header.n_vertices
+                                                           : UINT64_C(1) << 63;
     require(from < limit && to < limit, "numbers are in range");
+    require(isfinite(weight) || isnan(weight), "weights are finite, if there are any");
+    memcpy(&bits, &weight, sizeof bits);
     sink->sum = pgasi_hash_combine(pgasi_hash_combine(sink->sum, from), to);
+    sink->sum = pgasi_hash_combine(sink->sum, isnan(weight) ? 1 : bits);
+    return PGAS_OK;
+}
+
+static inline pgas_status_t sink_vertex(void *arg, uint64_t label)
+{
+    sink_t *sink = (sink_t *)arg;
+    require(label < UINT64_C(1) << 63, "labels are in range");
+    sink->sum = pgasi_hash_combine(sink->sum, ~label);
     return PGAS_OK;
 }
 
@@ -49,12 +66,14 @@ static inline void fuzz_feed(pgasi_reader_t *reader, const uint8_t *data, size_t
 
 /* the whole text in pieces of `step` bytes; 0: at once */
 static inline pgasi_reader_t fuzz_read(pgas_graph_format_t format, const uint8_t *data,
-                                       size_t n_bytes, size_t step, uint64_t *sum_p)
+                                       size_t n_bytes, size_t step, pgasi_reader_header_t header,
+                                       uint64_t *sum_p)
 {
-    static const pgasi_reader_ops_t ops = { sink_edge, sink_names };
+    static const pgasi_reader_ops_t ops = { sink_edge, sink_names, sink_vertex };
     pgasi_reader_t reader;
     sink_t sink = { 0, &reader };
     require(pgasi_reader_init(&reader, format, &ops, &sink) == PGAS_OK, "a reader can be made");
+    reader.header = header;
     step = step == 0 ? n_bytes + 1 : step;
     for (size_t at = 0; at < n_bytes; at += step)
         fuzz_feed(&reader, data + at, n_bytes - at < step ? n_bytes - at : step);
@@ -70,6 +89,8 @@ static inline int fuzz_reader(pgas_graph_format_t format, const uint8_t *data, s
     if (n_bytes < 2)
         return 0;
     size_t step = 1 + (data[0] | (size_t)data[1] << 8) % 1000;
+    pgasi_reader_header_t header = { .has_weight = format == PGAS_GRAPH_LDBC && data[1] & 64,
+                                     .is_vertices = format == PGAS_GRAPH_LDBC && data[1] & 128 };
     data += 2;
     n_bytes -= 2;
     pgasi_graph_error_t begin_error = { .status = PGAS_OK };
@@ -79,21 +100,22 @@ static inline int fuzz_reader(pgas_graph_format_t format, const uint8_t *data, s
             "what is before a text lies in it, and what is none is named");
     data += begin;
     n_bytes -= begin;
-    pgasi_reader_t a = fuzz_read(format, data, n_bytes, 0, &sum_a);
-    pgasi_reader_t b = fuzz_read(format, data, n_bytes, step, &sum_b);
+    pgasi_reader_t a = fuzz_read(format, data, n_bytes, 0, header, &sum_a);
+    pgasi_reader_t b = fuzz_read(format, data, n_bytes, step, header, &sum_b);
     require(a.error.status == b.error.status && a.error.line == b.error.line &&
-                !strcmp(a.error.text, b.error.text) && a.n_lines == b.n_lines &&
-                a.n_entries == b.n_entries && sum_a == sum_b,
+                !strcmp(a.error.text, b.error.text) &&
+                !memcmp(&a.count, &b.count, sizeof a.count) && sum_a == sum_b,
             "cuts make no difference");
     if (a.error.status == PGAS_OK) {
-        pgasi_reader_judge(format, a.mtx_state == PGASI_MTX_ENTRIES ? &a.mtx : NULL, a.n_lines,
-                           a.n_entries, &a.error);
+        pgasi_reader_judge(format, a.state == PGASI_READER_ENTRIES ? &a.header : NULL, &a.count,
+                           &a.error);
     }
     require(a.error.status == PGAS_OK ||
-                (a.error.line > 0 && a.error.line <= a.n_lines + (a.n_lines == 0)),
+                (a.error.line > 0 && a.error.line <= a.count.n_lines + (a.count.n_lines == 0)),
             "a refusal has a line of the text");
     require((a.error.status == PGAS_OK) == (a.error.text[0] == '\0'), "and a reason");
     pgasi_reader_sniff((const char *)data, n_bytes);
+    pgasi_reader_has_weight((const char *)data, n_bytes);
     return 0;
 }
 

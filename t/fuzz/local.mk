@@ -13,7 +13,8 @@ clean-local:
 
 .PHONY: fuzz
 fuzz_targets += %D%/fuzz_param %D%/fuzz_message %D%/fuzz_sgf
-fuzz_targets += %D%/fuzz_graph_names %D%/fuzz_graph_el %D%/fuzz_graph_mtx
+fuzz_targets += %D%/fuzz_graph_names %D%/fuzz_graph_el %D%/fuzz_graph_mtx %D%/fuzz_graph_wel %D%/fuzz_graph_gr \
+	%D%/fuzz_graph_metis %D%/fuzz_graph_adj %D%/fuzz_graph_ldbc %D%/fuzz_graph_unpack %D%/fuzz_graph_binary
 check_data += %D%/graph_reader.h %D%/require.h
 fuzz_targets += %D%/fuzz_wqe %D%/fuzz_cqe
 fuzz_targets += %D%/fuzz_group

@@ -18,7 +18,7 @@ function check_foreign() {
     if (header ~ /^(hwloc\.h|hwloc\/)/ && folder != "src/boot") blame("hwloc is src/boot's")
     if (header ~ /^uc[pst]\// && top != "ucx_backend" && !ref) blame("UCX is ucx_backend's")
     if (header ~ /^infiniband\// && folder != "verbs_backend/queue") blame("verbs are verbs_backend/queue's")
-    if (header == "omp.h" && top != "examples" && top != "benchmarks") blame("the library does not use OpenMP")
+    if (header == "omp.h" && top !~ /^(examples|benchmarks|tools)$/) blame("the library does not use OpenMP")
 }
 
 function check_ours() {

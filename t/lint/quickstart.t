@@ -20,7 +20,7 @@ bin no-mpi 'apt|dpkg|sudo|mpi'
 
 # A tree as quickstart sees it, where configure and make have nothing to do, but by automake's files half of the objects are made.
 tree=$scratch/tree
-mkdir -p "$tree/build/examples" "$tree/build/t" "$tree/build/src/.deps"
+mkdir -p "$tree/build/examples" "$tree/build/tools" "$tree/build/t" "$tree/build/src/.deps"
 echo '# dummy' >"$tree/build/src/.deps/a.Plo"
 echo 'b.lo:' >"$tree/build/src/.deps/b.Plo"
 for file in tools t configure.ac autogen.sh; do ln -s "$TOP/$file" "$tree/"; done
@@ -28,7 +28,7 @@ printf '#!/bin/sh\nexit 0\n' >"$tree/configure"
 chmod +x "$tree/configure"
 touch "$tree/configure"
 cp "$BUILD/t/config.sh" "$tree/build/t/"
-ln -s "$BUILD/examples/pagerank" "$tree/build/examples/"
+ln -s "$BUILD/tools/pgas_graph" "$tree/build/tools/"
 . "$TOP/tools/lib.sh"
 echo "MPICC=$(openmpi_cc)" >"$tree/build/.arguments"
 printf 'all:\n\tsh slow\n' >"$tree/build/Makefile"
@@ -38,7 +38,7 @@ if [ "$(id -u)" = 0 ]; then chown -R 65534:65534 "$tree"; fi
 # Another user, if this is root and the tree can be read by others.
 as_another=()
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null &&
-    setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/examples/pagerank"; then
+    setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$BUILD/tools/pgas_graph"; then
     as_another=(setpriv --reuid=65534 --regid=65534 --clear-groups env -u OMPI_ALLOW_RUN_AS_ROOT HOME="$tree")
 fi
 

@@ -1,7 +1,7 @@
 /* Elements that travel one-sided.
  *   what:   Between nodes, where calls are puts into channels, elements are puts, too: into the
- *           cache line of a rank that fetches a chunk, and into the home's chunk when they are
- *           written back. The messages behind them carry no elements. Where calls are messages, or
+ *           cache line of a rank that fetches a chunk, and into the home's chunk when a rank writes
+ *           them back. The messages behind them carry no elements. Where calls are messages, or
  *           the transport has no room, messages carry the elements. Where ranks map each other's
  *           heaps no message carries elements, and the home merges contributions in the cache's
  *           line. In each case a rank reads what the last one wrote, while lines are used again
@@ -89,7 +89,7 @@ static void read_all(pgas_array_t *array, uint64_t from, uint64_t lap)
     crew_judge(n_wrong == 0, "elements that were written");
 }
 
-/* Each rank sends to each other until it would have a channel. */
+/* Each rank sends so many messages to each other one that it gets a channel. */
 static void make_channels(pgas_array_t *array)
 {
     for (int ahead = 1; ahead < n_ranks; ahead++) {
@@ -100,7 +100,7 @@ static void make_channels(pgas_array_t *array)
     }
 }
 
-/* The next rank's chunks come here, and the previous rank's cache has this one's. */
+/* This rank fetches the next rank's chunks, and the previous rank fetches this rank's. */
 static void fetched_by_puts(void)
 {
     pgas_array_t *array = make();

@@ -27,7 +27,10 @@ check_PROGRAMS += %D%/many.t %D%/growth.t
 %C%_signal_t_SOURCES = %D%/signal.c %D%/job.h
 
 check_PROGRAMS += %D%/graph.t
-%C%_graph_t_SOURCES = %D%/graph.c %D%/graph_model.h %D%/job.h
+%C%_graph_t_SOURCES = %D%/graph.c %D%/graph_files.h %D%/graph_model.h %D%/job.h
+check_PROGRAMS += %D%/graph_binary.t %D%/graph_formats.t
+%C%_graph_binary_t_SOURCES = %D%/graph_binary.c %D%/graph_files.h %D%/graph_model.h %D%/job.h
+%C%_graph_formats_t_SOURCES = %D%/graph_formats.c %D%/graph_files.h %D%/graph_model.h %D%/job.h
 check_PROGRAMS += %D%/agg.t %D%/agg_overflow.t %D%/agg_stats.t %D%/batch.t %D%/route.t %D%/quiesce.t %D%/thread.t
 %C%_agg_t_SOURCES = %D%/agg.c %D%/job.h
 %C%_agg_overflow_t_SOURCES = %D%/agg_overflow.c %D%/job.h
@@ -41,8 +44,8 @@ check_PROGRAMS += %D%/hybrid.t
 endif
 %C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
 %C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
-check_PROGRAMS += %D%/graph_pagerank.t
-%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h %D%/said.h examples/pagerank_check.c
+check_PROGRAMS += %D%/graph_runs.t
+%C%_graph_runs_t_SOURCES = %D%/graph_runs.c %D%/graph_model.h %D%/job.h %D%/said.h $(graph_checkers)
 check_PROGRAMS += %D%/late_handlers.t %D%/reports.t %D%/one_way.t %D%/idle.t %D%/asleep.t %D%/no_membarrier.t %D%/again.t %D%/leave.t %D%/busy.t %D%/call_limits.t
 %C%_late_handlers_t_SOURCES = %D%/late_handlers.c %D%/job.h %D%/said.h
 %C%_one_way_t_SOURCES = %D%/one_way.c %D%/job.h
@@ -257,3 +260,15 @@ CLEANFILES += %D%/call_args_victim
 %C%_call_args_victim_LDADD = $(public_ldadd)
 check_PROGRAMS += %D%/call_args_threads.t
 %C%_call_args_threads_t_SOURCES = %D%/call_args_threads.c %D%/job.h t/pattern.h
+# Graph algorithms on random graphs: against the serial checkers of pgas_graph, and against igraph.
+check_PROGRAMS += %D%/graph_checked.t
+%C%_graph_checked_t_SOURCES = %D%/graph_checked.c %D%/graph_pair.h %D%/job.h $(graph_checkers)
+check_PROGRAMS += %D%/graph_igraph.t
+%C%_graph_igraph_t_SOURCES = %D%/graph_igraph.c %D%/graph_pair.h %D%/job.h $(graph_checkers)
+%C%_graph_igraph_t_CPPFLAGS = $(AM_CPPFLAGS) $(IGRAPH_CFLAGS)
+%C%_graph_igraph_t_LDADD = $(LDADD) $(IGRAPH_LIBS)
+# The command pgas_graph.
+check_scripts += %D%/graph_tool.t
+check_scripts += %D%/graph_kill.t
+check_PROGRAMS += %D%/graph_local.t
+%C%_graph_local_t_SOURCES = %D%/graph_local.c %D%/job.h

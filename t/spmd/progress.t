@@ -19,10 +19,10 @@ search() {
 }
 
 plan 6
-mpirun_n 2 env PGAS_PROGRESS_MS=1 "$BUILD/examples/pagerank" --generate 20000 --iterations 50 >"$scratch/out" 2>"$scratch/err"
+mpirun_n 2 env PGAS_PROGRESS_MS=1 "$BUILD/tools/pgas_graph" pagerank --rmat 15 --iterations 50 >"$scratch/out" 2>"$scratch/err"
 is "$? $(grep -cvE '^progress: (read|rank): [0-9.]+ %, ' "$scratch/err")" "0 0" "ranking says how far it is, in lines, by default"
 is "$(tail -n 1 "$scratch/err" | grep -c '^progress: rank: 100 %, .* in all$')" 1 "up to the end"
-mpirun_n 2 env PGAS_PROGRESS_MS=1 PGAS_PROGRESS=no "$BUILD/examples/pagerank" --generate 20000 >"$scratch/out" 2>"$scratch/err"
+mpirun_n 2 env PGAS_PROGRESS_MS=1 PGAS_PROGRESS=no "$BUILD/tools/pgas_graph" pagerank --rmat 15 >"$scratch/out" 2>"$scratch/err"
 is "$? $(cat "$scratch/err")" "0 " "PGAS_PROGRESS=no: nothing"
 
 : >"$scratch/err"

@@ -25,7 +25,9 @@ check_PROGRAMS += %D%/place.t %D%/progress.t
 check_PROGRAMS += %D%/ref_tree.t
 %C%_ref_tree_t_SOURCES = %D%/ref_tree.c benchmarks/ref_tree.c benchmarks/ref_tree.h
 check_PROGRAMS += %D%/graph_parts.t %D%/graph_reader.t
-%C%_graph_parts_t_SOURCES = %D%/graph_parts.c examples/pagerank_check.c
+%C%_graph_parts_t_SOURCES = %D%/graph_parts.c
+check_PROGRAMS += %D%/graph_input.t
+%C%_graph_input_t_SOURCES = %D%/graph_input.c
 %C%_graph_reader_t_SOURCES = %D%/graph_reader.c
 check_scripts += %D%/graph_debian.t
 check_PROGRAMS += %D%/board.t
@@ -206,3 +208,6 @@ check_PROGRAMS += %D%/call_archive.t
 %C%_call_archive_t_SOURCES = %D%/call_archive.c %D%/lone.c %D%/lone.h t/pattern.h
 check_PROGRAMS += %D%/tsan_call_archive.t
 %C%_tsan_call_archive_t_SOURCES = %D%/tsan_call_archive.c %D%/lone.c %D%/lone.h t/pattern.h
+# The serial checkers of pgas_graph, on graphs made by hand.
+check_PROGRAMS += %D%/graph_check.t
+%C%_graph_check_t_SOURCES = %D%/graph_check.c $(graph_checkers)

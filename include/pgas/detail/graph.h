@@ -4,17 +4,15 @@
 
 #include "pgas/graph.h"
 
-#define PGAS_GRAPH_READ_OPTS_INIT                                   \
-    {                                                               \
-        sizeof(pgas_graph_read_opts_t), PGAS_GRAPH_AUTO, NULL, NULL \
+#define PGAS_GRAPH_OPTS_INIT                                                                      \
+    {                                                                                             \
+        sizeof(pgas_graph_opts_t), PGAS_GRAPH_AUTO, false, false, PGAS_TYPE_NONE, false, 0, NULL, \
+            PGAS_GRAPH_RMAT, 0, 0, 0, NULL, NULL                                                  \
     }
-#define PGAS_GRAPH_GENERATE_OPTS_INIT               \
-    {                                               \
-        sizeof(pgas_graph_generate_opts_t), 0, 0, 0 \
-    }
-#define PGAS_PAGERANK_OPTS_INIT                                           \
+#define PGAS_GRAPH_RUN_OPTS_INIT                                          \
     {                                                                     \
-        sizeof(pgas_pagerank_opts_t), 0, 0, 0, false, 0, NULL, NULL, NULL \
+        sizeof(pgas_graph_run_opts_t), 0, NULL, PGAS_GRAPH_EXCHANGE_AUTO, \
+            PGAS_GRAPH_DIRECTION_AUTO, NULL, NULL, 0, 0, 0, false, 0      \
     }
 
 #endif

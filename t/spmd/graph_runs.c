@@ -1,7 +1,7 @@
-/* PageRank over all ranks.
- *   what:   Values are those of a serial computation on any number of ranks and threads, with the
- *           same bits each time. Lists of the greatest values are sorted. The check finds wrong
- *           values.
+/* Runs of graph algorithms, by the example of PageRank.
+ *   what:   Values have the same bits each time, on any number of threads. All ranks use the limits
+ *           and options of rank 0. A second run allocates nothing. Lists of the greatest values are
+ *           sorted. All ranks refuse options out of range.
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_LANES=1 |
@@ -10,9 +10,10 @@
  */
 #include <math.h>
 #include <pthread.h>
-#include "examples/pagerank_check.h"
+#include <pgas/edge_map.h>
 #include "t/spmd/graph_model.h"
 #include "t/spmd/said.h"
+#include "tools/graph_check.h"
 
 /* ---- threads of the test's own ---- */
 
@@ -22,15 +23,10 @@ typedef struct {
     int i, n;
 } worker_t;
 
-static int n_not_attached;
-
 static void *run_worker(void *arg)
 {
     worker_t *w = (worker_t *)arg;
-    if (pgas_thread_attach() != PGAS_OK)
-        __atomic_fetch_add(&n_not_attached, 1, __ATOMIC_RELAXED);
     w->work(w->i, w->n, w->arg);
-    pgas_thread_detach();
     return NULL;
 }
 
@@ -54,14 +50,13 @@ typedef struct {
     pgas_graph_t *graph;
     pgas_graph_info_t info;
     double *values, *again;
-    double *want, *scratch; /* of all vertices */
 } ranked_t;
 
 static ranked_t set_up(model_t model)
 {
     ranked_t r = { .model = model };
-    pgas_status_t status =
-        pgas_graph_create(model.n_vertices, model.ends, me == 0 ? model.n_edges : 0, &r.graph);
+    pgas_graph_edges_t edges = { me == 0 ? model.n_edges : 0, model.ends, NULL };
+    pgas_status_t status = pgas_graph_create(model.n_vertices, &edges, NULL, &r.graph);
     if (status != PGAS_OK) {
         printf("Bail out! no graph: %s\n", pgas_status_text(status));
         exit(99);
@@ -70,8 +65,6 @@ static ranked_t set_up(model_t model)
     pgas_graph_info(r.graph, &r.info);
     r.values = (double *)job_alloc(r.info.n_local * sizeof(double));
     r.again = (double *)job_alloc(r.info.n_local * sizeof(double));
-    r.want = (double *)job_alloc(model.n_vertices * sizeof(double));
-    r.scratch = (double *)job_alloc(model.n_vertices * sizeof(double));
     return r;
 }
 
@@ -80,21 +73,29 @@ static void tear_down(ranked_t *r)
     pgas_graph_destroy(r->graph);
     free(r->values);
     free(r->again);
-    free(r->want);
-    free(r->scratch);
     model_free(&r->model);
 }
 
-/* The sum of differences to the serial values, over all ranks. */
-static double off_by(ranked_t *r, pgas_pagerank_opts_t rule)
+/* Compares the values of all ranks with serial ones, on every rank. */
+static bool is_right(const ranked_t *r, check_pagerank_t how)
 {
-    double l1 = 0;
-    pagerank_serial(r->model.n_vertices, r->model.offsets, r->model.targets, &rule, r->want,
-                    r->scratch);
-    for (uint64_t v = 0; v < r->info.n_local; v++)
-        l1 += fabs(r->values[v] - r->want[r->info.first_vertex + v]);
-    pgas_allreduce(NULL, &l1, &l1, 1, PGAS_F64, PGAS_ADD);
-    return l1;
+    const model_t *m = &r->model;
+    size_t bytes_of[JOB_RANKS_MAX];
+    double *all = (double *)job_alloc(m->n_vertices * sizeof *all);
+    check_graph_t whole = { .n = m->n_vertices, .directed = true };
+    bool good = check_graph_alloc(&whole, m->n_edges, false);
+    for (int k = 0; k < n_ranks; k++)
+        bytes_of[k] = (size_t)(r->info.first_of[k + 1] - r->info.first_of[k]) * sizeof(double);
+    pgas_allgatherv(NULL, r->values, r->info.n_local * sizeof(double), all, bytes_of);
+    memcpy(whole.begin, m->offsets, (m->n_vertices + 1) * sizeof *whole.begin);
+    for (uint64_t e = 0; e < m->n_edges; e++)
+        whole.end[e] = (uint32_t)m->targets[e];
+    check_verdict_t verdict = check_pagerank(&whole, &how, all);
+    if (verdict.result != CHECK_RIGHT)
+        spmd_diag("%s", verdict.text);
+    check_graph_free(&whole);
+    free(all);
+    return good && verdict.result == CHECK_RIGHT;
 }
 
 static bool values_are_again(const ranked_t *r)
@@ -107,44 +108,47 @@ static bool values_are_again(const ranked_t *r)
 
 static void as_serial(ranked_t *r)
 {
-    pgas_pagerank_opts_t opts = PGAS_PAGERANK_OPTS_INIT;
-    pgas_pagerank_info_t info = { .size = sizeof info };
-    pgas_pagerank_opts_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 20 };
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
+    pgas_graph_run_info_t info = { .size = sizeof info };
     pgas_status_t status = pgas_pagerank(r->graph, NULL, r->values, &info);
-    double l1 = off_by(r, rule);
-    spmd_ok(status == PGAS_OK && l1 < 1e-12, "20 sweeps by default: off by %.1e", l1);
+    spmd_ok(status == PGAS_OK && is_right(r, (check_pagerank_t){ 20, .85, false }),
+            "20 sweeps by default");
     spmd_ok(info.iterations == 20 && fabs(info.sum - 1) < 1e-12 && info.change > 0, "the sum is 1");
-    uint64_t n_sent = info.n_sent;
-    spmd_ok(n_ranks > 1 ? n_sent <= r->model.n_vertices : n_sent == 0,
-            "no more sums are sent than there are vertices");
+    spmd_ok(n_ranks > 1 ? info.n_sent <= 20 * (uint64_t)n_ranks * r->info.n_local
+                        : info.n_sent == 0,
+            "a sweep sends no value twice to a rank");
 
-    opts.damping = rule.damping = 1;
+    opts.damping = 1;
     opts.no_dangling = true;
-    rule.no_dangling = true;
     opts.iterations = 7;
-    rule.iterations = opts.iterations;
     status = pgas_pagerank(r->graph, &opts, r->values, &info);
-    l1 = off_by(r, rule);
-    spmd_ok(status == PGAS_OK && l1 < 1e-12 && info.sum < 0.9, "damping 1, lost mass: off by %.1e",
-            l1);
+    spmd_ok(status == PGAS_OK && is_right(r, (check_pagerank_t){ 7, 1, true }) && info.sum < 0.9,
+            "damping 1, lost mass");
 
-    opts = (pgas_pagerank_opts_t)PGAS_PAGERANK_OPTS_INIT;
+    opts = (pgas_graph_run_opts_t)PGAS_GRAPH_RUN_OPTS_INIT;
     opts.tolerance = 1e-6;
     status = pgas_pagerank(r->graph, me == 0 ? &opts : NULL, r->values, &info);
-    rule =
-        (pgas_pagerank_opts_t){ .damping = 0.85, .tolerance = -1, .iterations = info.iterations };
-    l1 = off_by(r, rule);
-    spmd_ok(status == PGAS_OK && l1 < 1e-12 && info.change <= 1e-6 && info.iterations > 3 &&
-                info.iterations < 100,
-            "a tolerance, of rank 0 alone: %d sweeps, off by %.1e", info.iterations, l1);
+    spmd_ok(status == PGAS_OK && is_right(r, (check_pagerank_t){ info.iterations, .85, false }) &&
+                info.change <= 1e-6 && info.iterations > 3 && info.iterations < 100,
+            "a tolerance, of rank 0 alone: %d sweeps", info.iterations);
     opts.iterations = 2;
     status = pgas_pagerank(r->graph, &opts, r->values, &info);
     spmd_ok(status == PGAS_OK && info.iterations == 2 && info.change > 1e-6, "and a limit to it");
 }
 
+/* Before any other run: in-edges are made for a pull. Some ranks ask for a push. */
+static void directions_of_rank_0(ranked_t *r)
+{
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
+    opts.direction = me == 0 ? PGAS_GRAPH_PULL : PGAS_GRAPH_PUSH;
+    pgas_status_t status = pgas_pagerank(r->graph, &opts, r->values, NULL);
+    spmd_ok(status == PGAS_OK && is_right(r, (check_pagerank_t){ 20, .85, false }),
+            "the direction of rank 0");
+}
+
 static void same_bits(ranked_t *r)
 {
-    pgas_pagerank_opts_t opts = PGAS_PAGERANK_OPTS_INIT;
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
     pgas_status_t status = pgas_pagerank(r->graph, NULL, r->values, NULL);
     spmd_ok(status == PGAS_OK && pgas_pagerank(r->graph, NULL, r->again, NULL) == PGAS_OK &&
                 values_are_again(r),
@@ -154,8 +158,7 @@ static void same_bits(ranked_t *r)
         memset(r->again, 0, r->info.n_local * sizeof(double));
         opts.n_threads = n;
         status = pgas_pagerank(r->graph, &opts, r->again, NULL);
-        spmd_ok(status == PGAS_OK && n_not_attached == 0 && values_are_again(r),
-                "the same bits with %d threads", n);
+        spmd_ok(status == PGAS_OK && values_are_again(r), "the same bits with %d threads", n);
     }
     opts.n_threads = 1 + me % 3;
     status = pgas_pagerank(r->graph, &opts, r->again, NULL);
@@ -163,41 +166,25 @@ static void same_bits(ranked_t *r)
             "and with another number of threads on each rank");
 }
 
-static pgas_status_t check_sweeps(const ranked_t *r, int iterations, pagerank_check_t *check_p)
+/* Later runs use the memory of the first one. */
+static void allocates_nothing(ranked_t *r)
 {
-    pgas_pagerank_opts_t opts = { .iterations = iterations };
-    return pagerank_check(r->graph, &opts, r->values, check_p);
-}
-
-static void check_finds_errors(ranked_t *r)
-{
-    pgas_pagerank_info_t info = { .size = sizeof info };
-    pagerank_check_t check = { 0 };
-    pgas_status_t status = pgas_pagerank(r->graph, NULL, r->values, &info);
-    double *mine = r->info.n_local > 0 ? &r->values[r->info.n_local - 1] : NULL,
-           before = mine != NULL ? *mine : 0;
-    bool last = me == (int)((r->model.n_vertices - 1) / r->info.block);
-    status = status == PGAS_OK ? check_sweeps(r, info.iterations, &check) : status;
-    spmd_ok(status == PGAS_OK && check.good && check.same_top && check.l1 < 1e-12,
-            "the check agrees: %.1e", check.l1);
-    if (last)
-        *mine += 2e-9;
-    status = check_sweeps(r, info.iterations, &check);
-    spmd_ok(status == PGAS_OK && !check.good && check.same_top && fabs(check.l1 - 2e-9) < 1e-12,
-            "it finds one value off by 2e-9 (broken on purpose)");
-    if (last)
-        *mine = 1;
-    status = check_sweeps(r, info.iterations, &check);
-    spmd_ok(status == PGAS_OK && !check.good && !check.same_top,
-            "and another top ten (broken on purpose)");
-    if (last)
-        *mine = NAN;
-    status = check_sweeps(r, info.iterations, &check);
-    spmd_ok(status == PGAS_OK && !check.good, "and what is no number (broken on purpose)");
-    if (last)
-        *mine = before;
-    status = check_sweeps(r, 2, &check);
-    spmd_ok(status == PGAS_OK && !check.good, "and another number of sweeps (broken on purpose)");
+    uint64_t sources[] = { 0 }, n_bad = 0;
+    int64_t *levels = (int64_t *)job_alloc(r->info.n_local * sizeof *levels);
+    uint64_t *labels = (uint64_t *)job_alloc(r->info.n_local * sizeof *labels);
+    pgas_graph_info_t before = { .size = sizeof before }, after = { .size = sizeof after };
+    for (int i = 0; i < 3; i++) {
+        n_bad += pgas_pagerank(r->graph, NULL, r->values, NULL) != PGAS_OK;
+        n_bad += pgas_bfs(r->graph, 0, NULL, levels, NULL, NULL) != PGAS_OK;
+        n_bad += pgas_components(r->graph, NULL, labels, NULL) != PGAS_OK;
+        n_bad += pgas_sssp(r->graph, 0, NULL, r->values, NULL) != PGAS_OK;
+        n_bad += pgas_betweenness(r->graph, sources, 1, NULL, r->values, NULL) != PGAS_OK;
+        pgas_graph_info(r->graph, i == 0 ? &before : &after);
+    }
+    spmd_ok(n_bad == 0 && before.bytes == after.bytes && before.bytes > 0,
+            "a second and a third run of five algorithms take no more memory");
+    free(levels);
+    free(labels);
 }
 
 static bool top_is(ranked_t *r, int n, const pgas_graph_top_t *top, int n_top)
@@ -235,7 +222,7 @@ static void top_lists(ranked_t *r)
         spmd_ok(status == PGAS_OK && top_is(r, sizes[i], top, n), "the first %d", sizes[i]);
     }
     top[2].value += 0.5;
-    spmd_ok(!top_is(r, 100000, top, n) || (int)(top[2].vertex / r->info.block) != me,
+    spmd_ok(!top_is(r, 100000, top, n) || top[2].vertex - r->info.first_vertex >= r->info.n_local,
             "the comparison can fail (broken on purpose)");
     free(top);
 }
@@ -264,26 +251,46 @@ static void printed(ranked_t *r)
 static void small_graph(const char *what, uint64_t n_vertices, uint64_t n_edges,
                         const uint64_t *ends)
 {
-    model_t m = { n_vertices, n_edges, (uint64_t *)job_alloc(2 * n_edges * sizeof(uint64_t)), NULL,
-                  NULL };
+    model_t m = { .n_vertices = n_vertices,
+                  .n_edges = n_edges,
+                  .ends = (uint64_t *)job_alloc(2 * n_edges * sizeof(uint64_t)) };
     if (n_edges > 0)
         memcpy(m.ends, ends, 2 * n_edges * sizeof(uint64_t));
     model_make_rows(&m);
     ranked_t r = set_up(m);
-    pagerank_check_t check = { 0 };
-    pgas_pagerank_info_t info = { .size = sizeof info };
-    pgas_pagerank_opts_t opts = PGAS_PAGERANK_OPTS_INIT;
+    pgas_graph_run_info_t info = { .size = sizeof info };
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
     opts.n_threads = 2;
     opts.parallel = run_threads;
     pgas_status_t status = pgas_pagerank(r.graph, &opts, r.values, &info);
-    status = status == PGAS_OK ? check_sweeps(&r, info.iterations, &check) : status;
-    spmd_ok(status == PGAS_OK && check.good && fabs(info.sum - 1) < 1e-12, "%s", what);
+    spmd_ok(status == PGAS_OK && is_right(&r, (check_pagerank_t){ 20, .85, false }) &&
+                fabs(info.sum - 1) < 1e-12,
+            "%s", what);
     tear_down(&r);
+}
+
+/* A run has four subsets. One that is destroyed makes room for another one, which is empty. */
+static void subsets(ranked_t *r)
+{
+    pgas_graph_run_t *run = NULL;
+    pgas_subset_t *s[5] = { NULL };
+    bool good = pgas_graph_run_create(r->graph, NULL, false, &run) == PGAS_OK;
+    for (int i = 0; good && i < 4; i++)
+        good = pgas_subset_create(run, &s[i]) == PGAS_OK;
+    good = good && pgas_subset_create(run, &s[4]) == PGAS_ERR_LIMIT;
+    if (good && r->info.n_local > 0)
+        pgas_subset_add(s[1], 0);
+    good = good && pgas_subset_count(s[1]) == PGAS_OK && s[1]->n_all > 0;
+    good = good && pgas_subset_destroy(s[1]) == PGAS_OK;
+    good = good && pgas_subset_create(run, &s[4]) == PGAS_OK;
+    good = good && pgas_subset_count(s[4]) == PGAS_OK && s[4]->n_all == 0;
+    pgas_graph_run_destroy(run);
+    spmd_ok(good, "four subsets, and one in the place of another");
 }
 
 static void refusals(ranked_t *r)
 {
-    pgas_pagerank_opts_t good = PGAS_PAGERANK_OPTS_INIT, bad[6];
+    pgas_graph_run_opts_t good = PGAS_GRAPH_RUN_OPTS_INIT, bad[6];
     int n_bad = 0, n;
     for (int i = 0; i < 6; i++)
         bad[i] = good;
@@ -308,15 +315,31 @@ static void refusals(ranked_t *r)
     spmd_is_int(said_by("pgas_graph_top: graph, values"), 1, "said by one rank");
 }
 
+static void one_run_at_a_time(ranked_t *r)
+{
+    pgas_graph_run_t *run = NULL, *second = NULL;
+    int n_bad = pgas_graph_run_create(r->graph, NULL, false, &run) != PGAS_OK;
+    said_begin();
+    n_bad += pgas_graph_run_create(r->graph, NULL, false, &second) != PGAS_ERR_BUSY;
+    n_bad += pgas_pagerank(r->graph, NULL, r->values, NULL) != PGAS_ERR_BUSY;
+    n_bad += pgas_graph_reverse(r->graph) != PGAS_ERR_BUSY;
+    n_bad += pgas_ghosts_fetch(run, r->values, 3) != PGAS_ERR_INVALID;
+    n_bad += pgas_ghosts_combine(run, r->values, PGAS_F32, PGAS_ADD) != PGAS_ERR_INVALID;
+    spmd_ok(said_by("has a run") == 1 && n_bad == 0, "one run at a time");
+    pgas_graph_run_destroy(run);
+    spmd_ok(pgas_graph_reverse(r->graph) == PGAS_OK, "afterwards the graph is free");
+}
+
 int main(int argc, char **argv)
 {
     static const uint64_t pair[] = { 0, 1, 1, 0 }, loop[] = { 0, 0 },
                           chain[] = { 0, 1, 1, 2, 2, 3, 3, 4 };
     job_begin(&argc, &argv, 31);
     ranked_t r = set_up(model_make(spmd_seed(20240110), 5000, 20000));
+    directions_of_rank_0(&r);
     as_serial(&r);
     same_bits(&r);
-    check_finds_errors(&r);
+    allocates_nothing(&r);
     top_lists(&r);
     printed(&r);
     small_graph("one vertex without edges", 1, 0, NULL);
@@ -324,7 +347,9 @@ int main(int argc, char **argv)
     small_graph("two vertices", 2, 2, pair);
     small_graph("a chain of five", 5, 4, chain);
     small_graph("a hundred vertices, one edge", 100, 1, chain);
+    subsets(&r);
     refusals(&r);
+    one_run_at_a_time(&r);
     tear_down(&r);
     return job_end();
 }
