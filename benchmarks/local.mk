@@ -11,7 +11,7 @@ bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
 noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq %D%/pgas_array_zipf \
 	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_bibw_args %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
-	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_group %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke %D%/pgas_labels \
+	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_graph %D%/pgas_group %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke %D%/pgas_labels \
 	%D%/pgas_mcts %D%/pgas_numa \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup \
 	%D%/pgas_verbs_latency %D%/pgas_verbs_rate
@@ -45,6 +45,10 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_get_bw_LDADD = $(bench_ldadd)
 %C%_pgas_get_latency_SOURCES = %D%/get_latency.c
 %C%_pgas_get_latency_LDADD = $(bench_ldadd)
+%C%_pgas_graph_SOURCES = %D%/graph.c %D%/ref_crew.c %D%/ref_crew.h %D%/ref_graph.c %D%/ref_graph.h \
+	%D%/ref_graph_lists.c %D%/ref_graph_paths.c
+%C%_pgas_graph_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+%C%_pgas_graph_LDADD = $(bench_ldadd)
 %C%_pgas_group_SOURCES = %D%/group.c %D%/group_work.h %D%/group_ways.c %D%/group_engine.c \
 	%D%/group_place.c %D%/ref_group.c
 %C%_pgas_group_LDADD = $(bench_ldadd) -lm

@@ -1,5 +1,6 @@
 /** The running program and what the user asks of it: set once by bench_main, read by the rest of
- *  the harness. Of the programs, only those with a run of their own include this file. */
+ *  the harness. Of the programs, only those include this file that have a run of their own, or
+ *  another default. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
