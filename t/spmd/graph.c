@@ -370,7 +370,7 @@ static void bad_arguments(const model_t *m)
             "no place for the graph");
     log_begin();
     status = pgas_graph_create(0, &none, NULL, &graph);
-    spmd_ok(log_end("pgas_graph_create: no vertices") == 1 && status == PGAS_ERR_INVALID,
+    spmd_ok(log_end("pgas_graph_create: n_vertices is 0") == 1 && status == PGAS_ERR_INVALID,
             "no vertices");
     log_begin();
     status = pgas_graph_create(5, &one, NULL, &graph);

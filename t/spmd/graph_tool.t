@@ -87,7 +87,7 @@ want() {
     done >"$file"
 }
 
-plan 110
+plan 111
 
 # ---- the command line ----
 
