@@ -434,6 +434,12 @@ static bool rises(const uint32_t *end, uint64_t n)
     return true;
 }
 
+/* Weight i of a row; NULL without weights. */
+static char *weight_of_row(void *weights, uint64_t i, size_t weight_bytes)
+{
+    return weight_bytes > 0 ? (char *)weights + i * weight_bytes : NULL;
+}
+
 /* @return whether all rows are sorted now */
 static bool split_rows(const pgas_graph_t *graph, pgasi_rows_t *rows, split_t *s)
 {
@@ -442,13 +448,13 @@ static bool split_rows(const pgas_graph_t *graph, pgasi_rows_t *rows, split_t *s
     for (uint32_t id = 0; sorted && id < graph->n_local; id++) {
         uint64_t begin = rows->begin[id], n = rows->begin[id + 1] - begin;
         uint32_t *end = rows->end + begin;
-        char *weight = (char *)rows->weight + begin * weight_bytes;
+        char *weight = weight_of_row(rows->weight, begin, weight_bytes);
         if (rises(end, n))
             continue;
         uint64_t n_own = split_own(graph, end, weight, n, weight_bytes, s);
         if (graph->n_ranks > 2 && !rises(end + n_own, n - n_own)) {
-            split_ghosts(graph, end + n_own, weight + n_own * weight_bytes, n - n_own, weight_bytes,
-                         s);
+            split_ghosts(graph, end + n_own, weight_of_row(weight, n_own, weight_bytes), n - n_own,
+                         weight_bytes, s);
         }
         sorted = rises(end, n);
     }
