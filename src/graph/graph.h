@@ -100,29 +100,28 @@ static inline void pgasi_graph_keep_first(pgas_status_t *status_p, pgas_status_t
         *status_p = status;
 }
 
-/** The owner of a vertex, which is below n_vertices. */
-static inline int pgasi_graph_owner(const pgas_graph_t *graph, uint64_t vertex)
+/** The last of n ranges that begins at or before a place. begin[0] is 0. */
+static inline int pgasi_graph_range_of(const uint64_t *begin, int n, uint64_t place)
 {
-    int low = 0, n = graph->n_ranks;
+    int low = 0;
     while (n > 1) {
         int half = n / 2;
-        low += vertex >= graph->first_of[low + half] ? half : 0;
+        low += place >= begin[low + half] ? half : 0;
         n -= half;
     }
     return low;
 }
 
+/** The owner of a vertex, which is below n_vertices. */
+static inline int pgasi_graph_owner(const pgas_graph_t *graph, uint64_t vertex)
+{
+    return pgasi_graph_range_of(graph->first_of, graph->n_ranks, vertex);
+}
+
 /** The owner of a ghost. */
 static inline int pgasi_graph_ghost_owner(const pgas_graph_t *graph, uint32_t ghost)
 {
-    uint64_t g = ghost - graph->n_local;
-    int low = 0, n = graph->n_ranks;
-    while (n > 1) {
-        int half = n / 2;
-        low += g >= graph->ghost_begin[low + half] ? half : 0;
-        n -= half;
-    }
-    return low;
+    return pgasi_graph_range_of(graph->ghost_begin, graph->n_ranks, ghost - graph->n_local);
 }
 
 static inline bool pgasi_graph_is_own(const pgas_graph_t *graph, uint64_t vertex)
