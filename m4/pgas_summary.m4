@@ -8,6 +8,7 @@ libpgas $PACKAGE_VERSION
   UCX          $pgas_have_UCX $UCX_VERSION
   verbs        $pgas_have_VERBS $VERBS_VERSION (mlx5: $pgas_have_MLX5DV)
   hwloc        $pgas_have_HWLOC $HWLOC_VERSION
+  xxhash       $XXHASH_VERSION
   compression  zlib $pgas_have_ZLIB $ZLIB_VERSION, zstd $pgas_have_ZSTD $ZSTD_VERSION (graphs)
   OpenMP       $pgas_have_openmp (tests, examples, benchmarks)
   serializers  ${pgas_serializers:-none} (a benchmark)
