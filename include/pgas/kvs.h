@@ -78,8 +78,8 @@ typedef struct {
     const char *dir;
     pgas_kvs_durability_t durability;
 } pgas_kvs_opts_t;
-#define PGAS_KVS_OPTS_INIT                                                    \
-    {                                                                         \
+#define PGAS_KVS_OPTS_INIT                                                  \
+    {                                                                       \
         sizeof(pgas_kvs_opts_t), 0, 0, 0, false, NULL, PGAS_KVS_SYNC_SECOND \
     }
 
@@ -150,11 +150,11 @@ typedef enum {
 typedef struct {
     const void *key;
     size_t key_bytes;
-    void *value;         /* GET: destination; PUT: source, not changed; ADD: see above */
-    size_t value_bytes;  /* PUT: in. GET: out, the size of the value */
-    size_t capacity;     /* GET: bytes at value; may be 0, then the status is PGAS_ERR_RANGE */
-    uint64_t version;    /* in: for IF_VERSION. Out: the version of the key's value now; 0: none */
-    int64_t expires_ms;  /* PUT: in, GET: out: milliseconds since 1970; 0: the key does not expire.
+    void *value;        /* GET: destination; PUT: source, not changed; ADD: see above */
+    size_t value_bytes; /* PUT: in. GET: out, the size of the value */
+    size_t capacity;    /* GET: bytes at value; may be 0, then the status is PGAS_ERR_RANGE */
+    uint64_t version;   /* in: for IF_VERSION. Out: the version of the key's value now; 0: none */
+    int64_t expires_ms; /* PUT: in, GET: out: milliseconds since 1970; 0: the key does not expire.
                           * A key that has expired counts as absent */
     pgas_kvs_op_t op;
     pgas_kvs_condition_t condition;
@@ -238,8 +238,8 @@ typedef struct {
     size_t size; /* the caller sets it */
     /* of this rank's part */
     uint64_t n_keys, n_buckets, n_overflow; /* n_overflow: buckets behind full ones */
-    uint64_t bytes;       /* of the heap */
-    uint64_t slab_bytes;  /* of slabs that have been taken for keys and values */
+    uint64_t bytes;                         /* of the heap */
+    uint64_t slab_bytes;                    /* of slabs that have been taken for keys and values */
     uint64_t block_bytes; /* of blocks in use; slab_bytes - block_bytes is fragmentation */
     uint64_t data_bytes;  /* of keys and values in them */
     uint64_t evicted;     /* keys that were deleted to make room */

@@ -6,7 +6,7 @@ pkginclude_HEADERS += %D%/handler.h %D%/sync.h %D%/call.h %D%/agg.h
 pkginclude_HEADERS += %D%/lock.h %D%/object.h %D%/array.h
 pkginclude_HEADERS += %D%/rma_object.h %D%/archive.h %D%/call_archive.h %D%/describe.h %D%/call_args.h
 pkginclude_HEADERS += %D%/group.h
-pkginclude_HEADERS += %D%/graph.h %D%/edge_map.h %D%/mcts.h %D%/hex.h
+pkginclude_HEADERS += %D%/graph.h %D%/edge_map.h %D%/kvs.h %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/verbs.h %D%/verbs_tx.h %D%/verbs_snic.h
 
 # What their inline functions need and no user reads, installed as <pgas/detail/NAME.h>.

@@ -1,0 +1,72 @@
+/** A store, inside the library. */
+#ifndef PGASI_KVS_H
+#define PGASI_KVS_H
+
+#include "kvs/part.h"
+#include "pgas/array.h"
+#include "pgas/gptr.h"
+#include "pgas/kvs.h"
+
+typedef struct pgasi_kvs_cache pgasi_kvs_cache_t;
+
+struct pgas_kvs {
+    pgas_team_t *team;
+    int id;      /* the same on all ranks: a message names its store so */
+    int rank, n; /* of the team */
+    pgas_gptr_t memory;
+    uint64_t n_buckets;  /* of each part */
+    pgasi_part_t *parts; /* [n]; base NULL: on another node */
+    int *ranks;          /* [n] of the job */
+    bool evict, has_far;
+    bool full_logged;
+    /* Only if the team has several nodes: one word for each bucket of the store. A write changes the
+     * word of its bucket, before any thread can read what it has written. */
+    pgas_array_t *stamps;
+    pgasi_kvs_cache_t *cache; /* NULL: none */
+    uint64_t cache_hits, calls;
+};
+
+/* ---- keys ---- */
+
+/** Hashes a key, and finds its home. @return the team's rank that is home */
+int pgasi_kvs_key(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *key_p);
+static inline bool pgasi_kvs_key_is_legal(size_t bytes)
+{
+    return bytes - 1 < PGAS_KVS_KEY_MAX;
+}
+
+/* ---- operations at a home of this node ---- */
+
+/** Carries out an item that is not a GET, and logs it if the store is durable.
+ *  @param may_wait  the thread is not in a plain handler
+ *  @return also PGAS_ERR_AGAIN: another node has copies, and the thread may not wait */
+pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
+                              pgas_kvs_item_t *item, bool may_wait);
+
+/** Makes the writes that this thread has made durable, as the options say. */
+pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs);
+
+/** Copies the keys of a chain, deletes expired ones. */
+pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket,
+                                   pgasi_scratch_t *scratch);
+/** Deletes the keys of a chain. */
+pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket);
+
+/** Whether the calling thread may wait: PGAS_ERR_CONTEXT in a plain handler and on a thread that is
+ *  not attached. */
+pgas_status_t pgasi_kvs_may_wait(void);
+
+/* ---- the stores of this rank ---- */
+
+#define PGASI_KVS_MAX 64
+
+/** The number of a new store, or -1. */
+int pgasi_kvs_free_id(void);
+void pgasi_kvs_set(int id, pgas_kvs_t *kvs);
+/** Returns the store, or NULL. */
+pgas_kvs_t *pgasi_kvs_of(uint64_t id);
+
+/** Agrees on the first error of the team's ranks. */
+pgas_status_t pgasi_kvs_agree(pgas_team_t *team, pgas_status_t mine);
+
+#endif

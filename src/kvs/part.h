@@ -1,0 +1,117 @@
+/** A home's part of a store: its table and slabs, in memory that all ranks of its node use. */
+#ifndef PGASI_KVS_PART_H
+#define PGASI_KVS_PART_H
+
+#include "kvs/bucket.h"
+#include "kvs/slab.h"
+#include "pgas/kvs.h"
+
+/** The head of the part. Words that many threads write have cache lines of their own. */
+typedef struct {
+    uint64_t n_buckets, bytes;
+    uint64_t buckets, used; /* byte offsets; used: 16 bits a bucket, for eviction; 0: no eviction */
+    uint64_t pad1[4];
+    uint64_t version; /* the last one that was given */
+    uint64_t pad2[7];
+    uint64_t n_keys, n_overflow, data_bytes, n_evicted, hand;
+    uint64_t pad3[3];
+    pgasi_slabs_t slabs;
+} pgasi_part_head_t;
+
+/** The part as this process sees it. */
+typedef struct {
+    char *base;
+    pgasi_part_head_t *head;
+    pgasi_bucket_t *buckets;
+    uint16_t *used;
+    uint64_t n_buckets, bytes; /* copies */
+} pgasi_part_t;
+
+/** A key, its hash, and what follows from it. */
+typedef struct {
+    const void *key;
+    size_t bytes;
+    uint64_t hash;
+    uint32_t bucket, tag;
+} pgasi_key_t;
+
+/** What a write does when it has found the key, while it has the lock. */
+typedef struct {
+    /* Called before the first change. Another status than PGAS_OK ends the write. May be NULL */
+    pgas_status_t (*changes)(void *arg, uint32_t bucket);
+    /* Called after the change: the item as it is now; deleted: the key is deleted. May be NULL */
+    void (*changed)(void *arg, const pgas_kvs_item_t *item, bool deleted);
+    void *arg;
+    uint64_t version; /* to be given; 0: the next one. Then a write of an older version is dropped,
+                       * and a delete leaves a mark (pgas_kvs_load) */
+} pgasi_write_hooks_t;
+
+/** Lays out a part in `bytes` bytes at base. Returns false if the buckets do not fit. */
+bool pgasi_part_init(char *base, uint64_t bytes, uint64_t n_buckets, bool evict);
+/** Fills in a part that is laid out at base. */
+void pgasi_part_open(char *base, pgasi_part_t *part_p);
+
+/** GET of an item: sets value, value_bytes, version and expires_ms.
+ *  @return PGAS_ERR_NOT_FOUND, PGAS_ERR_RANGE */
+pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key,
+                             pgas_kvs_item_t *item);
+
+/** PUT, DELETE or ADD of an item. The value must not be in the part.
+ *  @return PGAS_ERR_EXISTS, PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH: the condition;
+ *          PGAS_ERR_NO_MEMORY, or the status of hooks->changes */
+pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
+                               pgas_kvs_item_t *item, const pgasi_write_hooks_t *hooks);
+
+/** Memory that grows. */
+typedef struct {
+    char *at;
+    size_t bytes, room;
+} pgasi_scratch_t;
+
+/** A key in a copy of a chain: this head, the key up to the next multiple of 8 bytes, the value, and
+ *  again up to a multiple of 8 bytes. */
+typedef struct {
+    uint64_t version;
+    int64_t expires_ms;
+    uint32_t key_bytes, value_bytes;
+} pgasi_copied_t;
+
+/** Replaces scratch by copies of all keys of a chain, and deletes those that have expired.
+ *  @return PGAS_ERR_NO_MEMORY */
+pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
+                              const pgasi_write_hooks_t *hooks, pgasi_scratch_t *scratch);
+/** Gives the key at *at_p in such copies, and moves *at_p behind it. false: it is the end. */
+bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_item_t *item_p);
+
+/** Deletes all keys of a chain, or only those that are marked as deleted.
+ *  @return the status of hooks->changes */
+pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
+                               const pgasi_write_hooks_t *hooks, bool marks_only);
+
+/** Deletes keys that were not used lately until about `bytes` bytes are free. Returns false if it
+ *  found nothing to delete. */
+bool pgasi_part_evict(const pgasi_part_t *part, size_t bytes, const pgasi_write_hooks_t *hooks);
+
+/** Requests the bucket, or the first block with the key's tag, into the processor's cache. */
+static inline void pgasi_part_prefetch_bucket(const pgasi_part_t *part, const pgasi_key_t *key)
+{
+    const char *at = (const char *)&part->buckets[key->bucket];
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + 64);
+}
+static inline void pgasi_part_prefetch_block(const pgasi_part_t *part, const pgasi_key_t *key)
+{
+    const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
+    uint32_t mask = pgasi_bucket_match(bucket, key->tag);
+    if (mask) {
+        uint64_t entry = pgasi_load(&bucket->entry[__builtin_ctz(mask)]);
+        const char *at = part->base + pgasi_entry_offset(entry) * 8;
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + 64);
+    }
+}
+
+/** Milliseconds since 1970. */
+int64_t pgasi_kvs_now_ms(void);
+
+#endif

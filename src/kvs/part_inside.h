@@ -1,0 +1,113 @@
+/** What the files of a part share: the lock of a chain, and the contents of a block. */
+#ifndef PGASI_KVS_PART_INSIDE_H
+#define PGASI_KVS_PART_INSIDE_H
+
+#include <sched.h>
+#include "base/clock.h"
+#include "kvs/part.h"
+
+#define N_SPINS 128u
+
+#if PGASI_KVS_TSAN
+#define FENCE(order) __atomic_signal_fence(order)
+#else
+#define FENCE(order) __atomic_thread_fence(order)
+#endif
+
+/* ---- locks ---- */
+
+static inline void wait_a_little(uint32_t n)
+{
+    if (n < N_SPINS)
+        pgasi_cpu_relax();
+    else
+        sched_yield();
+}
+
+/* Returns the last word of the chain without the lock. */
+static inline bool try_lock(pgasi_bucket_t *bucket, uint64_t *last_p)
+{
+    *last_p = pgasi_load(&bucket->last);
+    bool locked = !(*last_p & PGASI_BUCKET_LOCKED) &&
+                  __atomic_compare_exchange_n(&bucket->last, last_p, *last_p | PGASI_BUCKET_LOCKED,
+                                              false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (locked)
+        FENCE(__ATOMIC_RELEASE); /* readers see the lock before they see what changes */
+    return locked;
+}
+
+static inline uint64_t lock(pgasi_bucket_t *bucket)
+{
+    uint64_t last;
+    for (uint32_t n = 0; !try_lock(bucket, &last); n++)
+        wait_a_little(n);
+    return last;
+}
+
+static inline void unlock(pgasi_bucket_t *bucket, uint64_t last, bool changed)
+{
+    if (changed)
+        last = (last & ~PGASI_BUCKET_LOW) | ((last + PGASI_BUCKET_SEQ) & PGASI_BUCKET_LOW);
+    __atomic_store_n(&bucket->last, last, __ATOMIC_RELEASE);
+}
+
+/* ---- blocks ---- */
+
+typedef struct {
+    size_t key_bytes, value_bytes, bytes;
+    uint64_t version;
+    int64_t expires_ms;
+    char *key, *value;
+    bool expires, deleted;
+} content_t;
+
+/* Reads the header of a block. Returns false if its words are not those of a block in the part,
+ * because a writer is at work. */
+static inline bool read_block(const pgasi_part_t *part, uint64_t offset, content_t *c)
+{
+    uint64_t at = offset * 8;
+    if (PGAS_UNLIKELY(at + sizeof(pgasi_block_t) + 8 > part->bytes))
+        return false;
+    const pgasi_block_t *block = (const pgasi_block_t *)(const void *)(part->base + at);
+    uint64_t version = pgasi_load(&block->version), meta = pgasi_load(&block->meta);
+    c->version = version >> 16;
+    c->key_bytes = (version & 0xffff) + 1;
+    c->value_bytes = (uint32_t)meta;
+    c->expires = meta & PGASI_BLOCK_EXPIRES;
+    c->deleted = meta & PGASI_BLOCK_DELETED;
+    c->expires_ms = c->expires ? (int64_t)pgasi_load((const uint64_t *)(block + 1)) : 0;
+    c->bytes = pgasi_block_bytes(c->key_bytes, c->value_bytes, c->expires);
+    c->key = part->base + at + sizeof *block + (c->expires ? 8 : 0);
+    c->value = c->key + PGASI_ALIGN_UP(c->key_bytes, 8);
+    return PGAS_LIKELY(at + c->bytes <= part->bytes);
+}
+
+static inline bool has_expired(const content_t *c)
+{
+    return PGAS_UNLIKELY(c->expires_ms != 0) && c->expires_ms <= pgasi_kvs_now_ms();
+}
+
+static inline pgasi_bucket_t *bucket_at(const pgasi_part_t *part, uint64_t offset)
+{
+    return (pgasi_bucket_t *)(void *)(part->base + offset * 8);
+}
+
+static inline void count(uint64_t *counter, int64_t n)
+{
+    __atomic_fetch_add(counter, (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+static inline int64_t data_of(const content_t *c)
+{
+    return (int64_t)(c->key_bytes + c->value_bytes);
+}
+
+static inline void remove_entry(const pgasi_part_t *part, uint64_t *slot, const content_t *c)
+{
+    pgasi_store(slot, 0);
+    count(&part->head->data_bytes, -data_of(c));
+    if (!c->deleted)
+        count(&part->head->n_keys, -1);
+}
+
+#endif
