@@ -133,6 +133,9 @@ static inline pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, cons
 static inline pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_op_t op,
                                              const void *operand);
 
+/** As get, but it neither waits nor sends. @return PGAS_ERR_AGAIN: this rank may not read it now */
+PGAS_API pgas_status_t pgas_array_try_get(pgas_array_t *array, uint64_t i, void *value_p);
+
 /** compare_swap writes *desired to element i if the element equals *expected, byte by byte.
  *  fetch_op combines *operand into it. Both are atomic, and store the value before at old_p.
  *  @return PGAS_ERR_LIMIT  elements or operands have more than 256 bytes */

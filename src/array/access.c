@@ -53,6 +53,13 @@ static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *lo
     return status;
 }
 
+pgas_status_t pgasi_array_try(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                              pgasi_array_access_t *x)
+{
+    pgas_status_t status = try_here(a, loc, x);
+    return status == PGAS_INPROGRESS ? PGAS_ERR_AGAIN : status;
+}
+
 /* ---- walks in order ---- */
 
 /* The calling thread's last access, to detect walks. */

@@ -13,7 +13,10 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
 /** Carries an access out, waiting as needed. x->chunk is set. */
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
                              pgasi_array_access_t *x);
-/** The same for many, whose waits overlap: x[j] at loc[j]. @return the first error. */
+/** Carries an access out if the grant permits it. @return PGAS_ERR_AGAIN: it does not */
+pgas_status_t pgasi_array_try(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                              pgasi_array_access_t *x);
+/** pgasi_array_do for many, whose waits overlap: x[j] at loc[j]. @return the first error. */
 pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  pgasi_array_access_t *x, size_t n);
 

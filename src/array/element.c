@@ -115,6 +115,21 @@ pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p });
 }
 
+pgas_status_t pgas_array_try_get(pgas_array_t *array, uint64_t i, void *value_p)
+{
+    pgas_status_t status = check_sized(array, i, 0, value_p);
+    if (status != PGAS_OK || get_mapped(array, i, value_p))
+        return status;
+    pgasi_array_t *a = pgasi_array_of(array);
+    pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_GET,
+                               .out = value_p,
+                               .chunk = loc.chunk,
+                               .k = (uint32_t)(i & array->mask),
+                               .n = 1 };
+    return pgasi_array_try(a, &loc, &x);
+}
+
 pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
 {
     pgas_status_t status = check_sized(array, i, bytes, value);

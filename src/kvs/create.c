@@ -1,7 +1,9 @@
 /* Stores: options, memory, the end. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include "kvs/cache.h"
 #include "kvs/kvs.h"
+#include "kvs/stamps.h"
 #include "pgas/coll.h"
 #include "pgas/mem.h"
 
@@ -9,8 +11,7 @@
 #define KEYS_DEFAULT  (UINT64_C(1) << 20)
 #define FILL_PERCENT  70 /* of a bucket's entries: one bucket of 15 then overflows */
 #define PART_ALIGNED  4096
-#define STAMPS_CHUNK  64
-#define STAMPS_CACHED (UINT64_C(16) << 20)
+#define CACHE_DEFAULT (UINT64_C(16) << 20)
 
 static pgas_kvs_t *stores[PGASI_KVS_MAX];
 
@@ -103,7 +104,7 @@ static uint64_t buckets_of(const plan_t *plan, int n_ranks)
 {
     uint64_t keys = PGASI_DIV_UP(plan->n_keys, (uint64_t)n_ranks);
     uint64_t n = PGASI_DIV_UP(keys * 100, (uint64_t)PGASI_BUCKET_ENTRIES * FILL_PERCENT);
-    return PGASI_ALIGN_UP(PGASI_MAX(n, 1), (uint64_t)STAMPS_CHUNK);
+    return PGASI_ALIGN_UP(PGASI_MAX(n, 1), (uint64_t)PGASI_STAMPS_CHUNK);
 }
 
 static char *part_base(const pgas_kvs_t *kvs, int rank, uint64_t bytes)
@@ -113,6 +114,12 @@ static char *part_base(const pgas_kvs_t *kvs, int rank, uint64_t bytes)
     return at ? at + PGASI_ALIGN_UP(pgas_gptr_offset(kvs->memory), PART_ALIGNED) -
                     pgas_gptr_offset(kvs->memory)
               : NULL;
+}
+
+pgas_gptr_t pgasi_kvs_word(const pgas_kvs_t *kvs, int home, size_t offset)
+{
+    uint64_t at = PGASI_ALIGN_UP(pgas_gptr_offset(kvs->memory), PART_ALIGNED) + offset;
+    return pgas_gptr_make(kvs->ranks[home], at);
 }
 
 static pgas_status_t lay_out(pgas_kvs_t *kvs, const plan_t *plan)
@@ -139,6 +146,22 @@ static pgas_status_t lay_out(pgas_kvs_t *kvs, const plan_t *plan)
     return status;
 }
 
+/* Several nodes: stamps, and a cache unless cache_bytes is 1. All ranks have stamps, also a rank
+ * whose node has all parts. */
+static pgas_status_t add_cache(pgas_kvs_t *kvs, uint64_t cache_bytes)
+{
+    int64_t any_far = kvs->has_far;
+    pgas_status_t status = pgas_allreduce(kvs->team, &any_far, &any_far, 1, PGAS_I64, PGAS_MAX);
+    if (status != PGAS_OK || !any_far)
+        return status;
+    status = pgasi_stamps_create(kvs->team, kvs->n_buckets, &kvs->stamps);
+    if (status == PGAS_OK && cache_bytes != 1 && kvs->has_far) {
+        kvs->cache = pgasi_kvs_cache_create(cache_bytes ? cache_bytes : CACHE_DEFAULT);
+        status = kvs->cache ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    }
+    return pgasi_kvs_agree(kvs->team, status);
+}
+
 static pgas_kvs_t *new_store(pgas_team_t *team, const plan_t *plan)
 {
     pgas_kvs_t *kvs = calloc(1, sizeof *kvs);
@@ -160,6 +183,7 @@ static void free_store(pgas_kvs_t *kvs)
 {
     if (!kvs)
         return;
+    pgasi_kvs_cache_destroy(kvs->cache);
     free(kvs->parts);
     free(kvs->ranks);
     free(kvs);
@@ -205,6 +229,8 @@ pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pg
         return status;
     }
     status = lay_out(kvs, &plan);
+    if (status == PGAS_OK)
+        status = add_cache(kvs, opts ? opts->cache_bytes : 0);
     if (status == PGAS_OK) {
         pgasi_kvs_set(kvs->id, kvs);
         status = pgas_barrier(team);
@@ -218,6 +244,8 @@ pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
     if (!kvs)
         return PGAS_OK;
     pgas_status_t status = pgas_barrier(kvs->team);
+    if (status == PGAS_OK)
+        status = pgasi_stamps_destroy(kvs->stamps);
     if (status == PGAS_OK)
         status = pgas_team_free(kvs->team, kvs->memory);
     pgasi_kvs_set(kvs->id, NULL);

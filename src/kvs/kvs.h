@@ -3,11 +3,11 @@
 #define PGASI_KVS_H
 
 #include "kvs/part.h"
-#include "pgas/array.h"
 #include "pgas/gptr.h"
 #include "pgas/kvs.h"
 
 typedef struct pgasi_kvs_cache pgasi_kvs_cache_t;
+typedef struct pgasi_stamps pgasi_stamps_t;
 
 struct pgas_kvs {
     pgas_team_t *team;
@@ -21,7 +21,7 @@ struct pgas_kvs {
     bool full_logged;
     /* Only if the team has several nodes: one word for each bucket of the store. A write changes the
      * word of its bucket, before any thread can read what it has written. */
-    pgas_array_t *stamps;
+    pgasi_stamps_t *stamps;
     pgasi_kvs_cache_t *cache; /* NULL: none */
     uint64_t cache_hits, calls;
 };
@@ -46,8 +46,8 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
 /** Makes the writes that this thread has made durable, as the options say. */
 pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs);
 
-/** Copies the keys of a chain, deletes expired ones. */
-pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket,
+/** Appends copies of the keys of a chain. Expired keys are deleted. */
+pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait,
                                    pgasi_scratch_t *scratch);
 /** Deletes the keys of a chain. */
 pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket);
@@ -65,6 +65,9 @@ int pgasi_kvs_free_id(void);
 void pgasi_kvs_set(int id, pgas_kvs_t *kvs);
 /** Returns the store, or NULL. */
 pgas_kvs_t *pgasi_kvs_of(uint64_t id);
+
+/** The global pointer of a word in the head of a part. */
+pgas_gptr_t pgasi_kvs_word(const pgas_kvs_t *kvs, int home, size_t offset);
 
 /** Agrees on the first error of the team's ranks. */
 pgas_status_t pgasi_kvs_agree(pgas_team_t *team, pgas_status_t mine);

@@ -151,7 +151,7 @@ static pgas_status_t get_locked(const pgasi_part_t *part, const pgasi_key_t *key
 static inline bool is_unchanged(const pgasi_part_t *part, const pgasi_bucket_t *bucket,
                                 uint64_t last, const found_t *f)
 {
-    FENCE(__ATOMIC_ACQUIRE);
+    PGASI_KVS_FENCE(__ATOMIC_ACQUIRE);
     if (PGAS_UNLIKELY(pgasi_load(&bucket->last) != last))
         return false;
     const uint64_t *version =
@@ -395,6 +395,7 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
     pgas_status_t status = prepare(&w, item);
     if (status != PGAS_OK)
         return status;
+    begin(hooks, key->bucket);
     w.last = lock(w.bucket);
     find(part, key, w.last | PGASI_BUCKET_LOCKED, &w.found);
     w.present = w.found.slot && !w.found.content.deleted && !has_expired(&w.found.content);
@@ -413,6 +414,7 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
     else
         status = do_delete(&w, item);
     unlock(w.bucket, w.last, changes);
+    end(hooks, key->bucket);
     free_blocks(&w);
     return status == PGAS_INPROGRESS ? PGAS_OK : status;
 }

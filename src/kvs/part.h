@@ -37,6 +37,9 @@ typedef struct {
 
 /** What a write does when it has found the key, while it has the lock. */
 typedef struct {
+    /* Called around the time in which the lock of a bucket's chain is held. May be NULL */
+    void (*begin)(void *arg, uint32_t bucket);
+    void (*end)(void *arg, uint32_t bucket);
     /* Called before the first change. Another status than PGAS_OK ends the write. May be NULL */
     pgas_status_t (*changes)(void *arg, uint32_t bucket);
     /* Called after the change: the item as it is now; deleted: the key is deleted. May be NULL */
@@ -76,7 +79,7 @@ typedef struct {
     uint32_t key_bytes, value_bytes;
 } pgasi_copied_t;
 
-/** Replaces scratch by copies of all keys of a chain, and deletes those that have expired.
+/** Appends copies of all keys of a chain, and deletes those that have expired.
  *  @return PGAS_ERR_NO_MEMORY */
 pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
                               const pgasi_write_hooks_t *hooks, pgasi_scratch_t *scratch);

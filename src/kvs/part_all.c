@@ -77,14 +77,15 @@ typedef struct {
     void *arg;
     bool changed;
     pgas_status_t status;
+    pgas_status_t refused; /* by hooks->changes: keys that should go stay */
 } chain_t;
 
 static bool remove_key(chain_t *chain, uint64_t *slot, const content_t *c)
 {
     const pgasi_write_hooks_t *hooks = chain->hooks;
-    if (!chain->changed && hooks->changes)
-        chain->status = hooks->changes(hooks->arg, chain->number);
-    if (chain->status != PGAS_OK)
+    if (!chain->changed && hooks->changes && chain->refused == PGAS_OK)
+        chain->refused = hooks->changes(hooks->arg, chain->number);
+    if (chain->refused != PGAS_OK)
         return false;
     chain->changed = true;
     pgas_kvs_item_t now = { .key = c->key, .key_bytes = c->key_bytes };
@@ -128,9 +129,11 @@ static void walk_chain(chain_t *chain, uint64_t last)
 static pgas_status_t do_chain(chain_t *chain)
 {
     chain->first = &chain->part->buckets[chain->number];
+    begin(chain->hooks, chain->number);
     uint64_t last = lock(chain->first);
     walk_chain(chain, last);
     unlock(chain->first, last, chain->changed);
+    end(chain->hooks, chain->number);
     return chain->status;
 }
 
@@ -150,7 +153,6 @@ pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
     chain_t chain = {
         .part = part, .hooks = hooks, .number = bucket, .judge = copy_or_expire, .arg = scratch
     };
-    scratch->bytes = 0;
     return do_chain(&chain);
 }
 
@@ -207,10 +209,12 @@ bool pgasi_part_evict(const pgasi_part_t *part, size_t bytes, const pgasi_write_
                           .arg = &e };
         uint64_t last;
         e.used = &part->used[number];
-        if (!try_lock(chain.first, &last))
-            continue;
-        walk_chain(&chain, last);
-        unlock(chain.first, last, chain.changed);
+        begin(hooks, number);
+        if (try_lock(chain.first, &last)) {
+            walk_chain(&chain, last);
+            unlock(chain.first, last, chain.changed);
+        }
+        end(hooks, number);
     }
     __atomic_fetch_add(&part->head->n_evicted, e.n_removed, __ATOMIC_RELAXED);
     return e.n_removed > 0;

@@ -8,12 +8,6 @@
 
 #define N_SPINS 128u
 
-#if PGASI_KVS_TSAN
-#define FENCE(order) __atomic_signal_fence(order)
-#else
-#define FENCE(order) __atomic_thread_fence(order)
-#endif
-
 /* ---- locks ---- */
 
 static inline void wait_a_little(uint32_t n)
@@ -32,7 +26,7 @@ static inline bool try_lock(pgasi_bucket_t *bucket, uint64_t *last_p)
                   __atomic_compare_exchange_n(&bucket->last, last_p, *last_p | PGASI_BUCKET_LOCKED,
                                               false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
     if (locked)
-        FENCE(__ATOMIC_RELEASE); /* readers see the lock before they see what changes */
+        PGASI_KVS_FENCE(__ATOMIC_RELEASE); /* readers see the lock before they see what changes */
     return locked;
 }
 
@@ -108,6 +102,18 @@ static inline void remove_entry(const pgasi_part_t *part, uint64_t *slot, const 
     count(&part->head->data_bytes, -data_of(c));
     if (!c->deleted)
         count(&part->head->n_keys, -1);
+}
+
+static inline void begin(const pgasi_write_hooks_t *hooks, uint32_t bucket)
+{
+    if (hooks->begin)
+        hooks->begin(hooks->arg, bucket);
+}
+
+static inline void end(const pgasi_write_hooks_t *hooks, uint32_t bucket)
+{
+    if (hooks->end)
+        hooks->end(hooks->arg, bucket);
 }
 
 #endif

@@ -6,9 +6,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "base/log.h"
-#include "kvs/kvs.h"
+#include "kvs/cache.h"
+#include "kvs/message.h"
+#include "kvs/stamps.h"
 
-#define WINDOW 16
+#define WINDOW          16
+#define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
 
 static inline int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
 {
@@ -27,61 +30,6 @@ int pgasi_kvs_key(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_ke
     return find_home(kvs, key, bytes, key_p);
 }
 
-pgas_status_t pgasi_kvs_may_wait(void)
-{
-    if (pgas_thread_slot(pgas_thread_self()) == PGAS_SLOT_SERVICE - 1)
-        return PGAS_ERR_CONTEXT;
-    pgas_status_t status = pgas_thread_attach(); /* it nests; a plain handler may not call it */
-    return status == PGAS_OK ? pgas_thread_detach() : status;
-}
-
-/* ---- writes at a home of this node ---- */
-
-static const pgasi_write_hooks_t no_hooks;
-
-static void log_full(pgas_kvs_t *kvs, const pgasi_part_t *part)
-{
-    if (!__atomic_exchange_n(&kvs->full_logged, true, __ATOMIC_RELAXED))
-        PGASI_WARN("kvs",
-                   "a rank's part of %zu bytes is full: raise the option bytes, or ask for "
-                   "eviction",
-                   (size_t)part->bytes);
-}
-
-pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
-                              pgas_kvs_item_t *item, bool may_wait)
-{
-    const pgasi_part_t *part = &kvs->parts[home];
-    (void)may_wait;
-    for (;;) {
-        pgas_status_t status = pgasi_part_write(part, key, item, &no_hooks);
-        if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))
-            return status;
-        size_t bytes = pgasi_block_bytes(key->bytes, item->value_bytes, true);
-        if (!kvs->evict || bytes > part->bytes / 2 || !pgasi_part_evict(part, bytes, &no_hooks)) {
-            log_full(kvs, part);
-            return status;
-        }
-    }
-}
-
-pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs)
-{
-    (void)kvs;
-    return PGAS_OK;
-}
-
-pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket,
-                                   pgasi_scratch_t *scratch)
-{
-    return pgasi_part_copy(&kvs->parts[home], bucket, &no_hooks, scratch);
-}
-
-pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket)
-{
-    return pgasi_part_clear(&kvs->parts[home], bucket, &no_hooks, false);
-}
-
 /* ---- one key ---- */
 
 static inline pgas_status_t check_key(const pgas_kvs_t *kvs, const void *key, size_t key_bytes)
@@ -93,8 +41,7 @@ static inline pgas_status_t check_key(const pgas_kvs_t *kvs, const void *key, si
 
 static pgas_status_t run_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
 {
-    pgas_status_t status = pgas_kvs_run(kvs, item, 1, NULL);
-    return status;
+    return pgas_kvs_run(kvs, item, 1, NULL);
 }
 
 pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
@@ -193,36 +140,155 @@ static void prepare(const pgas_kvs_t *kvs, pgas_kvs_item_t *items, int n, target
             pgasi_part_prefetch_block(&kvs->parts[targets[i].home], &targets[i].key);
 }
 
-static pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
+static pgas_status_t write_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
+{
+    pgas_status_t status = pgasi_kvs_write(kvs, target->home, &target->key, item, true);
+    return status == PGAS_ERR_AGAIN ? PGAS_ERR_CONTEXT : status;
+}
+
+static inline pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
 {
     if (item->op == PGAS_KVS_GET)
         return pgasi_part_get(&kvs->parts[target->home], &target->key, item);
-    return pgasi_kvs_write(kvs, target->home, &target->key, item, true);
+    return write_here(kvs, target, item);
+}
+
+/* ---- other nodes ---- */
+
+/* A run whose items go to other nodes. */
+typedef struct {
+    pgas_kvs_t *kvs;
+    pgas_kvs_item_t *items;
+    pgas_sync_t *sync;          /* the caller's; NULL: the run waits */
+    pgas_sync_t waited;         /* for the run that waits */
+    pgasi_batch_t here;         /* for the run that waits */
+    pgasi_batch_t *batch;       /* NULL: nothing was sent yet */
+    pgasi_outgoing_t *outgoing; /* [n] of the team */
+} far_run_t;
+
+static pgas_status_t begin_far(far_run_t *run)
+{
+    pgas_status_t status = run->sync ? PGAS_OK : pgasi_kvs_may_wait();
+    if (status != PGAS_OK)
+        return status;
+    run->batch = run->sync ? malloc(sizeof *run->batch) : &run->here;
+    run->outgoing = calloc((size_t)run->kvs->n, sizeof *run->outgoing);
+    if (!run->batch || !run->outgoing) {
+        if (run->sync)
+            free(run->batch);
+        free(run->outgoing);
+        run->batch = NULL;
+        return PGAS_ERR_NO_MEMORY;
+    }
+    *run->batch = (pgasi_batch_t){ .kvs = run->kvs,
+                                   .items = run->items,
+                                   .sync = run->sync ? run->sync : &run->waited,
+                                   .missing = 1,
+                                   .allocated = run->sync != NULL };
+    pgas_sync_add(run->batch->sync, 1);
+    return PGAS_OK;
+}
+
+/* A read first looks for a copy. @return PGAS_INPROGRESS: there is no valid one */
+static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
+{
+    uint64_t stamp;
+    if (!kvs->cache || item->op != PGAS_KVS_GET ||
+        !pgasi_stamps_look(kvs->stamps, target->home, target->key.bucket, &stamp))
+        return PGAS_INPROGRESS;
+    pgas_status_t status = pgasi_kvs_cache_get(kvs->cache, &target->key, stamp, item);
+    if (status != PGAS_INPROGRESS)
+        pgasi_store(&kvs->cache_hits, pgasi_load(&kvs->cache_hits) + 1);
+    return status;
+}
+
+/* While many items are under way it waits, so that memory of the homes is bounded. */
+static void limit_items(const far_run_t *run)
+{
+    while (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) > ITEMS_UNDER_WAY)
+        if (pgas_progress() == 0 && pgasi_kvs_may_wait() != PGAS_OK)
+            break;
+}
+
+static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
+{
+    pgas_kvs_item_t *item = &run->items[index];
+    pgas_status_t status = look_in_cache(run->kvs, target, item);
+    if (status == PGAS_INPROGRESS && !run->batch) {
+        status = begin_far(run);
+        status = status == PGAS_OK ? PGAS_INPROGRESS : status;
+    }
+    if (status != PGAS_INPROGRESS)
+        return status;
+    item->status = PGAS_INPROGRESS;
+    __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
+    pgas_sync_add(run->batch->sync, 1);
+    pgasi_store(&run->kvs->calls, pgasi_load(&run->kvs->calls) + 1);
+    status =
+        pgasi_kvs_send(run->batch, &run->outgoing[target->home], target->home, (uint32_t)index);
+    if (status != PGAS_OK) {
+        pgasi_kvs_complete(run->batch, 1);
+        return status;
+    }
+    limit_items(run);
+    return PGAS_INPROGRESS;
+}
+
+static pgas_status_t end_far(far_run_t *run)
+{
+    pgas_status_t status = PGAS_OK;
+    if (!run->batch)
+        return PGAS_OK;
+    for (int i = 0; i < run->kvs->n; i++) {
+        pgas_status_t sent = pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
+        status = status == PGAS_OK ? sent : status;
+        free(run->outgoing[i].at);
+    }
+    free(run->outgoing);
+    pgasi_kvs_complete(run->batch, 1);
+    if (!run->sync) {
+        pgas_status_t waited = pgas_sync_wait(&run->waited, -1);
+        status = status == PGAS_OK ? waited : status;
+    }
+    return status;
 }
 
 pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pgas_sync_t *sync)
 {
     target_t targets[WINDOW];
     pgas_status_t first = PGAS_OK;
-    (void)sync;
     if (!kvs || (n > 0 && !items))
         return PGAS_ERR_INVALID;
+    if (n > UINT32_MAX)
+        return PGAS_ERR_LIMIT;
+    far_run_t far = { .kvs = kvs, .items = items, .sync = sync };
     bool wrote = false;
     for (size_t at = 0; at < n; at += WINDOW) {
         int n_now = (int)PGASI_MIN(n - at, WINDOW);
         prepare(kvs, items + at, n_now, targets);
         for (int i = 0; i < n_now; i++) {
             pgas_kvs_item_t *item = &items[at + (size_t)i];
-            if (targets[i].home >= 0)
-                item->status = do_here(kvs, &targets[i], item);
+            if (PGAS_UNLIKELY(targets[i].home < 0)) {
+                first = first == PGAS_OK ? item->status : first;
+                continue;
+            }
+            pgas_status_t status = PGAS_LIKELY(kvs->parts[targets[i].home].base)
+                                       ? do_here(kvs, &targets[i], item)
+                                       : do_far(&far, &targets[i], at + (size_t)i);
             wrote |= item->op != PGAS_KVS_GET;
-            if (PGAS_UNLIKELY(item->status != PGAS_OK && first == PGAS_OK))
-                first = item->status;
+            if (status == PGAS_INPROGRESS)
+                continue; /* the reply sets the item's status, perhaps already */
+            item->status = status;
+            if (PGAS_UNLIKELY(status != PGAS_OK && first == PGAS_OK))
+                first = status;
         }
     }
-    if (wrote) {
-        pgas_status_t status = pgasi_kvs_commit(kvs);
-        first = first == PGAS_OK ? status : first;
-    }
+    pgas_status_t status = wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
+    first = first == PGAS_OK ? status : first;
+    bool sent = far.batch != NULL;
+    status = end_far(&far);
+    first = first == PGAS_OK ? status : first;
+    for (size_t i = 0; i < n && sent && !sync && first == PGAS_OK; i++)
+        first = items[i].status;
     return first;
 }

@@ -1,0 +1,94 @@
+/* Work at a home of this node, with what surrounds it: stamps that other nodes have, eviction. */
+#include "base/log.h"
+#include "kvs/kvs.h"
+#include "kvs/stamps.h"
+#include "pgas/call.h"
+
+pgas_status_t pgasi_kvs_may_wait(void)
+{
+    if (pgas_thread_slot(pgas_thread_self()) == PGAS_SLOT_SERVICE - 1)
+        return PGAS_ERR_CONTEXT;
+    pgas_status_t status = pgas_thread_attach(); /* it nests; a plain handler may not call it */
+    return status == PGAS_OK ? pgas_thread_detach() : status;
+}
+
+typedef struct {
+    pgas_kvs_t *kvs;
+    int home;
+    bool may_wait;
+    pgas_array_pin_t pin;
+} writer_t;
+
+static void begin(void *arg, uint32_t bucket)
+{
+    writer_t *w = (writer_t *)arg;
+    if (w->kvs->stamps && w->may_wait)
+        pgasi_stamps_pin(w->kvs->stamps, w->home, bucket, &w->pin);
+}
+
+static void end(void *arg, uint32_t bucket)
+{
+    writer_t *w = (writer_t *)arg;
+    (void)bucket;
+    if (w->kvs->stamps && w->may_wait)
+        pgasi_stamps_unpin(&w->pin);
+}
+
+static pgas_status_t changes(void *arg, uint32_t bucket)
+{
+    writer_t *w = (writer_t *)arg;
+    return w->kvs->stamps ? pgasi_stamps_change(w->kvs->stamps, w->home, bucket) : PGAS_OK;
+}
+
+static pgasi_write_hooks_t hooks_of(writer_t *w)
+{
+    return (pgasi_write_hooks_t){ .begin = begin, .end = end, .changes = changes, .arg = w };
+}
+
+static void log_full(pgas_kvs_t *kvs, const pgasi_part_t *part)
+{
+    if (!__atomic_exchange_n(&kvs->full_logged, true, __ATOMIC_RELAXED))
+        PGASI_WARN("kvs",
+                   "a rank's part of %zu bytes is full: raise the option bytes, or ask for "
+                   "eviction",
+                   (size_t)part->bytes);
+}
+
+pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
+                              pgas_kvs_item_t *item, bool may_wait)
+{
+    const pgasi_part_t *part = &kvs->parts[home];
+    writer_t w = { .kvs = kvs, .home = home, .may_wait = may_wait };
+    pgasi_write_hooks_t hooks = hooks_of(&w);
+    for (;;) {
+        pgas_status_t status = pgasi_part_write(part, key, item, &hooks);
+        if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))
+            return status;
+        size_t bytes = pgasi_block_bytes(key->bytes, item->value_bytes, true);
+        if (!kvs->evict || bytes > part->bytes / 2 || !pgasi_part_evict(part, bytes, &hooks)) {
+            log_full(kvs, part);
+            return status;
+        }
+    }
+}
+
+pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs)
+{
+    (void)kvs;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait,
+                                   pgasi_scratch_t *scratch)
+{
+    writer_t w = { .kvs = kvs, .home = home, .may_wait = may_wait };
+    pgasi_write_hooks_t hooks = hooks_of(&w);
+    return pgasi_part_copy(&kvs->parts[home], bucket, &hooks, scratch);
+}
+
+pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket)
+{
+    writer_t w = { .kvs = kvs, .home = home, .may_wait = true };
+    pgasi_write_hooks_t hooks = hooks_of(&w);
+    return pgasi_part_clear(&kvs->parts[home], bucket, &hooks, false);
+}

@@ -1,0 +1,230 @@
+/* The home's side: requests of other nodes.
+ *
+ * The plain handler carries out what needs no wait. A write to a bucket whose stamp other nodes have
+ * must wait until it is withdrawn. Its reply says so (PGAS_ERR_AGAIN), and the caller sends the item
+ * to the handler that may wait. */
+#include <stdlib.h>
+#include "kvs/message.h"
+#include "kvs/stamps.h"
+
+#define READS 8 /* attempts to read a value and its stamp together */
+
+pgas_handler_t pgasi_kvs_request_handler, pgasi_kvs_waiting_handler, pgasi_kvs_large_handler;
+
+typedef struct {
+    pgas_kvs_t *kvs;
+    int home, caller;
+    bool may_wait;
+    size_t bytes, max; /* of the reply */
+    char reply[PGASI_KVS_MESSAGE_MAX] PGASI_ALIGNED(8);
+} serving_t;
+
+/* A caller that gets no reply waits for ever, so the job ends instead. */
+static void send_reply(serving_t *s)
+{
+    const pgasi_reply_t *head = (const pgasi_reply_t *)(const void *)s->reply;
+    if (head->n == 0)
+        return;
+    pgas_status_t status = pgas_call(s->caller, pgasi_kvs_reply_handler, s->reply, s->bytes, NULL);
+    if (status == PGAS_ERR_AGAIN || status == PGAS_ERR_NO_MEMORY)
+        pgas_abort(1, "pgas_kvs: no room for a reply; raise PGAS_BACKLOG_LIMIT");
+    s->bytes = sizeof(pgasi_reply_t);
+    ((pgasi_reply_t *)(void *)s->reply)->n = 0;
+}
+
+/* Room for one more item; what is there is sent if it has none. */
+static pgasi_reply_item_t *next_item(serving_t *s, uint32_t index)
+{
+    if (s->bytes + sizeof(pgasi_reply_item_t) > s->max)
+        send_reply(s);
+    pgasi_reply_item_t *reply = (pgasi_reply_item_t *)(void *)(s->reply + s->bytes);
+    memset(reply, 0, sizeof *reply);
+    reply->index = index;
+    return reply;
+}
+
+static void end_item(serving_t *s, const pgasi_reply_item_t *reply)
+{
+    s->bytes += sizeof *reply;
+    if (reply->has_value)
+        s->bytes += PGASI_ALIGN_UP((size_t)reply->value_bytes, 8);
+    ((pgasi_reply_t *)(void *)s->reply)->n++;
+}
+
+/* Reads a value and a stamp that belong together: the stamp is the same before and after the read,
+ * and no writer was between the stamp and the bucket. */
+static pgas_status_t read_stamped(const serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
+                                  pgasi_reply_item_t *reply)
+{
+    const pgasi_part_t *part = &s->kvs->parts[s->home];
+    uint64_t before = 0, after = 0;
+    pgas_status_t status = PGAS_OK;
+    for (int i = 0; i < READS; i++) {
+        bool has =
+            s->kvs->stamps && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &before);
+        status = pgasi_part_get(part, key, item);
+        reply->has_stamp = has && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &after) &&
+                           before == after;
+        if (!has || reply->has_stamp)
+            break;
+    }
+    reply->stamp = before;
+    return status;
+}
+
+static void do_get(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
+                   const pgasi_request_item_t *wire)
+{
+    pgasi_reply_item_t *reply = next_item(s, wire->index);
+    size_t wanted = wire->capacity, room;
+    for (;;) {
+        room = s->max - s->bytes - sizeof *reply;
+        item->value = reply + 1;
+        item->capacity = PGASI_MIN(wanted, room & ~(size_t)7);
+        reply->status = read_stamped(s, key, item, reply);
+        bool is_first = s->bytes == sizeof(pgasi_reply_t);
+        if (reply->status != PGAS_ERR_RANGE || item->value_bytes > wanted || is_first)
+            break;
+        send_reply(s); /* the value may fit into the next message */
+        reply = next_item(s, wire->index);
+    }
+    reply->version = item->version;
+    reply->expires_ms = item->expires_ms;
+    reply->value_bytes = (uint32_t)item->value_bytes;
+    reply->has_value = reply->status == PGAS_OK;
+    if (reply->status == PGAS_ERR_RANGE && item->value_bytes <= wanted)
+        reply->status = PGAS_INPROGRESS;
+    end_item(s, reply);
+}
+
+static void do_write(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
+                     const pgasi_request_item_t *wire)
+{
+    int64_t number;
+    if (item->op == PGAS_KVS_ADD) {
+        memcpy(&number, item->value, sizeof number);
+        item->value = &number;
+    }
+    pgas_status_t status = pgasi_kvs_write(s->kvs, s->home, key, item, s->may_wait);
+    if (status == PGAS_OK)
+        status = pgasi_kvs_commit(s->kvs);
+    if (s->bytes + sizeof(pgasi_reply_item_t) + sizeof number > s->max)
+        send_reply(s);
+    pgasi_reply_item_t *reply = next_item(s, wire->index);
+    reply->status = status;
+    reply->version = item->version;
+    reply->has_value = item->op == PGAS_KVS_ADD && status == PGAS_OK;
+    if (reply->has_value) {
+        reply->value_bytes = sizeof number;
+        memcpy(reply + 1, &number, sizeof number);
+    }
+    end_item(s, reply);
+}
+
+static void do_item(serving_t *s, const pgasi_request_item_t *wire, const void *key, void *value)
+{
+    pgasi_key_t k;
+    pgasi_kvs_key(s->kvs, key, wire->key_bytes, &k);
+    pgas_kvs_item_t item = { .key = key,
+                             .key_bytes = wire->key_bytes,
+                             .value = value,
+                             .value_bytes = wire->value_bytes,
+                             .version = wire->version,
+                             .expires_ms = wire->expires_ms,
+                             .op = (pgas_kvs_op_t)wire->op,
+                             .condition = (pgas_kvs_condition_t)wire->condition,
+                             .keep_expiry = wire->keep_expiry };
+    if (item.op == PGAS_KVS_GET)
+        do_get(s, &k, &item, wire);
+    else
+        do_write(s, &k, &item, wire);
+}
+
+static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t source, bool may_wait)
+{
+    s->kvs = pgasi_kvs_of(head->kvs);
+    s->home = (int)head->home;
+    s->caller = pgas_thread_rank(source);
+    s->may_wait = may_wait;
+    s->max = pgasi_kvs_message_max();
+    s->bytes = sizeof(pgasi_reply_t);
+    pgasi_reply_t reply = { .kvs = head->kvs, .batch = head->batch };
+    memcpy(s->reply, &reply, sizeof reply);
+    return s->kvs != NULL;
+}
+
+static void serve(const void *args, pgas_thread_t source, bool may_wait)
+{
+    const pgasi_request_t *head = (const pgasi_request_t *)args;
+    serving_t s;
+    if (!begin(&s, head, source, may_wait))
+        return;
+    const char *at = (const char *)(head + 1);
+    for (uint32_t i = 0; i < head->n; i++) {
+        const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
+        void *key = NULL, *value = NULL;
+        size_t bytes;
+        if (pgas_buffer_count() > 0) {
+            (void)pgas_buffer_get(0, &key, &bytes);
+            (void)pgas_buffer_get(1, &value, &bytes);
+        } else {
+            at += sizeof *wire;
+            key = (void *)(uintptr_t)at;
+            at += PGASI_ALIGN_UP((size_t)wire->key_bytes, 8);
+            value = (void *)(uintptr_t)at;
+            at += PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
+        }
+        do_item(&s, wire, key, value);
+    }
+    send_reply(&s);
+}
+
+static void serve_plain(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)bytes;
+    (void)context;
+    serve(args, source, false);
+}
+
+static void serve_waiting(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)bytes;
+    (void)context;
+    serve(args, source, true);
+}
+
+/* A value that is larger than a message. Without a result the caller gets PGAS_ERR_MISMATCH. */
+static void serve_large(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    const pgasi_request_t *head = (const pgasi_request_t *)args;
+    const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)(head + 1);
+    pgas_kvs_t *kvs = pgasi_kvs_of(head->kvs);
+    void *key, *value = malloc(wire->capacity);
+    size_t key_bytes;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    if (kvs && value && pgas_buffer_get(0, &key, &key_bytes) == PGAS_OK) {
+        pgasi_key_t k;
+        pgasi_kvs_key(kvs, key, key_bytes, &k);
+        pgas_kvs_item_t item = {
+            .key = key, .key_bytes = key_bytes, .value = value, .capacity = wire->capacity
+        };
+        if (pgasi_part_get(&kvs->parts[head->home], &k, &item) == PGAS_OK &&
+            item.version == wire->version && item.value_bytes == wire->capacity)
+            (void)pgas_reply(value, wire->capacity);
+    }
+    free(value);
+}
+
+static __attribute__((constructor)) void register_serving(void)
+{
+    pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
+    blocks.blocks = true;
+    (void)pgas_handler_register("pgas_kvs_request", serve_plain, NULL, NULL,
+                                &pgasi_kvs_request_handler);
+    (void)pgas_handler_register("pgas_kvs_waiting", serve_waiting, NULL, &blocks,
+                                &pgasi_kvs_waiting_handler);
+    (void)pgas_handler_register("pgas_kvs_large", serve_large, NULL, NULL,
+                                &pgasi_kvs_large_handler);
+}
