@@ -93,21 +93,27 @@ static inline size_t pgasi_block_bytes(size_t key_bytes, size_t value_bytes, boo
     return sizeof(pgasi_block_t) + (expires ? 8 : 0) + PGASI_ALIGN_UP(key_bytes, 8) + value_bytes;
 }
 
+#if defined(__SSE2__) && !PGASI_KVS_TSAN
+/* Compares the tags of 4 words, as 32-bit numbers from their upper halves. */
+static inline __m128i pgasi_match_4(const uint64_t *words, __m128i wanted)
+{
+    __m128 a = _mm_load_ps((const float *)(const void *)words);
+    __m128 b = _mm_load_ps((const float *)(const void *)(words + 2));
+    __m128i upper = _mm_castps_si128(_mm_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
+    return _mm_cmpeq_epi32(_mm_srli_epi32(upper, 24), wanted);
+}
+#endif
+
 /** Returns a bit for each entry with the tag. */
 static inline uint32_t pgasi_bucket_match(const pgasi_bucket_t *bucket, uint32_t tag)
 {
 #if defined(__SSE2__) && !PGASI_KVS_TSAN
-    /* the upper halves of 16 words, as 4 vectors of 4; their tags are compared as 32-bit numbers */
-    __m128i wanted = _mm_set1_epi32((int)tag), found[4];
-    for (int i = 0; i < 4; i++) {
-        __m128 a = _mm_load_ps((const float *)(const void *)&bucket->entry[4 * i]);
-        __m128 b = _mm_load_ps((const float *)(const void *)&bucket->entry[4 * i + 2]);
-        __m128i upper = _mm_castps_si128(_mm_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
-        found[i] = _mm_cmpeq_epi32(_mm_srli_epi32(upper, 24), wanted);
-    }
-    __m128i bytes =
-        _mm_packs_epi16(_mm_packs_epi32(found[0], found[1]), _mm_packs_epi32(found[2], found[3]));
-    return (uint32_t)_mm_movemask_epi8(bytes) & 0x7fff;
+    __m128i wanted = _mm_set1_epi32((int)tag);
+    __m128i low = _mm_packs_epi32(pgasi_match_4(&bucket->entry[0], wanted),
+                                  pgasi_match_4(&bucket->entry[4], wanted));
+    __m128i high = _mm_packs_epi32(pgasi_match_4(&bucket->entry[8], wanted),
+                                   pgasi_match_4(&bucket->entry[12], wanted));
+    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) & 0x7fff;
 #else
     uint32_t mask = 0;
     for (int i = 0; i < PGASI_BUCKET_ENTRIES; i++)
@@ -136,10 +142,20 @@ pgasi_racy_equal(const void *a, const void *b, size_t bytes)
 #else
 static inline void pgasi_racy_copy(void *to, const void *from, size_t bytes)
 {
-    if (bytes == 8)
+    if (bytes == 8) {
         memcpy(to, from, 8);
-    else if (bytes > 0)
+    } else if (bytes - 16 <= 48) { /* 16 to 64: from both ends, so that the copies overlap */
+        char *t = (char *)to;
+        const char *f = (const char *)from;
+        memcpy(t, f, 16);
+        if (bytes > 32) {
+            memcpy(t + 16, f + 16, 16);
+            memcpy(t + bytes - 32, f + bytes - 32, 16);
+        }
+        memcpy(t + bytes - 16, f + bytes - 16, 16);
+    } else if (bytes > 0) {
         memcpy(to, from, bytes);
+    }
 }
 static inline bool pgasi_racy_equal(const void *a, const void *b, size_t bytes)
 {

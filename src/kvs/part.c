@@ -52,7 +52,8 @@ void pgasi_part_open(char *base, pgasi_part_t *part_p)
                               .buckets = (pgasi_bucket_t *)(void *)(base + head->buckets),
                               .used = head->used ? (uint16_t *)(void *)(base + head->used) : NULL,
                               .n_buckets = head->n_buckets,
-                              .bytes = head->bytes };
+                              .bytes = head->bytes,
+                              .last_block = (head->bytes - sizeof(pgasi_block_t)) / 8 - 1 };
 }
 
 /* Writes a block. Words that readers check first are atomic. */
@@ -119,56 +120,54 @@ static void note_use(const pgasi_part_t *part, const pgasi_key_t *key, const fou
         __atomic_fetch_or(used, (uint16_t)(1u << i), __ATOMIC_RELAXED);
 }
 
-static inline pgas_status_t look(const pgasi_part_t *part, const pgasi_key_t *key, uint64_t last,
-                                 pgas_kvs_item_t *item, found_t *f)
+static pgas_status_t look(const pgasi_part_t *part, const pgasi_key_t *key, uint64_t last,
+                          pgasi_read_t *read, found_t *f)
 {
     find(part, key, last, f);
     const content_t *c = &f->content;
     if (!f->slot || has_expired(c) || c->deleted)
         return PGAS_ERR_NOT_FOUND;
-    item->version = c->version;
-    item->value_bytes = c->value_bytes;
-    item->expires_ms = c->expires_ms;
-    if (c->value_bytes > item->capacity)
+    read->version = c->version;
+    read->value_bytes = c->value_bytes;
+    read->expires_ms = c->expires_ms;
+    if (c->value_bytes > read->capacity)
         return PGAS_ERR_RANGE;
-    pgasi_racy_copy(item->value, c->value, c->value_bytes);
+    pgasi_racy_copy(read->value, c->value, c->value_bytes);
     return PGAS_OK;
 }
 
 static pgas_status_t get_locked(const pgasi_part_t *part, const pgasi_key_t *key,
-                                pgas_kvs_item_t *item)
+                                pgasi_read_t *read)
 {
     found_t f;
     pgasi_bucket_t *bucket = &part->buckets[key->bucket];
     uint64_t last = lock(bucket);
-    pgas_status_t status = look(part, key, last | PGASI_BUCKET_LOCKED, item, &f);
+    pgas_status_t status = look(part, key, last | PGASI_BUCKET_LOCKED, read, &f);
     unlock(bucket, last, false);
     return status;
 }
 
 /* The sequence number has 23 bits. A reader that slept while it went round would find the same
  * number; the version of the block is different then, because versions are unique. */
-static inline bool is_unchanged(const pgasi_part_t *part, const pgasi_bucket_t *bucket,
-                                uint64_t last, const found_t *f)
+static inline bool is_unchanged(const pgasi_bucket_t *bucket, uint64_t last,
+                                const pgasi_block_t *block, uint64_t version)
 {
     PGASI_KVS_FENCE(__ATOMIC_ACQUIRE);
-    if (PGAS_UNLIKELY(pgasi_load(&bucket->last) != last))
-        return false;
-    const uint64_t *version =
-        (const uint64_t *)(const void *)(part->base + pgasi_entry_offset(f->entry) * 8);
-    return !f->slot || pgasi_load(version) >> 16 == f->content.version;
+    return pgasi_load(&bucket->last) == last &&
+           (!block || pgasi_load(&block->version) >> 16 == version);
 }
 
-pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key,
-                             pgas_kvs_item_t *item)
+static pgas_status_t get_any(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read)
 {
     const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
     found_t f;
     for (uint32_t n = 0; n < N_READS || (pgasi_load(&bucket->last) & PGASI_BUCKET_LOCKED); n++) {
         uint64_t last = __atomic_load_n(&bucket->last, __ATOMIC_ACQUIRE);
-        if (PGAS_LIKELY(!(last & PGASI_BUCKET_LOCKED))) {
-            pgas_status_t status = look(part, key, last, item, &f);
-            if (PGAS_LIKELY(is_unchanged(part, bucket, last, &f))) {
+        if (!(last & PGASI_BUCKET_LOCKED)) {
+            pgas_status_t status = look(part, key, last, read, &f);
+            const pgasi_block_t *block =
+                f.slot ? pgasi_block_at(part, pgasi_entry_offset(f.entry)) : NULL;
+            if (is_unchanged(bucket, last, block, f.content.version)) {
                 if (part->used && f.slot)
                     note_use(part, key, &f);
                 return status;
@@ -176,7 +175,35 @@ pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key,
         }
         wait_a_little(n);
     }
-    return get_locked(part, key, item);
+    return get_locked(part, key, read);
+}
+
+/* The usual case in few instructions: the first entry with the tag is the key's, and its value does
+ * not expire. */
+pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read)
+{
+    const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
+    uint64_t last = __atomic_load_n(&bucket->last, __ATOMIC_ACQUIRE);
+    uint32_t mask = pgasi_bucket_match(bucket, key->tag);
+    if (PGAS_UNLIKELY((last & PGASI_BUCKET_LOCKED) || !mask || part->used))
+        return get_any(part, key, read);
+    uint64_t offset = pgasi_entry_offset(pgasi_load(&bucket->entry[__builtin_ctz(mask)]));
+    if (PGAS_UNLIKELY(offset > part->last_block))
+        return get_any(part, key, read);
+    const pgasi_block_t *block = pgasi_block_at(part, offset);
+    uint64_t version = pgasi_load(&block->version), meta = pgasi_load(&block->meta);
+    uint64_t key_room = PGASI_ALIGN_UP(key->bytes, 8);
+    if (PGAS_UNLIKELY((version & 0xffff) != key->bytes - 1 || meta > read->capacity ||
+                      offset * 8 + sizeof *block + key_room + meta > part->bytes ||
+                      !pgasi_racy_equal(block + 1, key->key, key->bytes)))
+        return get_any(part, key, read);
+    pgasi_racy_copy(read->value, (const char *)(block + 1) + key_room, meta);
+    if (PGAS_UNLIKELY(!is_unchanged(bucket, last, block, version >> 16)))
+        return get_any(part, key, read);
+    read->value_bytes = meta;
+    read->version = version >> 16;
+    read->expires_ms = 0;
+    return PGAS_OK;
 }
 
 /* ---- writes ---- */
@@ -391,7 +418,12 @@ static void free_blocks(const write_t *w)
 pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
                                pgas_kvs_item_t *item, const pgasi_write_hooks_t *hooks)
 {
-    write_t w = { .part = part, .key = key, .hooks = hooks, .bucket = &part->buckets[key->bucket] };
+    write_t w; /* not initialised as a whole, because most of it is what find() stores */
+    w.part = part;
+    w.key = key;
+    w.hooks = hooks;
+    w.bucket = &part->buckets[key->bucket];
+    w.prepared = w.garbage = 0;
     pgas_status_t status = prepare(&w, item);
     if (status != PGAS_OK)
         return status;

@@ -25,7 +25,13 @@ typedef struct {
     pgasi_bucket_t *buckets;
     uint16_t *used;
     uint64_t n_buckets, bytes; /* copies */
+    uint64_t last_block;       /* a header at a higher offset would end behind the part */
 } pgasi_part_t;
+
+static inline pgasi_block_t *pgasi_block_at(const pgasi_part_t *part, uint64_t offset)
+{
+    return (pgasi_block_t *)(void *)(part->base + offset * 8);
+}
 
 /** A key, its hash, and what follows from it. */
 typedef struct {
@@ -54,10 +60,36 @@ bool pgasi_part_init(char *base, uint64_t bytes, uint64_t n_buckets, bool evict)
 /** Fills in a part that is laid out at base. */
 void pgasi_part_open(char *base, pgasi_part_t *part_p);
 
-/** GET of an item: sets value, value_bytes, version and expires_ms.
- *  @return PGAS_ERR_NOT_FOUND, PGAS_ERR_RANGE */
-pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key,
-                             pgas_kvs_item_t *item);
+/** A read: where the value goes, and what was found. */
+typedef struct {
+    void *value;
+    size_t capacity;
+    size_t value_bytes;
+    uint64_t version;
+    int64_t expires_ms;
+} pgasi_read_t;
+
+/** Reads a key's value.
+ *  @return PGAS_ERR_NOT_FOUND; PGAS_ERR_RANGE: capacity is too small, the rest is set */
+pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read);
+
+/** The same for an item. */
+static inline pgas_status_t pgasi_part_get_item(const pgasi_part_t *part, const pgasi_key_t *key,
+                                                pgas_kvs_item_t *item)
+{
+    pgasi_read_t read;
+    read.value = item->value;
+    read.capacity = item->capacity;
+    pgas_status_t status = pgasi_part_get(part, key, &read);
+    if (PGAS_LIKELY(status == PGAS_OK) || status == PGAS_ERR_RANGE) {
+        item->value_bytes = read.value_bytes;
+        item->version = read.version;
+        item->expires_ms = read.expires_ms;
+    } else {
+        item->version = 0;
+    }
+    return status;
+}
 
 /** PUT, DELETE or ADD of an item. The value must not be in the part.
  *  @return PGAS_ERR_EXISTS, PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH: the condition;

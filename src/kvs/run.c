@@ -15,7 +15,8 @@
 
 static inline int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
 {
-    uint64_t hash = XXH3_64bits(key, bytes);
+    /* a constant length is worth a branch: the hash is a few instructions then */
+    uint64_t hash = bytes == 8 ? XXH3_64bits(key, 8) : XXH3_64bits(key, bytes);
     uint32_t tag = (uint32_t)(hash >> 32) & 0xff;
     k->key = key;
     k->bytes = bytes;
@@ -39,29 +40,77 @@ static inline pgas_status_t check_key(const pgas_kvs_t *kvs, const void *key, si
     return PGAS_LIKELY(pgasi_kvs_key_is_legal(key_bytes)) ? PGAS_OK : PGAS_ERR_LIMIT;
 }
 
+static pgas_status_t check_item(const pgas_kvs_item_t *item)
+{
+    if (!item->key || (unsigned)item->op > PGAS_KVS_ADD ||
+        (unsigned)item->condition > PGAS_KVS_IF_VERSION)
+        return PGAS_ERR_INVALID;
+    if (!pgasi_kvs_key_is_legal(item->key_bytes))
+        return PGAS_ERR_LIMIT;
+    if (item->op == PGAS_KVS_PUT && item->value_bytes > PGAS_KVS_VALUE_MAX)
+        return PGAS_ERR_LIMIT;
+    bool needs = (item->op == PGAS_KVS_GET && item->capacity > 0) ||
+                 (item->op == PGAS_KVS_PUT && item->value_bytes > 0) || item->op == PGAS_KVS_ADD;
+    return needs && !item->value ? PGAS_ERR_INVALID : PGAS_OK;
+}
+
+static pgas_status_t write_here(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
+                                pgas_kvs_item_t *item)
+{
+    pgas_status_t status = pgasi_kvs_write(kvs, home, key, item, true);
+    return status == PGAS_ERR_AGAIN ? PGAS_ERR_CONTEXT : status;
+}
+
 static pgas_status_t run_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
 {
     return pgas_kvs_run(kvs, item, 1, NULL);
 }
 
+/* At another node. */
+static pgas_status_t get_far(pgas_kvs_t *kvs, const pgasi_key_t *key, pgasi_read_t *read)
+{
+    pgas_kvs_item_t item = {
+        .key = key->key, .key_bytes = key->bytes, .value = read->value, .capacity = read->capacity
+    };
+    pgas_status_t status = run_one(kvs, &item);
+    read->value_bytes = item.value_bytes;
+    return status;
+}
+
 pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
                            size_t capacity, size_t *value_bytes_p)
 {
-    pgas_kvs_item_t item = {
-        .key = key, .key_bytes = key_bytes, .value = value, .capacity = capacity
-    };
     pgas_status_t status = check_key(kvs, key, key_bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
+    if (PGAS_UNLIKELY(!value && capacity > 0))
+        return PGAS_ERR_INVALID;
     pgasi_key_t k;
+    pgasi_read_t read;
+    read.value = value;
+    read.capacity = capacity;
     int home = find_home(kvs, key, key_bytes, &k);
     if (PGAS_LIKELY(kvs->parts[home].base))
-        status = pgasi_part_get(&kvs->parts[home], &k, &item);
+        status = pgasi_part_get(&kvs->parts[home], &k, &read);
     else
-        status = run_one(kvs, &item);
+        status = get_far(kvs, &k, &read);
     if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
-        *value_bytes_p = item.value_bytes;
+        *value_bytes_p = read.value_bytes;
     return status;
+}
+
+static pgas_status_t write_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
+{
+    pgasi_key_t key;
+    pgas_status_t status = kvs ? check_item(item) : PGAS_ERR_INVALID;
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        return status;
+    int home = find_home(kvs, item->key, item->key_bytes, &key);
+    if (PGAS_UNLIKELY(!kvs->parts[home].base))
+        return run_one(kvs, item);
+    status = write_here(kvs, home, &key, item);
+    pgas_status_t committed = pgasi_kvs_commit(kvs);
+    return status == PGAS_OK ? committed : status;
 }
 
 /* The value of a PUT is not changed. */
@@ -80,13 +129,13 @@ pgas_status_t pgas_kvs_put(pgas_kvs_t *kvs, const void *key, size_t key_bytes, c
                              .value = source_of(value),
                              .value_bytes = value_bytes,
                              .op = PGAS_KVS_PUT };
-    return run_one(kvs, &item);
+    return write_one(kvs, &item);
 }
 
 pgas_status_t pgas_kvs_delete(pgas_kvs_t *kvs, const void *key, size_t key_bytes)
 {
     pgas_kvs_item_t item = { .key = key, .key_bytes = key_bytes, .op = PGAS_KVS_DELETE };
-    return run_one(kvs, &item);
+    return write_one(kvs, &item);
 }
 
 pgas_status_t pgas_kvs_fetch_add(pgas_kvs_t *kvs, const void *key, size_t key_bytes, int64_t delta,
@@ -95,27 +144,13 @@ pgas_status_t pgas_kvs_fetch_add(pgas_kvs_t *kvs, const void *key, size_t key_by
     pgas_kvs_item_t item = {
         .key = key, .key_bytes = key_bytes, .value = &delta, .op = PGAS_KVS_ADD
     };
-    pgas_status_t status = run_one(kvs, &item);
+    pgas_status_t status = write_one(kvs, &item);
     if (status == PGAS_OK && old_p)
         *old_p = delta;
     return status;
 }
 
 /* ---- many keys ---- */
-
-static pgas_status_t check_item(const pgas_kvs_item_t *item)
-{
-    if (!item->key || (unsigned)item->op > PGAS_KVS_ADD ||
-        (unsigned)item->condition > PGAS_KVS_IF_VERSION)
-        return PGAS_ERR_INVALID;
-    if (!pgasi_kvs_key_is_legal(item->key_bytes))
-        return PGAS_ERR_LIMIT;
-    if (item->op == PGAS_KVS_PUT && item->value_bytes > PGAS_KVS_VALUE_MAX)
-        return PGAS_ERR_LIMIT;
-    bool needs = (item->op == PGAS_KVS_GET && item->capacity > 0) ||
-                 (item->op == PGAS_KVS_PUT && item->value_bytes > 0) || item->op == PGAS_KVS_ADD;
-    return needs && !item->value ? PGAS_ERR_INVALID : PGAS_OK;
-}
 
 typedef struct {
     pgasi_key_t key;
@@ -140,17 +175,11 @@ static void prepare(const pgas_kvs_t *kvs, pgas_kvs_item_t *items, int n, target
             pgasi_part_prefetch_block(&kvs->parts[targets[i].home], &targets[i].key);
 }
 
-static pgas_status_t write_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
-{
-    pgas_status_t status = pgasi_kvs_write(kvs, target->home, &target->key, item, true);
-    return status == PGAS_ERR_AGAIN ? PGAS_ERR_CONTEXT : status;
-}
-
 static inline pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
 {
     if (item->op == PGAS_KVS_GET)
-        return pgasi_part_get(&kvs->parts[target->home], &target->key, item);
-    return write_here(kvs, target, item);
+        return pgasi_part_get_item(&kvs->parts[target->home], &target->key, item);
+    return write_here(kvs, target->home, &target->key, item);
 }
 
 /* ---- other nodes ---- */

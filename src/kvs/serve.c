@@ -62,7 +62,7 @@ static pgas_status_t read_stamped(const serving_t *s, const pgasi_key_t *key, pg
     for (int i = 0; i < READS; i++) {
         bool has =
             s->kvs->stamps && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &before);
-        status = pgasi_part_get(part, key, item);
+        status = pgasi_part_get_item(part, key, item);
         reply->has_stamp = has && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &after) &&
                            before == after;
         if (!has || reply->has_stamp)
@@ -210,7 +210,7 @@ static void serve_large(const void *args, size_t bytes, pgas_thread_t source, vo
         pgas_kvs_item_t item = {
             .key = key, .key_bytes = key_bytes, .value = value, .capacity = wire->capacity
         };
-        if (pgasi_part_get(&kvs->parts[head->home], &k, &item) == PGAS_OK &&
+        if (pgasi_part_get_item(&kvs->parts[head->home], &k, &item) == PGAS_OK &&
             item.version == wire->version && item.value_bytes == wire->capacity)
             (void)pgas_reply(value, wire->capacity);
     }
