@@ -231,12 +231,16 @@ pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pg
     status = lay_out(kvs, &plan);
     if (status == PGAS_OK)
         status = add_cache(kvs, opts ? opts->cache_bytes : 0);
-    if (status == PGAS_OK) {
-        pgasi_kvs_set(kvs->id, kvs);
-        status = pgas_barrier(team);
-        *kvs_p = kvs;
+    if (status != PGAS_OK) {
+        pgasi_stamps_destroy(kvs->stamps);
+        if (kvs->memory != PGAS_NULL)
+            pgas_team_free(team, kvs->memory);
+        free_store(kvs);
+        return status;
     }
-    return status;
+    pgasi_kvs_set(kvs->id, kvs);
+    *kvs_p = kvs;
+    return pgas_barrier(team);
 }
 
 pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
