@@ -81,6 +81,8 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
                            size_t capacity, size_t *value_bytes_p)
 {
     pgas_status_t status = check_key(kvs, key, key_bytes);
+    if (PGAS_UNLIKELY(status == PGAS_OK && !value && capacity > 0))
+        status = PGAS_ERR_INVALID;
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (PGAS_UNLIKELY(!value && capacity > 0))
@@ -312,12 +314,15 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
                 first = status;
         }
     }
-    pgas_status_t status = wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
-    first = first == PGAS_OK ? status : first;
+    pgas_status_t committed = wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
     bool sent = far.batch != NULL;
-    status = end_far(&far);
-    first = first == PGAS_OK ? status : first;
-    for (size_t i = 0; i < n && sent && !sync && first == PGAS_OK; i++)
+    pgas_status_t ended = end_far(&far);
+    ended = ended == PGAS_OK ? committed : ended;
+    if (sync)
+        return ended;
+    if (sent) /* replies set statuses, also of items before the first one that failed here */
+        first = PGAS_OK;
+    for (size_t i = 0; i < n && sent && first == PGAS_OK; i++)
         first = items[i].status;
-    return first;
+    return first == PGAS_OK ? ended : first;
 }
