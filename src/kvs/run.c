@@ -85,8 +85,6 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
         status = PGAS_ERR_INVALID;
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (PGAS_UNLIKELY(!value && capacity > 0))
-        return PGAS_ERR_INVALID;
     pgasi_key_t k;
     pgasi_read_t read;
     read.value = value;
