@@ -47,7 +47,7 @@ refused() {
 # The short forms of the suite, for further MPIs and compilers, run each example on three ranks only.
 counts="1 2 3"
 if [ -n "${PGAS_TEST_MATRIX:-}" ] && [ "$PGAS_TEST_MATRIX" != all ]; then counts=3; fi
-plan $((15 + 20 * $(wc -w <<<"$counts")))
+plan $((15 + 21 * $(wc -w <<<"$counts")))
 
 for n in $counts; do
     run $n 01_hello
@@ -76,8 +76,10 @@ for n in $counts; do
     says "^$((n * 40012)) of $((n * 40012)) ones arrived: right\$" 1 "11_seriema, $n ranks"
     run $n 14_group
     says '^lock: taken on .* replicas$|  \|balance = 2000\.\.\|$|^right$' 5 "14_group, $n ranks"
-    run $n 15_in_place
-    says '^rank .* 400 frames, 4000000 samples: right$' $n "15_in_place, $n ranks"
+    run $n 15_kvs
+    says '^7 keys, 14 words, written by the ranks.*: right$' 1 "15_kvs, $n ranks"
+    run $n 22_in_place
+    says '^rank .* 400 frames, 4000000 samples: right$' $n "22_in_place, $n ranks"
     run $n 16_consumers
     says "^$n ranks counted 2262 primes each: right\$" 1 "16_consumers, $n ranks"
     run $n 17_elsewhere

@@ -1,4 +1,4 @@
-/* 15_in_place: data that are written once, where the card or the peer reads them.
+/* 22_in_place: data that are written once, where the card or the peer reads them.
  *
  * Every rank produces frames of samples for its right neighbour. The rank makes a frame in a
  * block of registered memory from a circular pool, and passes it with a call. The neighbour reads
@@ -9,7 +9,7 @@
  *
  * Source: Listing 1 of the Seriema paper, with its options Retry and RetryAsync.
  *
- *   mpirun -n 4 build/examples/15_in_place */
+ *   mpirun -n 4 build/examples/22_in_place */
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static pgas_status_t send_counts(int rank)
 
 int main(int argc, char **argv)
 {
-    usage_check(pgas_launcher_rank(), argc, argv, "15_in_place\n", 0);
+    usage_check(pgas_launcher_rank(), argc, argv, "22_in_place\n", 0);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
     int right = (pgas_rank() + 1) % pgas_n_ranks();
