@@ -14,8 +14,8 @@
  *  in a cache. A coherent array (pgas/array.h) tells them when a copy is out of date.
  *
  *  Consistency. All operations on one key are linearizable, on all ranks and threads. A reader
- *  never sees a part of a value. Operations on different keys have no common order, except that a
- *  thread's operations take effect in its order.
+ *  never sees a part of a value. Operations on different keys have no common order. Operations of a
+ *  thread take effect in its order, if each has ended before the next one begins.
  *
  *  Versions. Each write of a value gives it a new version, a number above 0. A key never has the
  *  same version twice, also if it is deleted and inserted again.
@@ -85,7 +85,7 @@ typedef struct {
 
 /** Creates a store. opts NULL: defaults.
  *  Shape:  collective over the team (NULL: all ranks). The team must outlive the store.
- *  Owns:   pgas_kvs_destroy frees it, otherwise the last pgas_finalize.
+ *  Owns:   pgas_kvs_destroy frees it.
  *  Cost:   opts->bytes of the symmetric heap. Pages are touched when slabs are used. In a job with
  *          several nodes also 10 bytes for every bucket, and the cache.
  *  @return the same on all ranks:

@@ -12,6 +12,7 @@
 
 #define WINDOW          16
 #define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
+#define FILTER_WORDS    64
 
 static inline int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
 {
@@ -193,6 +194,8 @@ typedef struct {
     pgasi_batch_t here;         /* for the run that waits */
     pgasi_batch_t *batch;       /* NULL: nothing was sent yet */
     pgasi_outgoing_t *outgoing; /* [n] of the team */
+    /* bits of the hashes of keys that are read, or written, by items that may be under way */
+    uint64_t reads[FILTER_WORDS], writes[FILTER_WORDS];
 } far_run_t;
 
 static pgas_status_t begin_far(far_run_t *run)
@@ -214,8 +217,48 @@ static pgas_status_t begin_far(far_run_t *run)
                                    .sync = run->sync ? run->sync : &run->waited,
                                    .missing = 1,
                                    .allocated = run->sync != NULL };
+    memset(run->reads, 0, sizeof run->reads);
+    memset(run->writes, 0, sizeof run->writes);
     pgas_sync_add(run->batch->sync, 1);
     return PGAS_OK;
+}
+
+/* Whether items of this key are under way that the new one must not overtake, or a key with the same
+ * bit has some. A large item, or one that has to be sent again, would be overtaken by others. */
+static bool conflicts(const far_run_t *run, uint64_t hash, bool writes)
+{
+    uint32_t word = hash % FILTER_WORDS;
+    uint64_t bit = UINT64_C(1) << (hash / FILTER_WORDS % 64);
+    return run->batch && ((run->writes[word] | (writes ? run->reads[word] : 0)) & bit);
+}
+
+static void note_under_way(far_run_t *run, uint64_t hash, bool writes)
+{
+    (writes ? run->writes : run->reads)[hash % FILTER_WORDS] |= UINT64_C(1)
+                                                                << (hash / FILTER_WORDS % 64);
+}
+
+static pgas_status_t flush_far(far_run_t *run)
+{
+    pgas_status_t status = PGAS_OK;
+    for (int i = 0; i < run->kvs->n; i++) {
+        pgas_status_t sent = pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
+        status = status == PGAS_OK ? sent : status;
+    }
+    return status;
+}
+
+/* Waits until no item is under way. */
+static pgas_status_t settle(far_run_t *run)
+{
+    pgas_status_t status = pgasi_kvs_may_wait();
+    if (status == PGAS_OK)
+        status = flush_far(run);
+    while (status == PGAS_OK && __atomic_load_n(&run->batch->missing, __ATOMIC_ACQUIRE) > 1)
+        pgas_progress();
+    memset(run->reads, 0, sizeof run->reads);
+    memset(run->writes, 0, sizeof run->writes);
+    return status;
 }
 
 /* A read first looks for a copy. @return PGAS_INPROGRESS: there is no valid one */
@@ -242,13 +285,19 @@ static void limit_items(const far_run_t *run)
 static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
 {
     pgas_kvs_item_t *item = &run->items[index];
-    pgas_status_t status = look_in_cache(run->kvs, target, item);
+    bool writes = item->op != PGAS_KVS_GET;
+    pgas_status_t status = PGAS_OK;
+    if (PGAS_UNLIKELY(conflicts(run, target->key.hash, writes)))
+        status = settle(run);
+    if (status == PGAS_OK)
+        status = look_in_cache(run->kvs, target, item);
     if (status == PGAS_INPROGRESS && !run->batch) {
         status = begin_far(run);
         status = status == PGAS_OK ? PGAS_INPROGRESS : status;
     }
     if (status != PGAS_INPROGRESS)
         return status;
+    note_under_way(run, target->key.hash, writes);
     item->status = PGAS_INPROGRESS;
     __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
     pgas_sync_add(run->batch->sync, 1);
@@ -268,11 +317,9 @@ static pgas_status_t end_far(far_run_t *run)
     pgas_status_t status = PGAS_OK;
     if (!run->batch)
         return PGAS_OK;
-    for (int i = 0; i < run->kvs->n; i++) {
-        pgas_status_t sent = pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
-        status = status == PGAS_OK ? sent : status;
+    status = flush_far(run);
+    for (int i = 0; i < run->kvs->n; i++)
         free(run->outgoing[i].at);
-    }
     free(run->outgoing);
     pgasi_kvs_complete(run->batch, 1);
     if (!run->sync) {
@@ -290,7 +337,12 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
         return PGAS_ERR_INVALID;
     if (n > UINT32_MAX)
         return PGAS_ERR_LIMIT;
-    far_run_t far = { .kvs = kvs, .items = items, .sync = sync };
+    far_run_t far; /* the rest is for a run that sends something */
+    far.kvs = kvs;
+    far.items = items;
+    far.sync = sync;
+    far.waited = (pgas_sync_t)PGAS_SYNC_INIT;
+    far.batch = NULL;
     bool wrote = false;
     for (size_t at = 0; at < n; at += WINDOW) {
         int n_now = (int)PGASI_MIN(n - at, WINDOW);

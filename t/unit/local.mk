@@ -214,3 +214,5 @@ check_PROGRAMS += %D%/tsan_call_archive.t
 # The serial checkers of pgas_graph, on graphs made by hand.
 check_PROGRAMS += %D%/graph_check.t
 %C%_graph_check_t_SOURCES = %D%/graph_check.c $(graph_checkers)
+check_PROGRAMS += %D%/kvs_parts.t
+%C%_kvs_parts_t_SOURCES = %D%/kvs_parts.c
