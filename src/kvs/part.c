@@ -316,7 +316,9 @@ static pgas_status_t judge(const write_t *w, const pgas_kvs_item_t *item)
         return w->present && c->value_bytes != sizeof(int64_t) ? PGAS_ERR_MISMATCH : PGAS_OK;
     switch (item->condition) {
     case PGAS_KVS_IF_ABSENT:
-        return w->present ? PGAS_ERR_EXISTS : PGAS_OK;
+        if (w->present)
+            return PGAS_ERR_EXISTS;
+        break;
     case PGAS_KVS_IF_PRESENT:
         return w->present ? PGAS_OK : PGAS_ERR_NOT_FOUND;
     case PGAS_KVS_IF_VERSION:
@@ -324,8 +326,9 @@ static pgas_status_t judge(const write_t *w, const pgas_kvs_item_t *item)
             return PGAS_ERR_NOT_FOUND;
         return c->version == item->version ? PGAS_OK : PGAS_ERR_MISMATCH;
     default:
-        return item->op == PGAS_KVS_DELETE && !w->found.slot ? PGAS_ERR_NOT_FOUND : PGAS_OK;
+        break;
     }
+    return item->op == PGAS_KVS_DELETE && !w->found.slot ? PGAS_ERR_NOT_FOUND : PGAS_OK;
 }
 
 static uint64_t next_version(write_t *w)
