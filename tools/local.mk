@@ -28,3 +28,5 @@ bin_PROGRAMS += %D%/pgas_graph
 %C%_pgas_graph_LDADD = $(public_ldadd)
 %C%_pgas_graph_LDFLAGS = $(installed_ldflags)
 %C%_pgas_graph_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+# Redis' protocol, for pgas_kvsd and tests.
+resp_sources = %D%/resp.c %D%/resp.h %D%/resp_write.c

@@ -21,3 +21,4 @@ fuzz_targets += %D%/fuzz_group
 fuzz_targets += %D%/fuzz_replica
 fuzz_targets += %D%/fuzz_archive
 fuzz_targets += %D%/fuzz_describe
+fuzz_targets += %D%/fuzz_resp

@@ -216,3 +216,6 @@ check_PROGRAMS += %D%/graph_check.t
 %C%_graph_check_t_SOURCES = %D%/graph_check.c $(graph_checkers)
 check_PROGRAMS += %D%/kvs_parts.t
 %C%_kvs_parts_t_SOURCES = %D%/kvs_parts.c
+# Redis' protocol.
+check_PROGRAMS += %D%/resp.t
+%C%_resp_t_SOURCES = %D%/resp.c $(resp_sources)
