@@ -30,3 +30,9 @@ bin_PROGRAMS += %D%/pgas_graph
 %C%_pgas_graph_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 # Redis' protocol, for pgas_kvsd and tests.
 resp_sources = %D%/resp.c %D%/resp.h %D%/resp_write.c
+bin_PROGRAMS += %D%/pgas_kvsd
+%C%_pgas_kvsd_SOURCES = %D%/pgas_kvsd.c %D%/kvsd.h %D%/kvsd_admin.c %D%/kvsd_batch.c %D%/kvsd_change.c %D%/kvsd_clients.c \
+	%D%/kvsd_connection.c %D%/kvsd_glob.c %D%/kvsd_job.c %D%/kvsd_keys.c %D%/kvsd_loop.c %D%/kvsd_options.c \
+	%D%/kvsd_strings.c %D%/kvsd_table.c $(resp_sources)
+%C%_pgas_kvsd_LDADD = $(public_ldadd)
+%C%_pgas_kvsd_LDFLAGS = $(installed_ldflags)
