@@ -14,15 +14,15 @@ static const char brief[] = "pgas_kvsd [options]; see pgas_kvsd --help\n";
 
 static const char usage[] =
     "pgas_kvsd [options]\n"
-    "A server for clients of Redis, on the processes that mpirun starts. Rank r listens\n"
-    "on port P + r, and every port reaches all keys.\n"
+    "A server for clients of Redis, on the processes that mpirun starts. Rank r\n"
+    "listens on port P + r, and every port reaches all keys.\n"
     "Connections\n"
     "  --port P              of rank 0 (6379)\n"
-    "  --bind ADDRESS        127.0.0.1; an address that is not loopback needs a password\n"
+    "  --bind ADDRESS        127.0.0.1; others than loopback need a password\n"
     "  --password-file FILE  its first line is the password of AUTH\n"
     "  --max-clients N       of each rank (10000)\n"
     "  --timeout S           close clients that are idle for S seconds; 0: never (0)\n"
-    "  --slow S              cut off clients that do not read replies for S seconds (30)\n"
+    "  --slow S              cut off clients that read no reply for S seconds (30)\n"
     "  --max-request BYTES   the longest request (1G)\n"
     "  --max-output BYTES    replies that wait for a client before the server reads\n"
     "                        no more of its requests (64M)\n"
@@ -31,14 +31,14 @@ static const char usage[] =
     "  --memory BYTES        of each rank, for keys and values (128M)\n"
     "  --keys N              expected in the whole store; more make it slower (2^20)\n"
     "  --evict               delete keys that were not used lately when it is full\n"
-    "  --dir DIR             load from DIR, log writes there, and save a snapshot there\n"
-    "                        at the end\n"
+    "  --dir DIR             load from DIR, log writes there, and save a snapshot\n"
+    "                        there at the end\n"
     "  --sync WORD           second, always: when the log is on the disk (second)\n"
     "Output\n"
     "  --quiet               print nothing but errors\n"
     "  --help                print this text\n"
-    "BYTES may end in K, M, G or T. SIGTERM or SIGINT to one rank, SIGUSR1 to mpirun, and\n"
-    "the command SHUTDOWN end all ranks.\n";
+    "BYTES may end in K, M, G or T. SIGTERM or SIGINT to one rank, SIGUSR1 to mpirun,\n"
+    "and the command SHUTDOWN end all ranks.\n";
 
 enum {
     PORT = 256,

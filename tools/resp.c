@@ -104,43 +104,76 @@ static bool line_number(const resp_parser_t *parser, const char *data, size_t en
            resp_integer(data + first, end - 1 - first, value_p);
 }
 
+/* The common case: a line of one mark and up to 8 digits that is there. @return whether it is, and
+ * then it is parsed. Otherwise find_line decides. */
+static bool quick_number(resp_parser_t *parser, const char *data, size_t bytes, int64_t *value_p)
+{
+    if (bytes - parser->at < 4)
+        return false;
+    const char *at = data + parser->at + 1, *end = data + bytes;
+    const char *first = at, *stop = end - at > 10 ? at + 8 : end - 2;
+    int64_t value = 0;
+    for (; at < stop && *at >= '0' && *at <= '9'; at++)
+        value = 10 * value + (*at - '0');
+    bool is_number = at > first && (*first != '0' || at == first + 1);
+    if (!is_number || end - at < 2 || at[0] != '\r' || at[1] != '\n')
+        return false;
+    *value_p = value;
+    parser->at = (size_t)(at - data) + 2;
+    return true;
+}
+
+/* Reads the line of a number at `at`. name and wrong are texts of errors. */
+static resp_result_t parse_number(resp_parser_t *parser, const char *data, size_t bytes,
+                                  const char *name, const char *wrong, int64_t *value_p)
+{
+    size_t end = 0;
+    if (quick_number(parser, data, bytes, value_p))
+        return RESP_REQUEST;
+    resp_result_t result = find_line(parser, data, bytes, name, &end);
+    if (result != RESP_REQUEST)
+        return result;
+    if (!line_number(parser, data, end, value_p))
+        return refuse(parser, wrong);
+    parser->at = end + 1;
+    return RESP_REQUEST;
+}
+
 /* ---- arrays ---- */
 
 static resp_result_t parse_count(resp_parser_t *parser, const char *data, size_t bytes)
 {
-    size_t end = 0;
+    static const char wrong[] = "invalid multibulk length";
     int64_t n;
-    resp_result_t result = find_line(parser, data, bytes, "mbulk count string", &end);
+    resp_result_t result = parse_number(parser, data, bytes, "mbulk count string", wrong, &n);
     if (result != RESP_REQUEST)
         return result;
-    if (!line_number(parser, data, end, &n) || n > (int64_t)parser->limits.args_max)
-        return refuse(parser, "invalid multibulk length");
+    if (n > (int64_t)parser->limits.args_max)
+        return refuse(parser, wrong);
     if (n > UNAUTHENTICATED_ARGS && parser->limits.unauthenticated)
         return refuse(parser, "unauthenticated multibulk length");
     parser->n_left = n > 0 ? (size_t)n : 0;
     parser->in_array = true;
-    parser->at = end + 1;
     return RESP_REQUEST;
 }
 
 static resp_result_t parse_bulk_size(resp_parser_t *parser, const char *data, size_t bytes)
 {
-    size_t end = 0;
+    static const char wrong[] = "invalid bulk length";
     int64_t n;
     if (parser->at < bytes && data[parser->at] != '$') {
         char c = data[parser->at] >= ' ' ? data[parser->at] : ' ';
         return fail(parser, "Protocol error: expected '$', got ", (char[]){ '\'', c, '\'', '\0' });
     }
-    resp_result_t result = find_line(parser, data, bytes, "bulk count string", &end);
+    resp_result_t result = parse_number(parser, data, bytes, "bulk count string", wrong, &n);
     if (result != RESP_REQUEST)
         return result;
-    if (!line_number(parser, data, end, &n) || n < 0 || n > (int64_t)parser->limits.bulk_max)
-        return refuse(parser, "invalid bulk length");
+    if (n < 0 || n > (int64_t)parser->limits.bulk_max)
+        return refuse(parser, wrong);
     if (n > UNAUTHENTICATED_BULK && parser->limits.unauthenticated)
         return refuse(parser, "unauthenticated bulk length");
     parser->bulk = (size_t)n;
     parser->in_bulk = true;
-    parser->at = end + 1;
     if (resp_wants(parser) > parser->limits.request_max)
         return refuse(parser, "the request is too large");
     return RESP_REQUEST;

@@ -272,3 +272,10 @@ check_scripts += %D%/graph_tool.t
 check_scripts += %D%/graph_kill.t
 check_PROGRAMS += %D%/graph_local.t
 %C%_graph_local_t_SOURCES = %D%/graph_local.c %D%/job.h
+# The server for clients of Redis.
+check_scripts += %D%/kvsd.t
+EXTRA_PROGRAMS += %D%/kvsd_client
+check_DATA += %D%/kvsd_client
+CLEANFILES += %D%/kvsd_client
+%C%_kvsd_client_SOURCES = %D%/kvsd_client.c
+%C%_kvsd_client_LDADD = $(public_ldadd)
