@@ -1,10 +1,10 @@
 /* pgas_kvsd: a server for clients of Redis over pgas/kvs.h. Every rank has a port, and serves all
  * keys.
  *
- *  One thread of each rank serves its clients in rounds (kvsd_loop.c). A round waits in epoll, reads
- *  what has arrived, and parses requests. Requests on single keys become items of one pgas_kvs_run,
- *  for all clients of the round together (kvsd_batch.c). Other requests run alone. Replies go to
- *  the client's output buffer, and one write per client sends them.
+ *  One thread of each rank serves its clients in rounds (kvsd_loop.c). A round waits in epoll,
+ *  reads what has arrived, and parses requests. Requests on single keys become items of one
+ *  pgas_kvs_run, for all clients of the round together (kvsd_batch.c). Other requests run alone.
+ *  Replies go to the client's output buffer, and one write per client sends them.
  *
  *  kvsd_table.c lists the commands. Each one has up to three functions:
  *      add    appends items to the batch, if the request can be part of one
@@ -280,7 +280,7 @@ void kvsd_batch_run(kvsd_server_t *server, kvsd_batch_t *batch);
 /* Writes the replies of server->batch, and empties it. */
 void kvsd_batch_reply(kvsd_server_t *server);
 
-/* A client's batch reads the key; and whether it may read it. */
+/* Notes that the batch reads the key for the client; and whether it may read it. */
 void kvsd_mark_read(kvsd_client_t *client, const resp_arg_t *key);
 bool kvsd_is_read(const kvsd_client_t *client, const resp_arg_t *key);
 
@@ -322,11 +322,12 @@ void kvsd_job_fini(kvsd_server_t *server);
 uint64_t kvsd_job_ask_save(void);
 void kvsd_job_ask_stop(bool with_snapshot);
 
-/* Starts snapshots that rank 0 has numbered, and wakes clients that wait for one. @return false when
- * all ranks end */
+/* Starts snapshots that rank 0 has numbered, and wakes clients that wait for one.
+ * @return false when all ranks end */
 bool kvsd_job_step(kvsd_server_t *server);
 
-/* After the last step: makes the snapshots that are missing. @return whether a last one is wanted */
+/* After the last step: makes the snapshots that are missing.
+ * @return whether a last one is wanted */
 bool kvsd_job_end(kvsd_server_t *server);
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* kvsd_change: commands that read a value and write a new one. pgas_kvs_update makes them atomic. It
- * may call a function several times, so functions only store what the reply needs. */
+/* kvsd_change: commands that read a value and write a new one. pgas_kvs_update makes them atomic.
+ * It may call a function several times, so functions only store what the reply needs. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* kvsd_glob: patterns of SCAN and KEYS. A star remembers where it stands, and the match goes on there
+/* kvsd_glob: patterns of SCAN and KEYS. A star remembers its place, and the match goes on there
  * with one more byte; so the time is at most the product of the lengths. */
 #include "kvsd.h"
 

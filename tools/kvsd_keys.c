@@ -1,5 +1,5 @@
-/* kvsd_keys: commands on all keys of all ranks. A cursor of SCAN is the cursor of pgas_kvs_scan times
- * the number of ranks, plus the rank; 0 begins and ends a scan. */
+/* kvsd_keys: commands on all keys of all ranks. A cursor of SCAN is the cursor of pgas_kvs_scan
+ * times the number of ranks, plus the rank; 0 begins and ends a scan. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

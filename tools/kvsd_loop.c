@@ -1,5 +1,5 @@
-/* kvsd_loop: rounds of the server. A round takes what has arrived, and serves it in batches. A batch
- * takes requests of each client until one of them must run alone behind the batch. */
+/* kvsd_loop: rounds of the server. A round takes what has arrived, and serves it in batches. A
+ * batch takes requests of each client until one of them must run alone behind the batch. */
 #include <errno.h>
 #include <pgas/call.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* pgas_kvsd: a server for clients of Redis over the store of pgas/kvs.h. Installed; mpirun starts it
- * on any number of processes.
+/* pgas_kvsd: a server for clients of Redis over the store of pgas/kvs.h. Installed; mpirun starts
+ * it on any number of processes.
  *
  *   mpirun -n 2 build/tools/pgas_kvsd --port 6379 --dir /var/lib/kvsd
  *   redis-cli -p 6380 set color red; redis-cli -p 6379 get color */

@@ -103,6 +103,7 @@ session() {
     local i=0 line want got bad=
     while IFS='|' read -r line want; do
         got=$(ask $((i % n_ranks)) "$line")
+        got=${got% }
         [ "$got" = "$want" ] || bad+="$line: $got, not $want"$'\n'
         i=$((i + 1))
     done <<'END2'
@@ -137,9 +138,9 @@ dbsize|3
 set gone 1 px 1|OK
 scan 0 match zzz* count 1000|[0, []]
 select 1|-ERR DB index is out of range
-what is this|-ERR unknown command 'what', with args beginning with: 'is' 'this' 
+what is this|-ERR unknown command 'what', with args beginning with: 'is' 'this'
 get|-ERR wrong number of arguments for 'get' command
-object|-ERR unknown command 'object', with args beginning with: 
+object|-ERR unknown command 'object', with args beginning with:
 client setname me|OK
 client getname|(null)
 echo "a b"|a b

@@ -1,5 +1,5 @@
-/* Clients of pgas_kvsd, well-behaved and others: the program of t/spmd/kvsd.t, no test by itself. It
- * prints one line at success, and otherwise a complaint and exits with 1.
+/* Clients of pgas_kvsd, well-behaved and others: the program of t/spmd/kvsd.t, no test by itself.
+ * It prints one line at success, and otherwise a complaint and exits with 1.
  *   kvsd_client PORT script          sends each line of standard input, prints each reply in a line
  *   kvsd_client PORT bytes           sends a pipeline byte by byte
  *   kvsd_client PORT garbage N       N connections send random bytes
