@@ -29,8 +29,8 @@ static void reply_found(kvsd_client_t *client, search_t *search)
 {
     resp_writer_t *found = &search->found;
     resp_array(&client->out, search->n_found);
-    resp_raw(&client->out, found->buffer.data + found->buffer.begin,
-             found->buffer.end - found->buffer.begin);
+    if (search->n_found > 0)
+        resp_raw(&client->out, found->buffer.data, found->buffer.end);
     client->out.failed = client->out.failed || found->failed;
 }
 
