@@ -17,6 +17,7 @@ enum {
     ACCEPTS = 64,        /* of one round */
     STRANGER_MS = 30000, /* a client without password may stay so long */
     INPUT_STEP = 65536,  /* bytes by which a large input grows at least */
+    TURN_MAX = 4 << 20,  /* bytes that a client may move before others have their turn */
     FREE_LEAST = 1024    /* bytes that a read should have */
 };
 
@@ -204,7 +205,8 @@ void kvsd_read(kvsd_client_t *client)
         kvsd_mark_dead(client);
         return;
     }
-    ssize_t n = recv(client->fd, in->data + in->end, in->capacity - in->end, 0);
+    size_t room = in->capacity - in->end;
+    ssize_t n = recv(client->fd, in->data + in->end, room < TURN_MAX ? room : TURN_MAX, 0);
     if (n > 0) {
         in->end += (size_t)n;
         client->server->counts.bytes_in += (uint64_t)n;
@@ -225,11 +227,14 @@ void kvsd_send(kvsd_client_t *client)
 {
     resp_buffer_t *out = &client->out.buffer;
     bool served = kvsd_serves(client);
+    size_t n_sent = 0;
     if (!(client->events & EPOLLOUT))
         client->sent_ms = client->server->now_ms; /* nothing was waiting */
-    while (out->begin < out->end && !client->dead) {
-        ssize_t n = send(client->fd, out->data + out->begin, out->end - out->begin, MSG_NOSIGNAL);
+    while (out->begin < out->end && !client->dead && n_sent < TURN_MAX) {
+        size_t bytes = out->end - out->begin < TURN_MAX ? out->end - out->begin : TURN_MAX;
+        ssize_t n = send(client->fd, out->data + out->begin, bytes, MSG_NOSIGNAL);
         if (n >= 0) {
+            n_sent += (size_t)n;
             out->begin += (size_t)n;
             client->server->counts.bytes_out += (uint64_t)n;
             client->sent_ms = client->server->now_ms;

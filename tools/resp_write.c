@@ -39,6 +39,18 @@ static void give(char *data, size_t capacity)
         free(data);
 }
 
+/* Large buffers grow in place, or by moving pages. */
+static bool grow(resp_buffer_t *buffer, size_t capacity)
+{
+    char *data = realloc(buffer->data, capacity);
+    if (!data)
+        return false;
+    bytes_used += capacity - buffer->capacity;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
 bool resp_reserve(resp_buffer_t *buffer, size_t bytes)
 {
     size_t n = buffer->end - buffer->begin;
@@ -51,6 +63,8 @@ bool resp_reserve(resp_buffer_t *buffer, size_t bytes)
         return true;
     }
     size_t capacity = n + bytes > 2 * n ? n + bytes : 2 * n;
+    if (buffer->begin == 0 && buffer->capacity > RESP_BUFFER_BYTES)
+        return grow(buffer, capacity);
     char *data = take(&capacity);
     if (!data)
         return false;
