@@ -153,8 +153,7 @@ END2
 # keys_of RANK: all keys, by SCAN.
 keys_of() {
     local cursor=0 reply
-    while :; do
-        reply=$(ask "$1" "scan $cursor count 7")
+    while reply=$(ask "$1" "scan $cursor count 7") && [ "${reply:0:1}" = "[" ]; do
         cursor=${reply#[}
         cursor=${cursor%%,*}
         sed 's/^\[[0-9]*, \[//; s/\]\]$//; s/, /\n/g' <<<"$reply"
