@@ -2,3 +2,6 @@
 libpgas_core_la_SOURCES += %D%/bucket.h %D%/cache.c %D%/cache.h %D%/create.c %D%/far.c %D%/home.c %D%/kvs.h %D%/message.h \
 	%D%/part.c %D%/part.h %D%/part_all.c %D%/part_inside.h %D%/run.c %D%/scan.c %D%/serve.c %D%/slab.c %D%/slab.h \
 	%D%/stamps.c %D%/stamps.h
+# Files of a durable store, and snapshots.
+libpgas_core_la_SOURCES += %D%/block.c %D%/block.h %D%/files.c %D%/files.h %D%/log.c %D%/log.h %D%/log_file.c %D%/log_file.h \
+	%D%/manifest.c %D%/reader.c %D%/reader.h %D%/record.c %D%/record.h %D%/shard.c %D%/snapshot.h
