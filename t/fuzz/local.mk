@@ -22,3 +22,4 @@ fuzz_targets += %D%/fuzz_replica
 fuzz_targets += %D%/fuzz_archive
 fuzz_targets += %D%/fuzz_describe
 fuzz_targets += %D%/fuzz_resp
+fuzz_targets += %D%/fuzz_kvs_files
