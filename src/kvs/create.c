@@ -1,6 +1,7 @@
 /* Stores: options, memory, the end. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include "base/hash.h"
 #include "kvs/cache.h"
 #include "kvs/kvs.h"
 #include "kvs/stamps.h"
@@ -44,15 +45,15 @@ pgas_status_t pgasi_kvs_agree(pgas_team_t *team, pgas_status_t mine)
 /* ---- options ---- */
 
 typedef struct {
-    uint64_t n_keys, bytes, evict, durability;
+    uint64_t n_keys, bytes, evict, durability, dir;
 } plan_t;
 
 /* All ranks must have the same options. The minimum of a number and of its complement are the least
  * and the greatest. */
 static pgas_status_t compare(pgas_team_t *team, const plan_t *plan)
 {
-    static const char *const names[] = { "n_keys", "bytes", "evict", "durability" };
-    uint64_t given[] = { plan->n_keys, plan->bytes, plan->evict, plan->durability };
+    static const char *const names[] = { "n_keys", "bytes", "evict", "durability", "dir" };
+    uint64_t given[] = { plan->n_keys, plan->bytes, plan->evict, plan->durability, plan->dir };
     enum { N = PGASI_ARRAY_LENGTH(given) };
     uint64_t all[2 * N];
     for (int i = 0; i < N; i++) {
@@ -89,7 +90,8 @@ static pgas_status_t make_plan(pgas_team_t *team, const pgas_kvs_opts_t *opts, p
     *plan = (plan_t){ .n_keys = o->n_keys ? o->n_keys : KEYS_DEFAULT,
                       .bytes = PGASI_ALIGN_UP((uint64_t)o->bytes, (uint64_t)PART_ALIGNED),
                       .evict = o->evict,
-                      .durability = (uint64_t)o->durability };
+                      .durability = (uint64_t)o->durability,
+                      .dir = o->dir ? pgasi_hash_text(o->dir) : 0 };
     pgas_status_t status = compare(team, plan);
     if (status == PGAS_OK && plan->bytes == 0)
         status = default_bytes(team, &plan->bytes);
@@ -205,6 +207,15 @@ static pgas_status_t agree_on_id(pgas_kvs_t *kvs)
     return status == PGAS_OK ? PGAS_ERR_LIMIT : status;
 }
 
+/* The records come back, then changes are logged. */
+static pgas_status_t open_dir(pgas_kvs_t *kvs, const pgas_kvs_opts_t *opts)
+{
+    pgas_status_t status = pgasi_kvs_durable_open(kvs, opts->dir, opts->durability, &kvs->durable);
+    if (status != PGAS_OK)
+        pgas_kvs_destroy(kvs);
+    return status;
+}
+
 pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pgas_kvs_t **kvs_p)
 {
     plan_t plan;
@@ -239,8 +250,12 @@ pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pg
         return status;
     }
     pgasi_kvs_set(kvs->id, kvs);
+    if (opts && opts->dir)
+        status = open_dir(kvs, opts);
+    if (status != PGAS_OK)
+        return status;
     *kvs_p = kvs;
-    return pgas_barrier(team);
+    return pgas_barrier(team); /* all have their logs before any rank sends a write */
 }
 
 pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
@@ -248,10 +263,13 @@ pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
     if (!kvs)
         return PGAS_OK;
     pgas_status_t status = pgas_barrier(kvs->team);
+    pgas_status_t closed = pgasi_kvs_durable_close(kvs->durable);
     if (status == PGAS_OK)
         status = pgasi_stamps_destroy(kvs->stamps);
     if (status == PGAS_OK)
         status = pgas_team_free(kvs->team, kvs->memory);
+    if (status == PGAS_OK)
+        status = closed;
     pgasi_kvs_set(kvs->id, NULL);
     free_store(kvs);
     return status;
@@ -262,15 +280,17 @@ pgas_status_t pgas_kvs_info(pgas_kvs_t *kvs, pgas_kvs_info_t *info_p)
     if (!kvs || !info_p || info_p->size < sizeof *info_p)
         return PGAS_ERR_INVALID;
     const pgasi_part_head_t *head = kvs->parts[kvs->rank].head;
-    *info_p = (pgas_kvs_info_t){ .size = info_p->size,
-                                 .n_keys = pgasi_load(&head->n_keys),
-                                 .n_buckets = kvs->n_buckets,
-                                 .n_overflow = pgasi_load(&head->n_overflow),
-                                 .bytes = head->bytes,
-                                 .data_bytes = pgasi_load(&head->data_bytes),
-                                 .evicted = pgasi_load(&head->n_evicted),
-                                 .cache_hits = pgasi_load(&kvs->cache_hits),
-                                 .calls = pgasi_load(&kvs->calls) };
+    *info_p =
+        (pgas_kvs_info_t){ .size = info_p->size,
+                           .n_keys = pgasi_load(&head->n_keys),
+                           .n_buckets = kvs->n_buckets,
+                           .n_overflow = pgasi_load(&head->n_overflow),
+                           .bytes = head->bytes,
+                           .data_bytes = pgasi_load(&head->data_bytes),
+                           .evicted = pgasi_load(&head->n_evicted),
+                           .cache_hits = pgasi_load(&kvs->cache_hits),
+                           .calls = pgasi_load(&kvs->calls),
+                           .log_bytes = kvs->durable ? pgasi_kvs_durable_bytes(kvs->durable) : 0 };
     pgasi_slab_use(&head->slabs, &info_p->slab_bytes, &info_p->block_bytes);
     return PGAS_OK;
 }

@@ -40,9 +40,18 @@ static pgas_status_t changes(void *arg, uint32_t bucket)
     return w->kvs->stamps ? pgasi_stamps_change(w->kvs->stamps, w->home, bucket) : PGAS_OK;
 }
 
+static void changed(void *arg, const pgas_kvs_item_t *now, bool deleted)
+{
+    writer_t *w = (writer_t *)arg;
+    if (w->kvs->durable)
+        pgasi_kvs_log_change(w->kvs, now, deleted);
+}
+
 static pgasi_write_hooks_t hooks_of(writer_t *w)
 {
-    return (pgasi_write_hooks_t){ .begin = begin, .end = end, .changes = changes, .arg = w };
+    return (pgasi_write_hooks_t){
+        .begin = begin, .end = end, .changes = changes, .changed = changed, .arg = w
+    };
 }
 
 static void log_full(pgas_kvs_t *kvs, const pgasi_part_t *part)
@@ -74,8 +83,7 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
 
 pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs)
 {
-    (void)kvs;
-    return PGAS_OK;
+    return kvs->durable ? pgasi_kvs_log_sync(kvs) : PGAS_OK;
 }
 
 pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait,

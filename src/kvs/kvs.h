@@ -2,6 +2,7 @@
 #ifndef PGASI_KVS_H
 #define PGASI_KVS_H
 
+#include "kvs/durable.h"
 #include "kvs/part.h"
 #include "pgas/gptr.h"
 #include "pgas/kvs.h"
@@ -24,6 +25,7 @@ struct pgas_kvs {
     pgasi_stamps_t *stamps;
     pgasi_kvs_cache_t *cache; /* NULL: none */
     uint64_t cache_hits, calls;
+    pgasi_kvs_durable_t *durable; /* NULL: it is not */
 };
 
 /* ---- keys ---- */

@@ -63,6 +63,8 @@ struct pgasi_kvs_log {
     pthread_t thread;
 };
 
+static uint64_t n_logs; /* created; each has positions of its own */
+
 pgas_status_t pgasi_kvs_log_path(char *path, const char *dir, uint64_t generation, uint64_t rank)
 {
     return pgasi_kvs_path(path, "%s/" PGASI_KVS_LOG_PREFIX "%" PRIu64 ".%" PRIu64, dir, generation,
@@ -405,6 +407,7 @@ static pgasi_kvs_log_t *new_log(const pgasi_kvs_log_opts_t *opts)
     memset(log, 0, sizeof *log);
     log->opts = *opts;
     log->last = &log->first;
+    log->appended = log->committed = __atomic_add_fetch(&n_logs, 1, __ATOMIC_RELAXED) << 40;
     log->stop_fd = -1;
     pthread_mutex_init(&log->mutex, NULL);
     pthread_cond_init(&log->changed, NULL);

@@ -40,7 +40,7 @@ pgas_status_t pgasi_kvs_log_destroy(pgasi_kvs_log_t *log);
 
 /** Appends a record to a chunk in memory, without any input or output. Any thread.
  *  Cost:   a spin lock and a copy. The copy of a record above 256 KiB is outside of that lock.
- *  @return its position, above 0 */
+ *  @return its position, above 0, and above all positions of logs that were created before */
 uint64_t pgasi_kvs_log_append(pgasi_kvs_log_t *log, const pgasi_kvs_record_t *record);
 
 /** Returns when the system has all records up to a position; with PGAS_KVS_SYNC_ALWAYS, when they
