@@ -279,3 +279,12 @@ check_DATA += %D%/kvsd_client
 CLEANFILES += %D%/kvsd_client
 %C%_kvsd_client_SOURCES = %D%/kvsd_client.c
 %C%_kvsd_client_LDADD = $(public_ldadd)
+# Files of the key-value store.
+check_scripts += %D%/kvs_durable.t %D%/kvs_kill.t
+EXTRA_PROGRAMS += %D%/kvs_files %D%/kvs_writer
+check_DATA += %D%/kvs_files %D%/kvs_writer
+CLEANFILES += %D%/kvs_files %D%/kvs_writer
+%C%_kvs_files_SOURCES = %D%/kvs_files.c
+%C%_kvs_files_LDADD = $(public_ldadd)
+%C%_kvs_writer_SOURCES = %D%/kvs_writer.c
+%C%_kvs_writer_LDADD = $(public_ldadd)
