@@ -6,6 +6,9 @@
 #include "kvs/kvs.h"
 #include "pgas/coll.h"
 
+#define BLOCKS_AHEAD  2 /* buckets whose blocks a scan requests before it needs them */
+#define BUCKETS_AHEAD 6
+
 /* The position of the last record that this thread has appended, for each store. It stays after a
  * commit, because a handler that runs inside a write may have committed it, and has got the error.
  * Positions of logs that have ended are below those of later logs. */
@@ -112,11 +115,30 @@ static pgas_status_t give_records(const pgasi_scratch_t *scratch, pgasi_kvs_reco
     return status;
 }
 
+/* A home's blocks are in the order in which they were written, so each is a miss. */
+static inline void prefetch_ahead(const pgasi_part_t *part, uint64_t i)
+{
+    if (i + BUCKETS_AHEAD < part->n_buckets)
+        __builtin_prefetch(&part->buckets[i + BUCKETS_AHEAD]);
+    if (i + BLOCKS_AHEAD >= part->n_buckets)
+        return;
+    const pgasi_bucket_t *bucket = &part->buckets[i + BLOCKS_AHEAD];
+    for (int entry = 0; entry < PGASI_BUCKET_ENTRIES; entry++) {
+        uint64_t word = pgasi_load(&bucket->entry[entry]);
+        const char *at = part->base + pgasi_entry_offset(word) * 8;
+        if (word) {
+            __builtin_prefetch(at);
+            __builtin_prefetch(at + PGASI_CACHELINE);
+        }
+    }
+}
+
 pgas_status_t pgasi_kvs_scan_records(pgas_kvs_t *kvs, pgasi_kvs_record_fn_t fn, void *arg)
 {
     pgasi_scratch_t scratch = { NULL, 0, 0 };
     pgas_status_t status = PGAS_OK;
     for (uint64_t i = 0; i < kvs->n_buckets && status == PGAS_OK; i++) {
+        prefetch_ahead(&kvs->parts[kvs->rank], i);
         status = pgasi_kvs_copy_chain(kvs, kvs->rank, (uint32_t)i, true, &scratch);
         if (status == PGAS_ERR_NO_MEMORY)
             PGASI_ERROR("kvs", "no memory to copy keys for a snapshot");
