@@ -30,7 +30,9 @@ says() {
     local text=$1 pattern=$2
     shift 2
     step "$@"
-    is "$? $(grep -c '' "$scratch/out") $(grep -cE -- "$pattern" "$scratch/out")" "0 1 1" "$text" || diag "$(cat "$scratch/out")"
+    said="$? $(grep -c '' "$scratch/out") $(grep -cE -- "$pattern" "$scratch/out")"
+    is "$said" "0 1 1" "$text"
+    if [ "$said" != "0 1 1" ]; then diag "$(cat "$scratch/out")"; fi
 }
 files() { (cd "$1" && ls | grep -v '^lock$' | paste -sd ' '); }
 contents() { (cd "$1" && cksum $(ls | grep -v '^lock$')); }
