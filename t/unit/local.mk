@@ -24,6 +24,9 @@ check_PROGRAMS += %D%/place.t %D%/progress.t
 %C%_progress_t_SOURCES = %D%/progress.c
 check_PROGRAMS += %D%/ref_tree.t
 %C%_ref_tree_t_SOURCES = %D%/ref_tree.c benchmarks/ref_tree.c benchmarks/ref_tree.h
+check_PROGRAMS += %D%/ycsb.t
+%C%_ycsb_t_SOURCES = %D%/ycsb.c benchmarks/ycsb.c benchmarks/ycsb.h
+%C%_ycsb_t_LDADD = $(LDADD) -lm
 check_PROGRAMS += %D%/ref_graph.t
 %C%_ref_graph_t_SOURCES = %D%/ref_graph.c benchmarks/ref_crew.c benchmarks/ref_crew.h benchmarks/ref_graph.c \
 	benchmarks/ref_graph.h benchmarks/ref_graph_lists.c benchmarks/ref_graph_paths.c
