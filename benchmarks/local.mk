@@ -81,6 +81,14 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_verbs_rate_SOURCES = %D%/verbs_rate.c %D%/verbs_work.c %D%/verbs_work.h
 %C%_pgas_verbs_rate_LDADD = $(bench_ldadd)
 
+# Servers of Redis' protocol: a client that loads them, and a bare server, which is the limit. benchmarks/kvsd, from the
+# build folder, compares servers.
+noinst_PROGRAMS += %D%/pgas_kvs_client %D%/ref_epoll
+%C%_pgas_kvs_client_SOURCES = %D%/kvs_client.c %D%/resp_client.c %D%/resp_client.h %D%/ycsb.c %D%/ycsb.h
+%C%_pgas_kvs_client_LDADD = $(bench_ldadd) -lm
+%C%_ref_epoll_SOURCES = %D%/ref_epoll.c
+%C%_ref_epoll_LDADD =
+
 # Other serializers, as far as configure has found them. Their compilers make code from descriptions. Objects refer to
 # the peers weakly, so all files are objects of the program, none of a library.
 noinst_PROGRAMS += %D%/pgas_serialize
