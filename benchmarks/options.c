@@ -203,7 +203,7 @@ void bench_choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
         low = bench_opt.min_bytes > low ? bench_opt.min_bytes : low;
         high = bench_opt.max_bytes < high ? bench_opt.max_bytes : high;
     }
-    *low_p = bench_size_from(low);
+    *low_p = high ? bench_size_from(low) : 0; /* 0: the case has no sizes */
     *high_p = high;
 }
 
