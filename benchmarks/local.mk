@@ -81,8 +81,7 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_verbs_rate_SOURCES = %D%/verbs_rate.c %D%/verbs_work.c %D%/verbs_work.h
 %C%_pgas_verbs_rate_LDADD = $(bench_ldadd)
 
-# Servers of Redis' protocol: a client that loads them, and a bare server, which is the limit. benchmarks/kvsd, from the
-# build folder, compares servers.
+# Servers of Redis' protocol: a client that loads them, and a bare server, which is the limit.
 noinst_PROGRAMS += %D%/pgas_kvs_client %D%/ref_epoll
 %C%_pgas_kvs_client_SOURCES = %D%/kvs_client.c %D%/resp_client.c %D%/resp_client.h %D%/ycsb.c %D%/ycsb.h
 %C%_pgas_kvs_client_LDADD = $(bench_ldadd) -lm
@@ -156,6 +155,8 @@ noinst_PROGRAMS += %D%/ref_hello
 %C%_ref_hello_SOURCES = %D%/ref_hello.c
 %C%_ref_hello_LDADD = $(MPI_LIBS)
 EXTRA_DIST += %D%/ratios %D%/ratios.txt
+# Servers of Redis' protocol: benchmarks/kvsd, from the build folder.
+EXTRA_DIST += %D%/kvsd
 # Arrays by nodes and threads: benchmarks/sweep, from the build folder.
 EXTRA_DIST += %D%/sweep
 # Instructions of hot paths: benchmarks/instructions, from the build folder.

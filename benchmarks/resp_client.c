@@ -220,10 +220,11 @@ static size_t line_bytes(const char *at, size_t n)
     return end ? (size_t)(end - at) + 1 : 0;
 }
 
-static const char *refuse(const char *at, size_t n)
+static const char *refuse(const char *at, size_t line)
 {
-    snprintf(wrong, sizeof wrong, "the server answered: %.*s",
-             (int)(n < 100 ? line_bytes(at, n) : 100), at);
+    snprintf(wrong, sizeof wrong, "the server answered: %.*s", (int)(line < 100 ? line - 1 : 100),
+             at);
+    wrong[strcspn(wrong, "\r\n")] = '\0';
     return wrong;
 }
 
@@ -249,7 +250,7 @@ static const char *take_reply(resp_client_t *client, const command_t *command, c
         return NULL;
     if (command->sets) {
         *bytes_p = line;
-        return *at == '+' ? NULL : refuse(at, n);
+        return *at == '+' ? NULL : refuse(at, line);
     }
     if ((*at == '$' && at[1] == '-') || *at == '_') {
         *bytes_p = line;
@@ -257,7 +258,7 @@ static const char *take_reply(resp_client_t *client, const command_t *command, c
         return NULL;
     }
     if (*at != '$')
-        return refuse(at, n);
+        return refuse(at, line);
     bytes = strtoul(at + 1, NULL, 10);
     if (n < line + bytes + 2)
         return NULL;

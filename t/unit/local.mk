@@ -27,6 +27,7 @@ check_PROGRAMS += %D%/ref_tree.t
 check_PROGRAMS += %D%/ycsb.t
 %C%_ycsb_t_SOURCES = %D%/ycsb.c benchmarks/ycsb.c benchmarks/ycsb.h
 %C%_ycsb_t_LDADD = $(LDADD) -lm
+check_scripts += %D%/kvs_client.t
 check_PROGRAMS += %D%/ref_graph.t
 %C%_ref_graph_t_SOURCES = %D%/ref_graph.c benchmarks/ref_crew.c benchmarks/ref_crew.h benchmarks/ref_graph.c \
 	benchmarks/ref_graph.h benchmarks/ref_graph_lists.c benchmarks/ref_graph_paths.c
