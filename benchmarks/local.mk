@@ -11,7 +11,7 @@ bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
 noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq %D%/pgas_array_zipf \
 	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_bibw_args %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
-	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_graph %D%/pgas_group %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke %D%/pgas_labels \
+	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_graph %D%/pgas_group %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke %D%/pgas_kvs %D%/pgas_labels \
 	%D%/pgas_mcts %D%/pgas_numa \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup \
 	%D%/pgas_verbs_latency %D%/pgas_verbs_rate
@@ -60,6 +60,9 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_indexgather_LDADD = $(bench_ldadd)
 %C%_pgas_invoke_SOURCES = %D%/invoke.c
 %C%_pgas_invoke_LDADD = $(bench_ldadd)
+%C%_pgas_kvs_SOURCES = %D%/kvs.c %D%/kvs_check.c %D%/kvs_space.c %D%/kvs_work.c %D%/kvs_work.h %D%/ref_table.c %D%/ref_table.h \
+	%D%/resp_client.c %D%/resp_client.h %D%/ycsb.c %D%/ycsb.h
+%C%_pgas_kvs_LDADD = $(bench_ldadd) -lm
 %C%_pgas_labels_SOURCES = %D%/labels.c %D%/labels.h %D%/ref_labels.c
 %C%_pgas_labels_LDADD = $(bench_ldadd)
 %C%_pgas_mcts_SOURCES = %D%/mcts.c %D%/ref_tree.c %D%/ref_tree.h

@@ -12,37 +12,42 @@ struct ref_table {
     int shift;     /* of a hash */
     size_t value_bytes, slot_bytes;
     uint64_t n_keys;
+    bool owns;
 };
 
-ref_table_t *ref_table_create(uint64_t n_keys, size_t value_bytes)
+static int slot_bits(uint64_t n_keys)
+{
+    int bits = 6;
+    while (n_keys * 4 > (UINT64_C(3) << bits))
+        bits++;
+    return bits;
+}
+
+size_t ref_table_bytes(uint64_t n_keys, size_t value_bytes)
+{
+    return (sizeof(uint64_t) + value_bytes) << slot_bits(n_keys);
+}
+
+ref_table_t *ref_table_create(uint64_t n_keys, size_t value_bytes, void *memory)
 {
     ref_table_t *table = calloc(1, sizeof *table);
-    uint64_t n_slots = 64;
-    int bits = 6;
+    size_t bytes = ref_table_bytes(n_keys, value_bytes);
     if (!table)
         bench_die("out of memory");
-    while (n_keys * 4 > n_slots * 3) {
-        n_slots *= 2;
-        bits++;
-    }
     table->value_bytes = value_bytes;
     table->slot_bytes = sizeof(uint64_t) + value_bytes;
-    table->mask = n_slots - 1;
-    table->shift = 64 - bits;
-    table->slots = bench_table(ref_table_bytes(table));
+    table->mask = (UINT64_C(1) << slot_bits(n_keys)) - 1;
+    table->shift = 64 - slot_bits(n_keys);
+    table->owns = memory == NULL;
+    table->slots = memory ? memset(memory, 0, bytes) : bench_table(bytes);
     return table;
 }
 
 void ref_table_destroy(ref_table_t *table)
 {
-    if (table)
+    if (table && table->owns)
         free(table->slots);
     free(table);
-}
-
-size_t ref_table_bytes(const ref_table_t *table)
-{
-    return (table->mask + 1) * table->slot_bytes;
 }
 
 /* A product and the xor of its halves mix all bits of a key into all bits of the hash. */

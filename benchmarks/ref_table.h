@@ -14,12 +14,13 @@
 
 typedef struct ref_table ref_table_t;
 
-/** value_bytes: 8 or 64. The slots are half full with n_keys keys, or up to three quarters.
- *  @return the table, which ends the program when there is no memory */
-ref_table_t *ref_table_create(uint64_t n_keys, size_t value_bytes);
+/** value_bytes: 8 or 64. At most three quarters of the slots are full with n_keys keys. `memory`:
+ *  ref_table_bytes(n_keys, value_bytes) bytes for the slots, which the caller frees; NULL: the table
+ *  has its own, in huge pages.
+ *  @return the table; the program ends when there is no memory */
+ref_table_t *ref_table_create(uint64_t n_keys, size_t value_bytes, void *memory);
 void ref_table_destroy(ref_table_t *table);
-/** Bytes of the slots. */
-size_t ref_table_bytes(const ref_table_t *table);
+size_t ref_table_bytes(uint64_t n_keys, size_t value_bytes);
 
 /** Keys are any numbers but UINT64_MAX. @return false: the table is full */
 bool ref_table_put(ref_table_t *table, uint64_t key, const void *value);
