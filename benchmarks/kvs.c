@@ -465,7 +465,6 @@ int main(int argc, char **argv)
                                       .label = "Figure",
                                       .min_bytes = 8,
                                       .max_bytes = 64,
-                                      .size_label = "Value",
                                       .sizes = sizes,
                                       BENCH_CASES(cases),
                                       .prepare = prepare,
