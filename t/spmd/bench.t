@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw bibw_args put_rate atomic call_latency call_rate invoke busy_target numa"
-OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather labels"
+OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives group histo indexgather kvs labels"
 OTHERS="$OTHERS gups mcts startup"
 QUEUES="verbs_latency verbs_rate"
 ALONE="$QUEUES serialize" # one process, without a launcher
@@ -25,6 +25,7 @@ of() {
     array_random | array_seq) echo "--elements 5000" ;;
     array_zipf) echo "--elements 4096" ;;
     collectives) echo "-m 4:8" ;;
+    kvs) echo "--keys 5000 --case get,put-many,ycsb-d,ycsb-f,bytes" ;;
     labels) echo "--scale 8" ;;
     numa) echo "-m 4096:4096" ;;
     barrier) echo "--case plain,late" ;;
@@ -97,8 +98,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" -v libraries="${LIBRARIES// /|}" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "alltoallv|calls|counter|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|" \
-                "one-thread|playouts|pointer|pull|puts|raw|rma|send|shared-tree|signaled|ucx|write"
+            names = "alltoallv|calls|counter|heap-table|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|" \
+                "one-thread|playouts|pointer|pull|puts|raw|rma|send|shared-tree|signaled|table|ucx|uniform|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
@@ -131,6 +132,12 @@ searches() {
 
 # Two nodes: elements and locks of the other one, and raw UCX.
 far() { PGAS_NODE_MAXSIZE=1 json "$1" --compare; }
+
+# The loads of YCSB with values that are checked, with OPTIONS.
+checks() {
+    mpirun_n 2 benchmarks/pgas_kvs --keys 3000 --check -r 5 -t 20 "$@" >"$scratch/out" 2>"$scratch/err" ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+}
 
 # Every kind of group operation, by every way, without and with load, in one run; ratios are to what is promised.
 group_cases() {
@@ -235,7 +242,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 80))
+plan $((4 * n + 89))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -274,6 +281,13 @@ for options in "--size 7" "--size 1024," "--size 2097152" "--window 2001" "--win
     # shellcheck disable=SC2086
     succeeds "refuses group $options" refuses group $options
 done
+for options in "--keys 999" "--batch 0" "--batch 1025" "--redis 0" "--redis" "--check=yes"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses kvs $options" refuses kvs $options
+done
+succeeds "values of YCSB's loads are right" checks --case ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f
+succeeds "one by one, too" checks --case ycsb-a,ycsb-f --batch 1
+fails "which cannot be said of modifications that are not atomic" checks --case ycsb-f-lost
 succeeds "all ways and kinds of group operations" group_cases
 succeeds "the matrix of sizes and windows" table group --matrix --size 64,4096 --window 20,50
 for name in array_local array_random array_seq array_zipf; do
