@@ -1,9 +1,9 @@
 /* The check of records that ranks read and write in YCSB's loads.
  *
- * A rank that reads a key twice must not see an older record the second time. It knows the age of
- * records from the same writer by their sequence, and of all records by the count of modifications:
- * a load either modifies records, or writes them with count 0. After the load, the count of each key
- * must be the number of modifications that all ranks have made. */
+ * A rank that reads a key twice must not see an older record the second time. A rank knows the age
+ * of records from the same writer by their sequence, and of all records by the count of
+ * modifications: a load either modifies records, or writes them with count 0. Then the count of
+ * each key must be the number of modifications that all ranks have made. */
 #include "benchmarks/kvs_work.h"
 
 #include <stdlib.h>

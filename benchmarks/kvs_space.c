@@ -1,8 +1,8 @@
 /* Memory of a store for each key, as of its info and of the system.
  *
- * The figure of memory is the table's buckets and the slabs that are taken, of all ranks, divided by
- * the keys. A further figure is the growth of the processes' resident memory, which is smaller if
- * an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
+ * The figure of memory is the table's buckets and the slabs that are taken, of all ranks, divided
+ * by the keys. A further figure is the growth of the processes' resident memory, which is smaller
+ * if an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
  */
 #include "benchmarks/kvs_work.h"
 

@@ -1,5 +1,5 @@
-/** What the cases of pgas_kvs share: the store and its keys, the operations of YCSB's loads, and the
- *  check of what they read and write. */
+/** What the cases of pgas_kvs share: the store and its keys, the operations of YCSB's loads, and
+ *  the check of what they read and write. */
 #ifndef KVS_WORK_H
 #define KVS_WORK_H
 

@@ -4,6 +4,7 @@
 # source: benchmarks/resp_client.h
 set -u
 . "$(dirname "$0")/../tap.sh"
+scratch=
 make_scratch
 client=$BUILD/benchmarks/pgas_kvs_client
 server=
