@@ -227,3 +227,5 @@ check_PROGRAMS += %D%/resp.t
 check_PROGRAMS += %D%/kvs_record.t %D%/kvs_log.t
 %C%_kvs_record_t_SOURCES = %D%/kvs_record.c %D%/kvs_records.h t/random.h
 %C%_kvs_log_t_SOURCES = %D%/kvs_log.c %D%/kvs_records.h t/random.h
+check_PROGRAMS += %D%/history.t
+%C%_history_t_SOURCES = %D%/history.c t/history.c t/history.h t/random.h
