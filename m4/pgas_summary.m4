@@ -13,6 +13,7 @@ libpgas $PACKAGE_VERSION
   OpenMP       $pgas_have_openmp (tests, examples, benchmarks)
   serializers  ${pgas_serializers:-none} (a benchmark)
   igraph       $pgas_have_IGRAPH $IGRAPH_VERSION (a test)
+  hiredis      $pgas_have_HIREDIS $HIREDIS_VERSION (a test)
   debug        $enable_debug
   sanitizers   ${PGAS_SANITIZERS:-no}
 "])

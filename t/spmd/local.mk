@@ -288,3 +288,16 @@ CLEANFILES += %D%/kvs_files %D%/kvs_writer
 %C%_kvs_files_LDADD = $(public_ldadd)
 %C%_kvs_writer_SOURCES = %D%/kvs_writer.c
 %C%_kvs_writer_LDADD = $(public_ldadd)
+# pgas_kvsd and Redis' clients. The programs are not tests: kvsd_redis.t runs them.
+check_scripts += %D%/kvsd_redis.t
+redis_programs = %D%/redis_compare %D%/redis_crowd %D%/redis_pipeline
+EXTRA_PROGRAMS += $(redis_programs)
+check_DATA += $(redis_programs)
+CLEANFILES += $(redis_programs)
+%C%_redis_compare_SOURCES = %D%/redis_compare.c %D%/redis_commands.h %D%/redis_wire.h t/random.h
+%C%_redis_compare_LDADD =
+%C%_redis_crowd_SOURCES = %D%/redis_crowd.c %D%/redis_wire.h
+%C%_redis_crowd_LDADD =
+%C%_redis_pipeline_SOURCES = %D%/redis_pipeline.c
+%C%_redis_pipeline_CPPFLAGS = $(AM_CPPFLAGS) $(HIREDIS_CFLAGS)
+%C%_redis_pipeline_LDADD = $(HIREDIS_LIBS)
