@@ -33,6 +33,8 @@ static const char *const set_options[] = { "EX s",    "PX s",   "NX",     "XX", 
 static const char *const expire_options[] = { "NX", "XX", "GT", "LT", NULL };
 static const char *const scan_options[] = { "MATCH p", "COUNT n", "TYPE y", NULL };
 static const char *const flush_options[] = { "SYNC", "ASYNC", NULL };
+/* pgas_kvsd checks all words of HELLO before it acts, and Redis acts on each before it reads the
+ * next one. So HELLO has one option, and no words too many. */
 static const char *const hello_options[] = { "AUTH w w", "SETNAME w", NULL };
 
 static const form_t forms[] = {
@@ -284,6 +286,16 @@ static void damage(command_t *c)
     }
 }
 
+/* Redis allows an empty key; pgas_kvsd does not, and its error says so. */
+static void no_empty_keys(command_t *c, const form_t *f)
+{
+    size_t step = strcspn(f->args, "+*");
+    bool repeats = strchr(f->args, '+') != NULL;
+    for (size_t i = 1; i < c->n && (i == 1 || repeats); i += step)
+        if (c->arg[i].n == 0)
+            c->arg[i] = (text_t){ "a", 1 };
+}
+
 static void draw(command_t *c)
 {
     int total = 0, which = 0;
@@ -300,10 +312,14 @@ static void draw(command_t *c)
     for (uint64_t times = repeats ? 1 + below(4) : 1; times > 0; times--)
         for (size_t i = 0; i < n; i++)
             add_letter(c, f->args[i]);
-    if (strchr(f->args, '*'))
+    if (f->options == hello_options)
+        add_option(c, hello_options[below(2)]);
+    else if (f->options)
         add_options(c, f->options);
-    if (below(10) == 0)
+    if (f->options != hello_options && below(10) == 0)
         damage(c);
+    if (f->args[0] == 'k')
+        no_empty_keys(c, f);
 }
 
 #endif
