@@ -296,6 +296,27 @@ static void no_empty_keys(command_t *c, const form_t *f)
             c->arg[i] = (text_t){ "a", 1 };
 }
 
+static void replace_by_number(command_t *c, size_t i, uint64_t number)
+{
+    size_t n = c->n;
+    c->n = i;
+    add_number(c, number, false);
+    c->n = n;
+}
+
+/* Times that damage has made short become long: no key may expire between the two
+ * servers. All are different, because GT and LT compare milliseconds. */
+static void no_short_times(command_t *c, size_t first)
+{
+    for (size_t i = first; i < c->n; i++) {
+        char text[16] = "";
+        if (c->arg[i].n < sizeof text)
+            memcpy(text, c->arg[i].bytes, c->arg[i].n);
+        if (strspn(text, "0123456789") == c->arg[i].n && atoll(text) > 0)
+            replace_by_number(c, i, UINT64_C(4102444800000) + below(1000000000));
+    }
+}
+
 static void draw(command_t *c)
 {
     int total = 0, which = 0;
@@ -318,6 +339,10 @@ static void draw(command_t *c)
         add_options(c, f->options);
     if (f->options != hello_options && below(10) == 0)
         damage(c);
+    if (f->options == set_options)
+        no_short_times(c, 3);
+    else if (f->options == expire_options)
+        no_short_times(c, 2);
     if (f->args[0] == 'k')
         no_empty_keys(c, f);
 }
