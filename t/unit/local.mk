@@ -229,3 +229,5 @@ check_PROGRAMS += %D%/kvs_record.t %D%/kvs_log.t
 %C%_kvs_log_t_SOURCES = %D%/kvs_log.c %D%/kvs_records.h t/random.h
 check_PROGRAMS += %D%/history.t
 %C%_history_t_SOURCES = %D%/history.c t/history.c t/history.h t/random.h
+check_PROGRAMS += %D%/tsan_kvs_part.t
+%C%_tsan_kvs_part_t_SOURCES = %D%/tsan_kvs_part.c t/history.c t/history.h t/pattern.h t/random.h
