@@ -226,7 +226,7 @@ static void full_store(void)
     int n = 0, n_bad = 0;
     uint64_t version;
     pgas_status_t status = PGAS_OK;
-    create(2000, 1 << 20, false);
+    create(2000, 6 << 20, false);
     for (; n < MOST && status == PGAS_OK; n++) {
         pattern_fill(value, (uint64_t)n, full_bytes(n));
         key_of(key, "full", me * MOST + n);
@@ -271,9 +271,9 @@ static void full_of_other_sizes(void)
     char key[32];
     int n_put[3] = { 0 };
     static const size_t sizes[3] = { 40, 3000, 60000 };
-    create(2000, 2 << 20, false);
+    create(2000, 3 << 20, false);
     for (int k = 0; k < 3; k++) {
-        int most = (int)((size_t)(1 << 20) / (sizes[k] + 200));
+        int most = (int)((size_t)(2 << 20) / (sizes[k] + 200));
         for (int i = 0; i < most; i++)
             n_put[k] += pgas_kvs_put(kvs, key_of(key, "other", me * 100000 + i), KEY_BYTES, value,
                                      sizes[k]) == PGAS_OK;
@@ -294,9 +294,9 @@ static void evicts(void)
     char key[32], hot[32];
     int n_bad = 0, n_hot = 0;
     uint64_t evicted, all = 0;
-    create(1000, 1 << 20, true);
+    create(1000, 6 << 20, true);
     key_of(hot, "hot", me);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 12000; i++) {
         size_t n = 1 + (size_t)(i * 17) % 2000, bytes = 0;
         pattern_fill(value, (uint64_t)i, n);
         key_of(key, "cold", me * 100000 + i);
@@ -316,7 +316,7 @@ static void evicts(void)
     BAD(pgas_allreduce(NULL, &evicted, &all, 1, PGAS_U64, PGAS_ADD));
     spmd_diag("evicted %llu; the hot key was gone %d times here", (unsigned long long)all, n_hot);
     spmd_ok(n_bad == 0 && all > 0, "a cache deletes old keys instead of refusing new ones");
-    spmd_ok(n_hot <= 30, "a key that is read often mostly stays");
+    spmd_ok(n_hot <= 100, "a key that is read often mostly stays");
     destroy();
 }
 

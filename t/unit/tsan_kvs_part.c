@@ -114,7 +114,7 @@ static void all_sizes(void)
 static void full(void)
 {
     int n = 0, n_bad = 0;
-    open_part(1 << 20, 8);
+    open_part(8 << 20, 8);
     while (put(n, (uint64_t)n, bytes_of(n)) == PGAS_OK)
         n++;
     n_bad += put(1, 999, 200000) != PGAS_ERR_NO_MEMORY;
@@ -126,6 +126,29 @@ static void full(void)
     for (int i = 0; i < n; i++)
         n_bad += put(i, (uint64_t)i, bytes_of(i)) != PGAS_OK;
     ok(n_bad == 0, "after deletes the same keys fit again");
+}
+
+/* Sizes of all classes come and go, one after the other. An empty part has room for each. */
+static void empty_part_has_room(void)
+{
+    int n_bad = 0;
+    open_part(1 << 20, 8);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 100; i++)
+            n_bad += put(i, (uint64_t)i, (size_t)i * i) != PGAS_OK || drop(i) != PGAS_OK;
+    is_int(n_bad, 0, "a part whose keys were all deleted has room for each size");
+}
+
+/* 1 MiB is the least that a store may have. */
+static void small_part_is_of_use(void)
+{
+    int n = 0;
+    uint64_t bytes = 0;
+    open_part(1 << 20, 8);
+    while (put(n, (uint64_t)n, bytes_of(n)) == PGAS_OK)
+        bytes += bytes_of(n++);
+    diag("%d values of 0 to 3,000 bytes, %" PRIu64 " bytes, fit in 1 MiB", n, bytes);
+    ok(bytes > 1 << 19, "values of many sizes use at least half of a small part");
 }
 
 /* ---- threads ---- */
@@ -248,10 +271,12 @@ static void threads_are_linearizable(void)
 
 int main(void)
 {
-    plan(8);
+    plan(10);
     twins_stay_apart();
     all_sizes();
     full();
+    empty_part_has_room();
+    small_part_is_of_use();
     threads_are_linearizable();
     free(memory);
     return done();
