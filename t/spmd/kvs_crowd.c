@@ -7,7 +7,7 @@
  *   nodes:  0 1 2 2 1
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 |
  *   env:    PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=1K | PGAS_FAULT=delay=3,reorder=3,again=1
- *   log:    .*kvs: .*full.*
+ *   log:    a rank.s part of .* is full
  *   timeout: 240
  *   source: pgas/kvs.h
  */
