@@ -12,6 +12,7 @@
  *   source: pgas/kvs.h
  */
 #include "pgas/kvs.h"
+#include "kvs/kvs.h"
 #include "t/pattern.h"
 #include "t/random.h"
 #include "t/spmd/kvs_keys.h"
@@ -79,6 +80,53 @@ static void overflow_chains(void)
             n_bad += pgas_kvs_get(kvs, key_of(key, "crowd", i), KEY_BYTES, &value, 4, NULL) != want;
     }
     spmd_is_int(n_bad, 0, "after deletes in the chains the others are there");
+    destroy();
+}
+
+/* ---- keys with the same home, bucket and tag ---- */
+
+#define TWINS      40
+#define CANDIDATES 4000000
+
+/* The numbers of keys that agree with the first one. All ranks find the same ones. */
+static int find_twins(int *twins)
+{
+    char key[32];
+    pgasi_key_t first, k;
+    int n = 1, home = pgasi_kvs_key(kvs, key_of(key, "twin", 0), KEY_BYTES, &first);
+    twins[0] = 0;
+    for (int i = 1; i < CANDIDATES && n < TWINS; i++)
+        if (pgasi_kvs_key(kvs, key_of(key, "twin", i), KEY_BYTES, &k) == home &&
+            k.bucket == first.bucket && k.tag == first.tag)
+            twins[n++] = i;
+    return n;
+}
+
+static void tag_collisions(void)
+{
+    static int twins[TWINS];
+    char key[32];
+    int n_bad = 0, value = 0;
+    create(1, 1 << 20, false);
+    int n = find_twins(twins);
+    for (int i = me; i < n; i += n_ranks)
+        BAD(pgas_kvs_put(kvs, key_of(key, "twin", twins[i]), KEY_BYTES, &twins[i], 4));
+    BAD(pgas_barrier(NULL));
+    for (int i = 0; i < n; i++)
+        n_bad += pgas_kvs_get(kvs, key_of(key, "twin", twins[i]), KEY_BYTES, &value, 4, NULL) !=
+                     PGAS_OK ||
+                 value != twins[i];
+    spmd_diag("%d keys have one home, bucket and tag", n);
+    spmd_ok(n_bad == 0 && n > 16, "keys with the same home, bucket and tag have their own values");
+    BAD(pgas_barrier(NULL));
+    for (int i = me; i < n; i += n_ranks)
+        if (i % 2)
+            BAD(pgas_kvs_delete(kvs, key_of(key, "twin", twins[i]), KEY_BYTES));
+    BAD(pgas_barrier(NULL));
+    for (int i = 0; i < n; i++)
+        n_bad += pgas_kvs_get(kvs, key_of(key, "twin", twins[i]), KEY_BYTES, &value, 4, NULL) !=
+                 (i % 2 ? PGAS_ERR_NOT_FOUND : PGAS_OK);
+    spmd_is_int(n_bad, 0, "a delete takes the right one of them");
     destroy();
 }
 
@@ -322,9 +370,10 @@ static void evicts(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 15);
+    job_begin(&argc, &argv, 17);
     pgasi_rng_seed(&rng, spmd_seed(1));
     overflow_chains();
+    tag_collisions();
     storms();
     scans_beside_writes();
     full_store();

@@ -73,8 +73,7 @@ static bool around(size_t base)
 {
     char key[32];
     bool good = true;
-    size_t below_it = base < 200 ? base : 90;
-    for (size_t i = 0; i <= below_it + 9; i += 1 + i / 20 * 6) {
+    for (size_t i = 0; i <= 99; i += base < 100000 ? 1 + i / 20 * 6 : 10) {
         size_t n = base + 9 - i;
         if (n > LARGE_MAX)
             continue;
