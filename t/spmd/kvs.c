@@ -10,6 +10,7 @@
  */
 #include "pgas/kvs.h"
 #include <time.h>
+#include "t/pattern.h"
 #include "t/spmd/kvs_keys.h"
 
 static pgas_kvs_t *kvs;
@@ -308,6 +309,50 @@ static void items_keep_their_order(void)
     spmd_ok(pgas_kvs_run(kvs, items, 0, NULL) == PGAS_OK, "a run of no items");
 }
 
+enum { PAIRS = 6, LARGE = 12000 };
+
+/* PUT and GET of one key by turns, in one run. Reads before it bring the key into the cache. */
+static int n_overtaken(const char *key, size_t bytes, int seed)
+{
+    static unsigned char put[PAIRS][LARGE], got[PAIRS][LARGE];
+    pgas_kvs_item_t items[2 * PAIRS];
+    int n_bad = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        size_t n = i % 2 ? 8 : bytes;
+        pattern_fill(put[i], (uint64_t)(seed + i), n);
+        items[2 * i] = item_of(key, PGAS_KVS_PUT, put[i], n);
+        items[2 * i + 1] = item_of(key, PGAS_KVS_GET, got[i], LARGE);
+    }
+    for (int i = 0; i < 4; i++)
+        pgas_kvs_get(kvs, key, KEY_BYTES, got[0], LARGE, NULL);
+    BAD(pgas_kvs_run(kvs, items, 2 * PAIRS, NULL));
+    for (int i = 0; i < PAIRS; i++) {
+        const pgas_kvs_item_t *read = &items[2 * i + 1];
+        n_bad += read->version != items[2 * i].version ||
+                 read->value_bytes != items[2 * i].value_bytes ||
+                 !pattern_matches(got[i], (uint64_t)(seed + i), read->value_bytes);
+    }
+    return n_bad;
+}
+
+/* Keys of all homes, so that some are on other nodes. */
+static void no_item_is_overtaken(void)
+{
+    char key[32];
+    int n_small = 0, n_large = 0;
+    for (int round = 0; round < 200; round++) {
+        key_of(key, "overtaken", me * 20 + round % 20);
+        n_small += n_overtaken(key, 8 + (size_t)round * 20, round * 100);
+    }
+    spmd_is_int(n_small, 0, "items of one key and small values keep their order on other nodes");
+    for (int round = 0; round < 40; round++) {
+        key_of(key, "overtaken", me * 20 + round % 20);
+        n_large += n_overtaken(key, LARGE, round * 100);
+        BAD(pgas_kvs_delete(kvs, key, KEY_BYTES));
+    }
+    spmd_is_int(n_large, 0, "and of large values, too");
+}
+
 enum { MANY = 500 };
 
 /* Keys of all homes, values of all sizes up to 2 KiB. */
@@ -456,7 +501,7 @@ int main(int argc, char **argv)
     pgas_kvs_opts_t opts = PGAS_KVS_OPTS_INIT;
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
-    job_begin(&argc, &argv, 27);
+    job_begin(&argc, &argv, 29);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     all_ranks_see_a_key();
     replaces_values();
@@ -467,6 +512,7 @@ int main(int argc, char **argv)
     versions_are_new();
     expiry();
     items_keep_their_order();
+    no_item_is_overtaken();
     runs_do_not_block();
     get_many_and_put_many();
     updates();

@@ -375,6 +375,8 @@ int main(int argc, char **argv)
     make_names();
     opts.n_keys = 200;
     opts.bytes = 12 << 20;
+    if (getenv("KVS_NO_CACHE"))
+        opts.cache_bytes = 1;
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     one_at_a_time(n_steps);
     count_is_right();
