@@ -51,7 +51,7 @@ static pgas_status_t get(int number, uint64_t seed, size_t bytes)
     unsigned char value[8192];
     pgasi_key_t key = twin(&number);
     pgas_kvs_item_t item = { .value = value, .capacity = sizeof value };
-    pgas_status_t status = pgasi_part_get(&part, &key, &item);
+    pgas_status_t status = pgasi_part_get_item(&part, &key, &item);
     if (status != PGAS_OK)
         return status;
     return item.value_bytes == bytes && pattern_matches(value, seed, bytes) ? PGAS_OK
@@ -193,7 +193,7 @@ static pgas_status_t carry_out(worker_t *w, history_op_t *op, int number)
     pgas_status_t status;
     item.capacity = sizeof value;
     if (op->kind == HISTORY_GET) {
-        status = pgasi_part_get(&part, &key, &item);
+        status = pgasi_part_get_item(&part, &key, &item);
         if (status == PGAS_OK) {
             memcpy(&op->value, value, 8);
             size_t n = size_of(op->value);
