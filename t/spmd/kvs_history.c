@@ -38,6 +38,7 @@ typedef struct {
     pgas_kvs_t *kvs;
     char name[KEYS_MAX][24];
     int n_keys, n_steps;
+    bool mostly_reads; /* otherwise no copy in a cache lives long enough */
     log_t *log, *all;
 } history_t;
 
@@ -51,6 +52,7 @@ typedef struct {
 } client_t;
 
 static history_t history;
+static uint64_t n_hits;
 static client_t client[THREADS];
 
 static uint64_t pick(client_t *c, uint64_t n)
@@ -118,7 +120,7 @@ static history_op_t draw(client_t *c, int key)
 {
     history_op_t op = { .thread = me * THREADS + c->number, .expected = c->version[key] };
     uint64_t what = pick(c, 16);
-    if (what < 5) {
+    if (what < 5 || (history.mostly_reads && pick(c, 16) > 0)) {
         op.kind = HISTORY_GET;
     } else if (what < 8) {
         op.kind = HISTORY_DELETE;
@@ -388,6 +390,7 @@ static void set_up(int round)
     opts.bytes = 4 << 20;
     if (!cache)
         opts.cache_bytes = 1;
+    history.mostly_reads = round % 4 < 2;
     history.n_keys = 1 + below_int(KEYS_MAX);
     for (int i = 0; i < history.n_keys; i++)
         snprintf(history.name[i], sizeof history.name[i], "key%d-%llu", i,
@@ -408,6 +411,9 @@ static void play_round(int round)
     set_up(round);
     crew_run(THREADS, play, NULL);
     BAD(pgas_allgather(NULL, history.log, history.all, sizeof *history.log));
+    pgas_kvs_info_t info = { .size = sizeof info };
+    BAD(pgas_kvs_info(history.kvs, &info));
+    n_hits += info.cache_hits;
     BAD(pgas_kvs_destroy(history.kvs));
 }
 
@@ -421,9 +427,11 @@ static void rounds(int n, bool planted)
             n_bad += judge_key(key, planted && key == 0, true, &most) != HISTORY_GOOD;
         n_faults += crew_faults();
     }
-    spmd_diag("%d stores, at most %zu configurations here", n, most);
+    spmd_diag("%d stores, at most %zu configurations and %llu cached reads here", n, most,
+              (unsigned long long)n_hits);
     spmd_is_int(n_faults, 0, "%d stores: no value is torn, no status is wrong", n);
     spmd_is_int(n_bad, 0, "%d stores: all keys are linearizable", n);
+    spmd_ok(pgas_n_nodes() == 1 || job_any(n_hits > 0), "some reads were from the cache");
 }
 
 static void the_checker_can_fail(void)
@@ -439,7 +447,7 @@ static void the_checker_can_fail(void)
 int main(int argc, char **argv)
 {
     const char *n_rounds = getenv("KVS_ROUNDS"), *n_steps = getenv("KVS_STEPS");
-    job_begin(&argc, &argv, 3);
+    job_begin(&argc, &argv, 4);
     pgasi_rng_seed(&rng, spmd_seed(1) + 1000 * (uint64_t)spmd_size());
     history.n_steps = n_steps && atoi(n_steps) < STEPS_MAX ? atoi(n_steps) : 400;
     history.log = job_alloc(sizeof *history.log);
