@@ -333,7 +333,9 @@ static size_t ops_of(int key, history_op_t *ops)
 static void explain(int key, const history_op_t *ops, size_t n, const history_report_t *report)
 {
     const history_op_t *stuck = &ops[report->stuck[0]];
-    uint64_t base = stuck->begin > 1000000 ? stuck->begin - 1000000 : 0;
+    uint64_t base = UINT64_MAX;
+    for (size_t i = 0; i < n; i++)
+        base = ops[i].begin < base ? ops[i].begin : base;
     char text[300];
     printf("# key %d: %zu of %zu operations have an order; then this one does not fit:\n", key,
            report->n_ordered, n);
