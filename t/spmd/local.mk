@@ -128,7 +128,7 @@ check_PROGRAMS += %D%/messenger.t %D%/soak.t
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
-soak: %D%/soak.t soak-mcts soak-array soak-group
+soak: %D%/soak.t soak-mcts soak-array soak-group soak-kvs
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
 # 300 random histories over TCP beside busy loops, in half an hour.
@@ -153,7 +153,13 @@ soak-group: t/unit/group_chain.t t/unit/group_kill.t
 	GROUP_OPERATIONS=100000 PGAS_TEST_TIMEOUT=1800 $(T_LOG_COMPILER) t/unit/group_chain.t
 	GROUP_KILLS=200 PGAS_TEST_TIMEOUT=1800 $(T_LOG_COMPILER) t/unit/group_kill.t
 
-.PHONY: soak soak-tcp soak-mcts soak-array soak-group
+# Stores: a million operations against a plain table in each configuration, long histories, a value of 512 MiB.
+soak-kvs: %D%/kvs_model.t %D%/kvs_history.t %D%/kvs_sizes.t
+	KVS_STEPS=1000000 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/kvs_model.t
+	KVS_ROUNDS=60 KVS_STEPS=1900 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/kvs_history.t
+	KVS_LARGE=1 PGAS_TEST_MATRIX=pair PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/kvs_sizes.t
+
+.PHONY: soak soak-tcp soak-mcts soak-array soak-group soak-kvs
 check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/message.h %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
