@@ -2,6 +2,7 @@
 # what: A durable store survives kill -9 of all its ranks at random moments, again and again, in the middle of writes
 #       and of snapshots: every acknowledged write is there afterwards, and no value is torn.
 # source: pgas/kvs.h
+# needs: command:flock
 # timeout: 500
 # turn: waits
 set -u
@@ -43,6 +44,7 @@ run_and_kill() {
     until grep -qs complete "$scratch/out" || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
     sleep "$(printf '0.%03d' "$2")"
     { kill -9 $(family $job) && wait $job; } 2>/dev/null
+    timeout 20 flock -x "$scratch/dir/lock" true # ranks that are still dying hold it
 }
 
 # judge DESCRIPTION GOT WANT: is, and the job's output if it is not.
