@@ -1,4 +1,4 @@
-/* The key-value store: single keys, batches, the loads of YCSB, memory.
+/* The key-value store: single keys, batches, the loads of YCSB, memory and files.
  *
  * get, put and their batches use all keys. The far cases use keys whose home is on another node, on
  * rank 0 alone, without a cache. References:
@@ -26,7 +26,7 @@
 #define REDIS_WAIT 30.0 /* seconds */
 
 /* Kinds of cases, by bench_run_t.arg. YCSB's have the name of the workload. */
-enum { NOTHING, OWN, FAR, SPACE, YCSB_LOST = 'g' };
+enum { NOTHING, OWN, FAR, SPACE, FILES, YCSB_LOST = 'g' };
 
 /* Where a reference table is. */
 enum { IN_HUGE_PAGES, IN_HEAP, NO_TABLE };
@@ -397,6 +397,17 @@ static bench_case_t cases[] = {
       .round_ms = 80,
       .ours = kvs_space,
       .arg = SPACE },
+    { .variant = "save",
+      .doc = "pgas_kvs_save; file: the same bytes by write and fsync",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .unit = "MB/s",
+      .higher = true,
+      .no_sizes = true,
+      .round_ms = 80,
+      .ours = kvs_snapshot,
+      .refs = { { "file", BENCH_OURS, kvs_file } },
+      .arg = FILES },
 };
 
 static const size_t sizes[] = { 8, 64, 0 };
@@ -416,6 +427,12 @@ static const char *set_redis(const char *text)
     return work_number(text, 1, 65535, &kvs_opt.redis_port, "--redis: 1 to 65535");
 }
 
+static const char *set_files(const char *text)
+{
+    kvs_opt.files = text;
+    return NULL;
+}
+
 static const char *set_check(const char *text)
 {
     (void)text;
@@ -427,6 +444,7 @@ static const bench_option_t options[] = {
     { "keys", "N", "in the store (1000000)", set_keys },
     { "batch", "N", "operations of YCSB's loads that begin together (16)", set_batch },
     { "redis", "PORT", "with --compare: a server there", set_redis },
+    { "files", "FOLDER", "of the snapshots (/tmp)", set_files },
     { "check", NULL, "check all values of YCSB's loads", set_check },
     { NULL, NULL, NULL, NULL }
 };
@@ -450,6 +468,7 @@ static void finish(const bench_run_t *run, bool json)
     (void)run;
     (void)json;
     kvs_close();
+    kvs_files_close();
     resp_close(redis);
     drop_tables();
     free(draws);

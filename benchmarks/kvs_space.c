@@ -1,17 +1,23 @@
-/* Memory of a store for each key, as of its info and of the system.
+/* Memory of a store for each key, and the bandwidth of its snapshots.
  *
  * The figure of memory is the table's buckets and the slabs that are taken, of all ranks, divided
- * by the keys. A further figure is the growth of the processes' resident memory, which is smaller
- * if an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
- */
+ * by the keys. A further figure is the growth of the processes' resident memory, which is smaller if
+ * an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
+ *
+ * Snapshots are compared with as many bytes that each rank writes to a file of its own, from memory,
+ * and with fdatasync. */
 #include "benchmarks/kvs_work.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define KEY_BYTES    16
 #define BUCKET_BYTES 128
+#define PIECE        (8u << 20) /* bytes of one write */
 #define FILL_BATCH   64
 
 enum { TABLE, SLABS, BLOCKS, DATA, RESIDENT, N_FIGURES };
@@ -107,4 +113,89 @@ int kvs_space_figures(const bench_case_t *c, bench_figure_t *figure)
                                       .min = figures[i],
                                       .max = figures[i] };
     return N_FIGURES;
+}
+
+/* ---- files ---- */
+
+static struct {
+    pgas_kvs_t *kvs;
+    char path[4096], own[4200];
+    double bytes, all_bytes; /* of this rank's file, and of all */
+} saved;
+
+static double size_of(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (double)status.st_size : 0;
+}
+
+static double slowest(double ns)
+{
+    double all;
+    bench_check(pgas_allreduce(NULL, &ns, &all, 1, PGAS_F64, PGAS_MAX), "pgas_allreduce");
+    return all;
+}
+
+static void open_files(void)
+{
+    int pid = (int)getpid();
+    bench_check(pgas_broadcast(NULL, &pid, sizeof pid, 0), "pgas_broadcast");
+    snprintf(saved.path, sizeof saved.path, "%s/pgas_kvs.%d", kvs_opt.files, pid);
+    snprintf(saved.own, sizeof saved.own, "%s.%d", saved.path, pgas_rank());
+    kvs_close();
+    saved.kvs = make_store();
+}
+
+double kvs_snapshot(const bench_run_t *run)
+{
+    uint64_t start;
+    double ns;
+    (void)run;
+    if (!saved.kvs)
+        open_files();
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    start = bench_now();
+    bench_check(pgas_kvs_save(saved.kvs, saved.path), "pgas_kvs_save");
+    ns = slowest(bench_since(start));
+    saved.bytes = size_of(saved.own);
+    bench_check(pgas_allreduce(NULL, &saved.bytes, &saved.all_bytes, 1, PGAS_F64, PGAS_ADD),
+                "pgas_allreduce");
+    return saved.all_bytes * 1e3 / ns;
+}
+
+double kvs_file(const bench_run_t *run)
+{
+    static char *piece;
+    char path[4300];
+    uint64_t start;
+    double ns;
+    int fd;
+    (void)run;
+    if (!piece)
+        piece = bench_buffer(PIECE);
+    snprintf(path, sizeof path, "%s.file", saved.own);
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    start = bench_now();
+    fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    for (size_t left = (size_t)saved.bytes, n; fd >= 0 && left > 0; left -= n) {
+        n = left < PIECE ? left : PIECE;
+        if (write(fd, piece, n) != (ssize_t)n)
+            bench_die("cannot write %s", path);
+    }
+    if (fd < 0 || fdatasync(fd) || close(fd))
+        bench_die("cannot write %s", path);
+    ns = slowest(bench_since(start));
+    (void)unlink(path);
+    return saved.all_bytes * 1e3 / ns;
+}
+
+void kvs_files_close(void)
+{
+    if (!saved.kvs)
+        return;
+    bench_check(pgas_kvs_destroy(saved.kvs), "pgas_kvs_destroy");
+    (void)unlink(saved.own);
+    if (pgas_rank() == 0)
+        (void)unlink(saved.path);
+    saved.kvs = NULL;
 }

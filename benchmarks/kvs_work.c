@@ -11,7 +11,7 @@
 
 #define FILL_BATCH 64
 
-struct kvs_options kvs_opt = { 1000000, 16, 0, false };
+struct kvs_options kvs_opt = { 1000000, 16, 0, "/tmp", false };
 pgas_kvs_t *kvs_store;
 
 static bool store_has_cache, has_records;

@@ -23,6 +23,7 @@ typedef struct {
 /** Options of the program. */
 extern struct kvs_options {
     uint64_t n_keys, batch, redis_port;
+    const char *files;
     bool check;
 } kvs_opt;
 
@@ -64,8 +65,12 @@ void kvs_check_counts(void);
 /** The records are new: forgets what was seen. */
 void kvs_forget(void);
 
-/** ---- memory (kvs_space.c): a loop with a store of its own ---- */
+/** ---- memory and files (kvs_space.c): loops, each with a store of its own ---- */
 double kvs_space(const bench_run_t *run);
 int kvs_space_figures(const bench_case_t *c, bench_figure_t *figure);
+double kvs_snapshot(const bench_run_t *run);
+double kvs_file(const bench_run_t *run);
+/* removes the files */
+void kvs_files_close(void);
 
 #endif
