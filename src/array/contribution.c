@@ -9,7 +9,8 @@
 #include "base/op.h"
 #include "array/registry.h"
 
-#define SPARE_MAX 64 /* buffers that are kept for reuse */
+#define SPARSE    (-1) /* as a source: all ranks without a line */
+#define SPARE_MAX 64   /* buffers that are kept for reuse */
 
 static pgasi_array_contribution_t *new_contribution(pgasi_array_t *a, uint64_t index, int source,
                                                     uint32_t op)
@@ -76,6 +77,19 @@ pgasi_array_contribution_t *pgasi_array_contribution_new(pgasi_array_t *a, uint6
         (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 || pgasi_op_is_built_in(op);
     c->values = aligned ? data : memcpy(c->room, data, bytes);
     return c;
+}
+
+/* Those of all sources are combined into one. */
+void pgasi_array_contribution_add(pgasi_array_t *a, uint64_t index, uint32_t op,
+                                  const pgas_op_def_t *def, uint32_t k, const void *operand)
+{
+    pgasi_array_contribution_t *c = coming_from(&a->dir[index], SPARSE);
+    if (!c) {
+        c = new_contribution(a, index, SPARSE, op);
+        c->whole = true;
+        pgasi_op_fill_identity(def, c->room, a->pub.mask + 1);
+    }
+    pgasi_op_combine_run(def, c->room + k * def->operand_bytes, operand, 1);
 }
 
 void pgasi_array_contributions_settle(pgasi_array_dir_t *dir, const void *data, size_t bytes)

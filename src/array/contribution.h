@@ -13,6 +13,9 @@ pgasi_array_contribution_t *pgasi_array_contribution_new(pgasi_array_t *a, uint6
 /** Takes a piece of a contribution. */
 void pgasi_array_contribution_piece(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
                                     uint64_t offset, const void *data, size_t bytes);
+/** Combines a sparse contribution for element k of the block into those that are kept here. */
+void pgasi_array_contribution_add(pgasi_array_t *a, uint64_t index, uint32_t op,
+                                  const pgas_op_def_t *def, uint32_t k, const void *operand);
 /** The source's answer has arrived, so all pieces of its contribution are here. */
 void pgasi_array_contribution_is_whole(const pgasi_array_dir_t *dir, int source);
 /** Copies values that are still in a message. */

@@ -78,6 +78,11 @@ static bool may_publish(const pgasi_array_site_t *site, bool by_thread)
            pgasi_array_self() != 0;
 }
 
+static pgasi_array_mode_t quiet_mode(const pgasi_array_grant_t *grant)
+{
+    return grant->now.stays_shared ? PGASI_ARRAY_SHARED : PGASI_ARRAY_OPEN;
+}
+
 static void guard(pgasi_array_grant_t *grant, uint16_t budget)
 {
     grant->now.mode = PGASI_ARRAY_GUARDED;
@@ -203,7 +208,7 @@ static void settle(const pgasi_array_site_t *site, const pgasi_array_access_t *x
         (!may_publish(site, by_thread) && !grant->now.owner && !grant->now.readers)) {
         pgasi_array_count(&site->array->info.guarded, 1);
         if (grant->now.mode == PGASI_ARRAY_GUARDED && by_thread && --grant->now.budget == 0) {
-            grant->now.mode = PGASI_ARRAY_OPEN;
+            grant->now.mode = quiet_mode(grant);
             grant->now.heat = 0;
         }
         return;
@@ -263,6 +268,16 @@ static bool allows(const pgasi_array_grant_t *grant, const pgasi_array_access_t 
            grant->now.op == x->op;
 }
 
+/* While the home combines operands of other ranks into the chunk, only the home grants pins. If no
+ * other rank of the node uses the chunk, the home does that by plain instructions, and carries all
+ * other accesses out, too. */
+static bool waits_for_home(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x,
+                           bool by_thread)
+{
+    return by_thread && grant->now.stays_shared &&
+           (x->kind == PGASI_ARRAY_PIN || pgasi_boot.node_size == 1);
+}
+
 /* A close that leaves reads permitted withdraws the owner's entries, and its barrier comes later.
  * Until then the owner may be in the middle of a store to a wide element. Threads inside an access
  * never wait for the lock. */
@@ -283,6 +298,8 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
         own_pin = false; /* the cache line has become another chunk's */
     } else if (x->foreign && is_pinned_against(grant, x)) {
         /* a pin of this node was added since the home read the pins */
+    } else if (waits_for_home(grant, x, by_thread) && !own_pin) {
+        /* between two messages */
     } else if (allows(grant, x) && !(x->kind == PGASI_ARRAY_PIN && grant->now.recall && !own_pin)) {
         status = PGAS_OK;
         if (PGAS_UNLIKELY(grant->now.settling))
@@ -331,6 +348,23 @@ pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mod
     return PGAS_OK;
 }
 
+/* ---- sparse contributions ---- */
+
+void pgasi_array_grant_share(const pgasi_array_site_t *site, bool shared)
+{
+    pgasi_array_grant_t *grant = site->grant;
+    lock(grant);
+    grant->now.stays_shared = shared;
+    if (shared && (grant->now.owner || grant->now.readers)) {
+        pgasi_array_mapping_withdraw_owner(site);
+        pgasi_array_mapping_withdraw_readers(site);
+        pgasi_array_mapping_wait_left(site);
+    }
+    if (shared && grant->now.mode == PGASI_ARRAY_OPEN)
+        grant->now.mode = PGASI_ARRAY_SHARED;
+    unlock(grant);
+}
+
 /* ---- the protocol opens and closes ---- */
 
 void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat)
@@ -351,7 +385,7 @@ void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t per
     if (grant->now.heat >= HEAT_MAX)
         guard(grant, GUARD);
     else if (!grant->now.owner)
-        grant->now.mode = PGASI_ARRAY_OPEN;
+        grant->now.mode = quiet_mode(grant);
     unlock(grant);
 }
 

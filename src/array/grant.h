@@ -34,12 +34,15 @@ typedef struct {
     uint8_t permits, mode;
     uint8_t recall;    /* the level that pins keep the protocol from reaching */
     uint8_t published; /* mapping entries may have existed since the last barrier */
-    uint8_t settling;  /* wide elements: the last owner may still be inside a store */
-    uint32_t op;       /* OPERATES: of which operator */
-    uint32_t owner;    /* node rank * 4096 + slot + 1; 0: no thread */
-    uint16_t heat;     /* recalls that cost a barrier, soon after accesses were permitted */
-    uint16_t budget;   /* accesses until the chunk is no longer guarded */
-    uint64_t readers;  /* a bit for each node rank with READ entries; from 63 on they share one */
+    /* Operated, at the home: it combines operands of other ranks into the elements. So threads here
+     * combine by atomic instructions, and their pins are granted by the home */
+    uint8_t stays_shared;
+    uint8_t settling; /* wide elements: the last owner may still be inside a store */
+    uint32_t op;      /* OPERATES: of which operator */
+    uint32_t owner;   /* node rank * 4096 + slot + 1; 0: no thread */
+    uint16_t heat;    /* recalls that cost a barrier, soon after accesses were permitted */
+    uint16_t budget;  /* accesses until the chunk is no longer guarded */
+    uint64_t readers; /* a bit for each node rank with READ entries; from 63 on they share one */
     uint64_t chunk;
 } pgasi_array_grant_state_t;
 
@@ -94,6 +97,9 @@ typedef enum {
 /** Permits no new accesses of a level. recall: another site wants the chunk. */
 pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
                                              pgasi_array_level_t level, bool recall);
+
+/** Whether the home combines operands of other ranks into the elements from now on. */
+void pgasi_array_grant_share(const pgasi_array_site_t *site, bool shared);
 
 /** All threads have been outside of accesses since the close. */
 void pgasi_array_grant_settled(pgasi_array_grant_t *grant);
