@@ -14,6 +14,7 @@
 #include "array/protocol.h"
 #include "array/registry.h"
 #include "array/slots.h"
+#include "array/sparse.h"
 #include "array/wire.h"
 #include "base/checks.h"
 #include "base/info_fill.h"
@@ -39,6 +40,7 @@ static void free_array(pgasi_array_t *a)
     if (!a)
         return;
     pgasi_array_home_stop(a);
+    pgasi_array_sparse_stop(a);
     free(a->global);
     free(a->node_rank);
     free(a->map.offsets);
@@ -145,7 +147,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
     bool ok = a->peer && a->home_offset && a->line_offset && a->reads_lines && a->knows && a->dir &&
               a->line && a->line_of && a->filter && a->heat && a->joins;
-    return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return ok ? pgasi_array_sparse_start(a) : PGAS_ERR_NO_MEMORY;
 }
 
 static pgas_status_t take_shared(pgasi_array_t *a)

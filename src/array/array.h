@@ -4,11 +4,12 @@
  *
  *      element.c, many.c, bulk.c,    public functions
  *      pin.c
+ *      record.c                      applies to cold chunks, without a miss
  *      access.c                      tries the grant; on a miss enters the protocol and waits
  *      grant.c                       what threads may do now, with mapping.c, own_pins.c, slots.c
  *      protocol.c                    chooses the side, waits, rounds of progress
  *      home.c or cache.c             the two sides, driven by the table in state.c; with
- *                                    contribution.c and policy.c
+ *                                    contribution.c, sparse.c and policy.c
  *      send.c                        messages
  *      put.c                         elements that are put before a message
  *
@@ -62,6 +63,8 @@ typedef struct {
     uintptr_t *readable;
 } pgasi_array_peer_t;
 
+typedef struct pgasi_array_sparse pgasi_array_sparse_t;
+
 typedef struct pgasi_array {
     pgas_array_t pub; /* first: what the program has */
     uint32_t id;
@@ -94,6 +97,7 @@ typedef struct pgasi_array {
     uint64_t *line_offset;         /* of the cache lines there; 0: the rank has none */
     uint8_t *reads_lines;          /* by team rank: as a home it reads contributions in lines */
     pgasi_array_queue_t want_line; /* accesses that wait until a line is free */
+    pgasi_array_sparse_t *sparse;  /* NULL: no chunk is combined into without a line */
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "array/protocol.h"
+#include "array/sparse.h"
 #include "boot/wait.h"
 #include "call/progress.h"
 #include "pgas/coll.h"
@@ -15,7 +16,7 @@ typedef struct {
 
 static uint64_t n_moving(const pgasi_array_t *a)
 {
-    uint64_t n = a->n_closing;
+    uint64_t n = a->n_closing + pgasi_array_sparse_n_moving(a);
     for (uint64_t j = 0; j < a->n_home; j++)
         n += pgasi_array_is_transit(a->dir[j].state) || a->dir[j].first;
     for (uint32_t li = 0; li < a->n_lines; li++) {
@@ -86,13 +87,18 @@ static uint64_t list(const pgasi_array_t *a, held_t *held)
         if (line->state != PGASI_C_I)
             held[n++] = (held_t){ line->grant.now.chunk, line->state, line->op };
     }
+    for (uint64_t block = 0; block < a->map.n_blocks; block++) {
+        uint32_t op;
+        if (pgasi_array_sparse_operates(a, block, &op))
+            held[n++] = (held_t){ block, PGASI_C_O, op };
+    }
     return n;
 }
 
 pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
 {
     pgasi_array_t *a = pgasi_array_of(array);
-    uint64_t wrong = 0, n_owned = 0, most, mine = a->n_lines;
+    uint64_t wrong = 0, n_owned = 0, most, mine = a->n_lines + a->map.n_blocks;
     pgas_status_t status = come_to_rest(a);
     if (status == PGAS_OK)
         status = pgas_allreduce(a->team, &mine, &most, 1, PGAS_U64, PGAS_MAX);

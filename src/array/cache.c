@@ -18,6 +18,7 @@
 #include "array/policy.h"
 #include "array/registry.h"
 #include "array/slots.h"
+#include "array/sparse.h"
 #include "array/wire.h"
 #include "base/checks.h"
 #include "base/clock.h"
@@ -103,6 +104,8 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     uint32_t li = a->first_free;
     if (li == PGASI_ARRAY_NONE)
         return li;
+    pgasi_array_location_t loc = locate(a, chunk);
+    pgasi_array_sparse_end(a, &loc, false);
     pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
@@ -359,6 +362,9 @@ pgas_status_t pgasi_array_cache_access(pgasi_array_t *a, const pgasi_array_locat
     bool has_line = find_line(a, loc->chunk) != PGASI_ARRAY_NONE;
     bool fetch = pgasi_array_should_fetch(a, loc, x, has_line, sequential);
     pgas_status_t status = fetch ? fetch_for(a, loc, x) : carry_out_there(a, loc, x);
+    if (!fetch && !has_line && pgasi_array_sparse_suits(a, loc, x) &&
+        pgasi_array_home_knows(a, loc->home, x->op))
+        pgasi_array_sparse_ask(a, loc, x->op);
     uint64_t around = fetch && !has_line ? pgasi_array_fetch_around(a, x) : 0;
     if (around)
         pgasi_array_cache_prefetch(a, loc->chunk & ~(around - 1), around, PGASI_ARRAY_NEED_O, x->op,
@@ -532,8 +538,16 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
                              uint32_t li_asked)
 {
     uint32_t li = find_line(a, chunk);
+    pgasi_array_location_t loc = locate(a, chunk);
+    if (event == PGASI_E_GRANT_O && li_asked == PGASI_ARRAY_NONE) {
+        pgasi_array_sparse_granted(a, &loc);
+        return;
+    }
+    if (event == PGASI_E_GIVE)
+        pgasi_array_sparse_end(a, &loc, true);
     if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
-        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in state C_I */
+        /* as in state C_I */
+        pgasi_array_send_answer(a, a->global[loc.home], chunk, PGASI_E_ACK);
         return;
     }
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
@@ -580,5 +594,5 @@ bool pgasi_array_cache_empty(pgasi_array_t *a)
     for (uint32_t li = 0; li < a->n_lines; li++)
         if (is_evictable(&a->line[li]))
             step(a, li, PGASI_E_EVICT);
-    return a->n_free == a->n_lines;
+    return pgasi_array_sparse_empty(a) && a->n_free == a->n_lines;
 }

@@ -16,11 +16,16 @@
 #include "array/contribution.h"
 #include "array/registry.h"
 #include "array/slots.h"
+#include "array/sparse.h"
+#include "array/words.h"
 #include "array/wire.h"
 #include "base/checks.h"
+#include "base/op.h"
+#include "boot/boot.h"
 
 #define AHEAD_MAX   32                  /* chunks that a walk of this rank recalls ahead ... */
 #define AHEAD_BYTES ((uint64_t)1 << 20) /* ... if they are not larger */
+#define FORESEE     32                  /* sparse operands whose memory is requested together */
 #define SMALL       ((size_t)16)        /* bytes of values for which every request has room */
 
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
@@ -49,6 +54,9 @@ static void give(pgasi_array_t *a, uint64_t index, int but)
         pgasi_array_send_event(a, a->global[r], chunk, PGASI_E_GIVE, 0);
         dir->pending++;
     }
+    pgasi_array_site_t site = site_of(a, index);
+    if (site.grant->now.stays_shared)
+        pgasi_array_grant_share(&site, false);
     dir->members = but < 0 ? 0 : pgasi_array_bit_of(a, but);
 }
 
@@ -67,8 +75,20 @@ static void close_home(pgasi_array_t *a, uint64_t index)
     }
 }
 
+/* Threads here record no more operands for the chunk. Those that they have recorded are combined
+ * into it while the grant permits that. */
+static void end_own(pgasi_array_t *a, uint64_t index)
+{
+    if (!pgasi_array_sparse_end_own(a, a->peer[a->rank].grants[index].now.chunk))
+        return;
+    for (uint32_t j = 0; j < a->sparse->n_threads; j++)
+        if (a->sparse->thread[j])
+            pgasi_array_home_combine_own(a, a->sparse->thread[j]);
+}
+
 static void quiesce(pgasi_array_t *a, uint64_t index, pgasi_array_level_t level)
 {
+    end_own(a, index);
     pgasi_array_count(&a->info.recalls, 1);
     a->dir[index].level = (uint8_t)level;
     a->dir[index].pending++;
@@ -292,6 +312,9 @@ static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
     pgasi_array_site_t site = site_of(a, index);
+    const pgasi_array_access_t *x = r->source == a->rank ? r->own : &r->x;
+    if (x && x->kind == PGASI_ARRAY_PIN)
+        end_own(a, index); /* the thread combines by a plain pointer */
     if (r->source != a->rank)
         return execute_for_other(a, &site, r);
     if (!r->own)
@@ -341,7 +364,133 @@ void pgasi_array_home_contribution_in_line(pgasi_array_t *a, uint64_t index, int
     send_late_ack(a, index);
 }
 
+/* ---- sparse contributions ---- */
+
+/* The index among the chunks of this rank, of element i of this rank. */
+static uint64_t index_of(const pgasi_array_t *a, uint64_t i)
+{
+    uint64_t begin = a->map.offsets[a->rank];
+    return a->map.whole ? (i >> a->map.shift) - (begin >> a->map.shift)
+                        : pgasi_array_locate(&a->map, i).index;
+}
+
+/* If threads here leave the chunk, or a thread of this node has pinned it, the operand is kept
+ * until the next merge. @return false: there is no such element, or its chunk is not Operated by
+ * that operator. */
+static bool keep(pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry,
+                 const pgas_op_def_t *def)
+{
+    uint64_t i = a->map.offsets[a->rank] + entry->element;
+    if (i >= a->map.offsets[a->rank + 1])
+        return false;
+    uint64_t index = index_of(a, i);
+    const pgasi_array_dir_t *dir = &a->dir[index];
+    bool operated = dir->state == PGASI_H_O || dir->state == PGASI_H_Om || dir->state == PGASI_H_Or;
+    if (!operated || dir->op != entry->op)
+        return false;
+    pgasi_array_contribution_add(a, index, entry->op, def, (uint32_t)(i & a->pub.mask),
+                                 entry->operand);
+    return true;
+}
+
+/* Where the operand belongs. The processor begins to load it. NULL: it cannot be combined at
+ * once. */
+PGAS_INLINE char *foresee(const pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry)
+{
+    uint64_t i = a->map.offsets[a->rank] + entry->element;
+    if (PGAS_UNLIKELY(i >= a->map.offsets[a->rank + 1]) ||
+        PGAS_UNLIKELY(!pgasi_array_sparse_is_own(a, i >> a->map.shift, entry->op)))
+        return NULL;
+    char *at =
+        a->peer[a->rank].data + index_of(a, i) * a->stride + (i & a->pub.mask) * a->pub.elem_bytes;
+    __builtin_prefetch(at, 1);
+    return at;
+}
+
+static bool fits(const pgasi_array_t *a, const pgas_op_def_t *def)
+{
+    return def && def->elem_bytes == a->pub.elem_bytes &&
+           def->operand_bytes <= sizeof(((pgasi_array_sparse_entry_t *)0)->operand);
+}
+
+/* By plain instructions if only the thread that serves changes the element (grant.c). */
+PGAS_INLINE void combine_into(char *at, size_t elem, const pgasi_array_sparse_entry_t *entry,
+                              const pgas_op_def_t *def, bool alone)
+{
+    pgasi_array_change_fn_t fn = def->merge ? def->merge : def->combine;
+    uint64_t value, operand;
+    if (!alone) {
+        pgasi_array_combine_word(at, elem, entry->op, fn, entry->operand);
+    } else if (entry->op == PGAS_OP(PGAS_ADD, PGAS_U64) ||
+               entry->op == PGAS_OP(PGAS_ADD, PGAS_I64)) {
+        memcpy(&operand, entry->operand, sizeof operand);
+        memcpy(&value, at, sizeof value);
+        value += operand;
+        memcpy(at, &value, sizeof value);
+    } else {
+        fn(at, entry->operand);
+    }
+}
+
+/* An atomic instruction waits until all earlier ones have found their pages. So the elements of
+ * some operands are requested together, before the first is combined. */
+static bool combine_some(pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry, size_t n)
+{
+    char *at[FORESEE];
+    const pgas_op_def_t *def = NULL;
+    bool alone = pgasi_boot.node_size == 1;
+    for (size_t j = 0; j < n; j++)
+        at[j] = foresee(a, &entry[j]);
+    for (size_t j = 0; j < n; j++) {
+        uint32_t op = entry[j].op;
+        if (j == 0 || op != entry[j - 1].op)
+            def = pgasi_op_find(op);
+        if (PGAS_UNLIKELY(!fits(a, def)))
+            return false;
+        if (PGAS_LIKELY(at[j] != NULL))
+            combine_into(at[j], a->pub.elem_bytes, &entry[j], def, alone);
+        else if (!keep(a, &entry[j], def))
+            return false;
+    }
+    return true;
+}
+
+bool pgasi_array_home_batch(pgasi_array_t *a, const void *entries, size_t n)
+{
+    pgasi_array_sparse_entry_t some[FORESEE];
+    for (size_t done = 0, m; done < n; done += m) {
+        m = PGASI_MIN(n - done, (size_t)FORESEE);
+        memcpy(some, (const char *)entries + done * sizeof some[0], m * sizeof some[0]);
+        if (!combine_some(a, some, m))
+            return false;
+    }
+    return true;
+}
+
+void pgasi_array_home_combine_own(pgasi_array_t *a, pgasi_array_batches_t *batches)
+{
+    const pgasi_array_batch_t *b = pgasi_array_sparse_take(a, batches, a->rank);
+    if (b)
+        pgasi_array_home_batch(a, b->entry, b->n);
+}
+
 /* ---- the table ---- */
+
+/* A rank combines operands into the chunk without a line. Threads here record theirs, too, because
+ * atomic instructions on random elements would wait for memory one by one. */
+static void begin_own(pgasi_array_t *a, uint64_t index)
+{
+    const pgasi_array_grant_t *grant = &a->peer[a->rank].grants[index];
+    if (grant->now.stays_shared)
+        pgasi_array_sparse_begin_own(a, grant->now.chunk, grant->now.op);
+}
+
+static void combine_here(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_site_t site = site_of(a, index);
+    pgasi_array_grant_share(&site, true);
+    begin_own(a, index);
+}
 
 static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, int source)
 {
@@ -400,6 +549,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         break;
     case PGASI_A_OPEN_OPERATE:
         pgasi_array_grant_open(grant, PGASI_ARRAY_OPERATES, dir->op);
+        begin_own(a, index);
         break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
@@ -411,6 +561,8 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_GRANT_W, r->line);
         break;
     case PGASI_A_SEND_GRANT_O:
+        if (r->line == PGASI_ARRAY_NONE)
+            combine_here(a, index);
         pgasi_array_send_grant_o(a, source, grant->now.chunk, r->line);
         break;
     case PGASI_A_SEND_WB_ACK:

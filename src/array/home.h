@@ -7,6 +7,7 @@
 #include "array/descriptor.h"
 
 typedef struct pgasi_array pgasi_array_t;
+struct pgasi_array_batches;
 
 #define PGASI_ARRAY_CONTRIBUTION_ALIGN 16 /* as malloc gives */
 
@@ -82,6 +83,11 @@ void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source,
  *  home has read it. */
 void pgasi_array_home_contribution_in_line(pgasi_array_t *a, uint64_t index, int source,
                                            uint32_t op, const void *data, size_t bytes);
+/** Combines n sparse contributions into elements of this rank. They need no alignment.
+ *  @return false: an element does not exist, or its chunk is not Operated by the operator. */
+bool pgasi_array_home_batch(pgasi_array_t *a, const void *entries, size_t n);
+/** The same for those that a thread of this rank has recorded for it. */
+void pgasi_array_home_combine_own(pgasi_array_t *a, struct pgasi_array_batches *batches);
 /** A pin ended that a request may wait for. */
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index);
 /** After a barrier: continues with the chunks that all threads have left. */

@@ -9,10 +9,14 @@
  * for contributions needs no data: requests for a run of chunks are one message, and the grants
  * another. The runs become longer with the number of such misses.
  *
+ * If the array does not fit, an apply to a chunk without a line asks for the right to record
+ * operands for it (sparse.c). So the next applies to it wait for nothing.
+ *
  * A random walk over an array much larger than the cache thus costs round trips of some bytes,
  * and no chunks. It is nevertheless coherent, because the home sees every access. */
 #include "array/policy.h"
 
+#include "array/sparse.h"
 #include "base/op.h"
 #include "base/hash.h"
 #include "base/checks.h"
@@ -80,7 +84,9 @@ bool pgasi_array_should_fetch(pgasi_array_t *a, const pgasi_array_location_t *lo
     if (x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH ||
         (applies && pgasi_array_is_too_large_for_line(a, x->op)))
         return false;
-    return sequential || a->fits || (!x->once && is_missed_again(a, x->chunk));
+    if (sequential || a->fits)
+        return true;
+    return !x->once && !pgasi_array_sparse_suits(a, loc, x) && is_missed_again(a, x->chunk);
 }
 
 uint64_t pgasi_array_fetch_around(pgasi_array_t *a, const pgasi_array_access_t *x)

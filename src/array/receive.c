@@ -10,6 +10,7 @@
 #include "array/policy.h"
 #include "array/registry.h"
 #include "array/contribution.h"
+#include "array/sparse.h"
 #include "base/log.h"
 #include "boot/boot.h"
 #include "call/progress.h"
@@ -262,6 +263,9 @@ static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
     case PGASI_ARRAY_M_APPLIES:
         on_applies(a, m, data, bytes, source);
         return true;
+    case PGASI_ARRAY_M_SPARSE:
+        pgasi_array_send_sparse_done(a, source, m->chunk);
+        return pgasi_array_home_batch(a, data, bytes / sizeof(pgasi_array_sparse_entry_t));
     case PGASI_ARRAY_M_ELEMENTS:
         pgasi_array_home_elements(a, loc->index, m->offset, data, bytes);
         if (is_answer(m->event))
@@ -304,6 +308,8 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
         drop(m, source);
     } else if (m->kind == PGASI_ARRAY_M_REPLY) {
         on_reply(a, m, &loc, data, bytes);
+    } else if (m->kind == PGASI_ARRAY_M_SPARSE_DONE) {
+        pgasi_array_sparse_arrived(a, member(a, source));
     } else if (m->kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
         if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
@@ -316,7 +322,7 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
         }
         bool fills = m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W;
         const char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, &loc) : NULL;
-        if (m->event == PGASI_E_GRANT_O)
+        if (m->event == PGASI_E_GRANT_O && m->line != PGASI_ARRAY_NONE)
             a->reads_lines[loc.home] = m->pull != 0;
         if (there)
             pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);

@@ -289,13 +289,30 @@ void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint
 {
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, PGASI_E_GRANT_O);
     m.line = line;
-    m.pull = pgasi_array_mapped_line(a, member, line) != NULL;
+    m.pull = line != PGASI_ARRAY_NONE && pgasi_array_mapped_line(a, member, line) != NULL;
     send_to_run(a, a->global[member], &m);
 }
 
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
 {
     pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_UNPINNED, chunk);
+    send(a, to, &m, NULL, 0);
+}
+
+/* ---- sparse contributions ---- */
+
+void pgasi_array_send_sparse(pgasi_array_t *a, int member,
+                             const pgasi_array_sparse_entry_t *entries, uint32_t n)
+{
+    uint64_t first = a->map.offsets[member] + entries[0].element;
+    pgasi_array_message_t m =
+        message_of(a, PGASI_ARRAY_M_SPARSE, pgasi_array_locate(&a->map, first).chunk);
+    send(a, a->global[member], &m, entries, n * sizeof entries[0]);
+}
+
+void pgasi_array_send_sparse_done(pgasi_array_t *a, int to, uint64_t chunk)
+{
+    pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_SPARSE_DONE, chunk);
     send(a, to, &m, NULL, 0);
 }
 

@@ -17,6 +17,8 @@ typedef enum {
     PGASI_ARRAY_M_CONTRIBUTION, /* to the home */
     PGASI_ARRAY_M_FILL,         /* to a cache: elements */
     PGASI_ARRAY_M_UNPINNED,     /* to the home: a pin ended */
+    PGASI_ARRAY_M_SPARSE,       /* to the home: operands of chunks that have no line */
+    PGASI_ARRAY_M_SPARSE_DONE,  /* to a cache: these operands have arrived */
     PGASI_ARRAY_M_HEAP          /* how the receiver reaches the sender's heap */
 } pgasi_array_message_kind_t;
 
@@ -55,7 +57,14 @@ typedef struct {
     int32_t distance; /* of the chunk, from that of the message */
     char operand[8];
 } pgasi_array_apply_entry_t;
-#define PGASI_ARRAY_OP_N_MAX ((UINT32_C(1) << 22) - 1) /* the greatest n of an access */
+/** One of several sparse contributions (sparse.h). */
+typedef struct {
+    uint32_t element; /* counted from the first one of the home */
+    uint32_t op;
+    char operand[8];
+} pgasi_array_sparse_entry_t;
+#define PGASI_ARRAY_SPARSE_MAX 256                       /* in a message */
+#define PGASI_ARRAY_OP_N_MAX   ((UINT32_C(1) << 22) - 1) /* the greatest n of an access */
 
 pgas_status_t pgasi_array_send_start(void);
 void pgasi_array_receive_start(void);
@@ -78,6 +87,10 @@ void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uin
 /** WB_O for a contribution that the home reads in this line, before it sends WB_ACK. */
 void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
                                            uint32_t line);
+/** Sparse contributions, to a rank of the team that is their home; the home's answer. */
+void pgasi_array_send_sparse(pgasi_array_t *a, int member,
+                             const pgasi_array_sparse_entry_t *entries, uint32_t n);
+void pgasi_array_send_sparse_done(pgasi_array_t *a, int to, uint64_t chunk);
 /** An access that the home carries out. Between run_begin and run_end an apply may be linked to an
  *  earlier one by `next`; one reply completes both.
  *  @return PGAS_ERR_NO_MEMORY: there is no token for it. */
@@ -89,8 +102,8 @@ void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t
 /** To a cache. */
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                             uint32_t line);
-/** GRANT_O to a rank of the team. The message's `pull` is true if this rank can read contributions
- *  in that rank's lines. */
+/** GRANT_O to a rank of the team. line: PGASI_ARRAY_NONE if it has none. The message's `pull` is
+ *  true if this rank can read contributions in that rank's lines. */
 void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line);
 /** DATA_R, DATA_W with the elements, to a rank of the team. pull: the receiver copies them from
  *  here, before it handles any later message. Otherwise the transport may read them here until the
