@@ -5,6 +5,7 @@
 #include "array/join.h"
 #include "base/op.h"
 #include "array/protocol.h"
+#include "array/record.h"
 #include "array/words.h"
 
 static pgas_status_t access_one(pgas_array_t *array, uint64_t i, pgasi_array_access_t *x)
@@ -95,9 +96,10 @@ static inline bool apply_typed(pgas_array_t *array, uint64_t i, size_t bytes, pg
                                const void *operand)
 {
     const pgas_op_def_t *def = pgasi_op_find(op);
-    if (!bytes || i >= array->limit[__builtin_ctzl(bytes)] || !def || def->elem_bytes != bytes ||
-        !apply_shared(array, i, op, def, operand))
+    if (!bytes || i >= array->limit[__builtin_ctzl(bytes)] || !def || def->elem_bytes != bytes)
         return false;
+    if (!apply_shared(array, i, op, def, operand))
+        return pgasi_array_sparse_add(pgasi_array_of(array), i, op, def, operand) == PGAS_OK;
     if (pgas_array_path.sample-- <= 1) {
         pgas_array_path.sample = PGASI_ARRAY_SAMPLE;
         pgasi_array_join_sample(array, i, op);
@@ -150,6 +152,9 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     if (status != PGAS_OK || (has_words(array) && apply_shared(array, i, op, def, operand)))
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
+    status = pgasi_array_sparse_add(a, i, op, def, operand);
+    if (status != PGAS_INPROGRESS)
+        return status;
     /* smaller applies are sent to the home, and the home refuses an unknown operator */
     if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) {
         pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);

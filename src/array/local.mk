@@ -9,6 +9,7 @@ libpgas_core_la_SOURCES += %D%/send.c %D%/wire.h %D%/policy.c %D%/policy.h %D%/c
 	%D%/sparse.c %D%/sparse.h %D%/invariants.c %D%/audit.h
 libpgas_core_la_SOURCES += %D%/home.c %D%/home.h %D%/cache.c %D%/cache.h
 libpgas_core_la_SOURCES += %D%/receive.c %D%/protocol.c %D%/protocol.h
+libpgas_core_la_SOURCES += %D%/record.c %D%/record.h
 libpgas_core_la_SOURCES += %D%/join.c %D%/join.h
 libpgas_core_la_SOURCES += %D%/access.c %D%/access.h
 libpgas_core_la_SOURCES += %D%/element.c %D%/pin.c %D%/bulk.c %D%/many.c

@@ -11,6 +11,7 @@
 
 #include "array/access.h"
 #include "array/protocol.h"
+#include "array/record.h"
 #include "array/words.h"
 #include "base/checks.h"
 #include "base/op.h"
@@ -268,6 +269,15 @@ static misses_t *new_misses(void)
     return m;
 }
 
+/* Records the operands of b->others for cold chunks. */
+static pgas_status_t record(pgas_array_t *array, const uint64_t *index, const work_t *work,
+                            size_t done, block_t *b)
+{
+    return pgasi_array_sparse_add_some(pgasi_array_of(array), index + done, work->op, work->def,
+                                       work->from + done * work->value_bytes, b->others,
+                                       &b->n_others);
+}
+
 static pgas_status_t do_many(pgas_array_t *array, const uint64_t *index, size_t n,
                              const work_t *work)
 {
@@ -277,6 +287,8 @@ static pgas_status_t do_many(pgas_array_t *array, const uint64_t *index, size_t 
     for (size_t done = 0; done < n && status == PGAS_OK; done += BLOCK) {
         size_t some = PGASI_MIN(n - done, (size_t)BLOCK);
         do_mapped(array, index + done, some, work, done, &block);
+        if (work->kind == PGASI_ARRAY_APPLY && block.n_others)
+            status = record(array, index, work, done, &block);
         if (block.n_others && !misses && !(misses = new_misses()))
             return PGAS_ERR_NO_MEMORY;
         for (size_t k = 0; k < block.n_others; k++) {

@@ -1,0 +1,206 @@
+/* How threads record sparse contributions: in their batches, and by samples that say which chunks
+ * are to have a cache line. */
+#include "array/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/protocol.h"
+#include "array/registry.h"
+#include "array/sparse.h"
+#include "base/checks.h"
+#include "base/spin.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/progress.h"
+#include "mem/thread.h"
+
+#define FLIGHT_MAX 32  /* batches to one home that have not arrived */
+#define SAMPLE     32  /* one operand of so many is counted for its chunk */
+#define HOT        32u /* samples of a chunk that gets a line although another one loses it */
+#define WARM       4u  /* samples of one that gets a line that is free */
+
+/* The thread becomes known to threads that serve. */
+static pgasi_array_batches_t *new_thread(pgasi_array_t *a, uint32_t slot)
+{
+    pgasi_array_sparse_t *s = a->sparse;
+    pgasi_array_batches_t *t =
+        aligned_alloc(64, PGASI_ALIGN_UP(sizeof *t + (size_t)a->n_ranks * sizeof t->of_home[0],
+                                         (size_t)64));
+    if (!t)
+        return NULL;
+    memset(t, 0, sizeof *t + (size_t)a->n_ranks * sizeof t->of_home[0]);
+    t->sample = SAMPLE;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    s->thread[slot] = t;
+    s->n_threads = PGASI_MAX(s->n_threads, slot + 1);
+    pgasi_serve_end(before);
+    return t;
+}
+
+/* The batches of the calling thread; NULL: it has none. */
+static pgasi_array_batches_t *my_batches(pgasi_array_t *a)
+{
+    if (!pgas_array_path.read || pgasi_self.in_handler)
+        return NULL;
+    uint32_t slot = (uint32_t)(pgas_array_path.data >> 8) - 1;
+    pgasi_array_batches_t *t = a->sparse->thread[slot];
+    return PGAS_LIKELY(t != NULL) ? t : new_thread(a, slot);
+}
+
+/* The batch of the calling thread is full. Sends it, and waits while too many are under way. */
+static pgas_status_t make_room(pgasi_array_t *a, pgasi_array_batches_t *t, int home)
+{
+    pgasi_path_state_t before = pgasi_serve_begin();
+    if (home == a->rank)
+        pgasi_array_home_combine_own(a, t);
+    else
+        pgasi_array_sparse_send(a, t, home);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+    pgas_progress(); /* batches of other ranks have arrived meanwhile */
+    const uint32_t *flight = &a->sparse->flight[home];
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgas_status_t status = PGAS_OK;
+    while (__atomic_load_n(flight, __ATOMIC_RELAXED) >= FLIGHT_MAX && status == PGAS_OK)
+        if (PGAS_UNLIKELY(pgasi_boot_some_dead()) && pgasi_array_is_broken(a))
+            status = PGAS_ERR_PEER;
+        else
+            pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+    return status;
+}
+
+/* ---- samples ---- */
+
+static void halve(pgasi_array_t *a)
+{
+    uint16_t *samples = a->sparse->samples;
+    for (uint64_t block = 0; block < a->map.n_blocks; block++)
+        __atomic_store_n(&samples[block],
+                         (uint16_t)(__atomic_load_n(&samples[block], __ATOMIC_RELAXED) / 2),
+                         __ATOMIC_RELAXED);
+}
+
+/* Counts an operand for its chunk. A lost count does not matter. @return true: the chunk is to have
+ * a line. */
+static bool sample(pgasi_array_t *a, uint64_t block)
+{
+    pgasi_array_sparse_t *s = a->sparse;
+    uint32_t n = __atomic_add_fetch(&s->n_samples, 1, __ATOMIC_RELAXED);
+    if (n % PGASI_MAX(8 * (uint64_t)a->n_lines, a->map.n_blocks / 16) == 0)
+        halve(a);
+    uint16_t *at = &s->samples[block],
+             count = (uint16_t)(__atomic_load_n(at, __ATOMIC_RELAXED) + 1);
+    bool is_free = __atomic_load_n(&a->n_free, __ATOMIC_RELAXED) > a->n_high;
+    bool hot = count >= (is_free ? WARM : HOT);
+    __atomic_store_n(at, hot ? 0 : count, __ATOMIC_RELAXED);
+    return hot;
+}
+
+static void fetch(pgasi_array_t *a, uint64_t block, uint32_t op)
+{
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_cache_prefetch(a, block, 1, PGASI_ARRAY_NEED_O, op, NULL);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+}
+
+/* ---- recording ---- */
+
+static bool is_granted(uint64_t grant, uint32_t op)
+{
+    return grant >> 32 == op && (grant & (PGASI_ARRAY_SPARSE_ASKED - 1));
+}
+
+typedef enum { ADDED, NOT_GRANTED, FULL, ADDED_TO_HOT } added_t;
+
+/* Batches locked. On FULL and ADDED *home_p is set. */
+PGAS_INLINE added_t add(pgasi_array_t *a, pgasi_array_batches_t *t, uint64_t i, uint32_t op,
+                        const void *operand, size_t bytes, int *home_p)
+{
+    uint64_t block = i >> a->map.shift, grant = pgasi_array_sparse_read(a->sparse, block);
+    if (!is_granted(grant, op))
+        return NOT_GRANTED;
+    int home = (int)(grant & (PGASI_ARRAY_SPARSE_ASKED - 1)) - 1;
+    pgasi_array_batch_t *b = t->of_home[home];
+    if (PGAS_UNLIKELY(!b)) {
+        t->of_home[home] = b = malloc(sizeof *b);
+        if (!b)
+            return NOT_GRANTED;
+        b->n = 0;
+    }
+    *home_p = home;
+    if (PGAS_UNLIKELY(b->n == a->sparse->batch_max))
+        return FULL;
+    pgasi_array_sparse_entry_t *entry = &b->entry[b->n++];
+    entry->element = (uint32_t)(i - a->map.offsets[home]);
+    entry->op = op;
+    if (bytes == sizeof entry->operand)
+        memcpy(entry->operand, operand, sizeof entry->operand);
+    else
+        memcpy(entry->operand, operand, bytes);
+    if (PGAS_LIKELY(--t->sample))
+        return ADDED;
+    t->sample = SAMPLE;
+    return sample(a, block) ? ADDED_TO_HOT : ADDED;
+}
+
+pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op,
+                                     const pgas_op_def_t *def, const void *operand)
+{
+    pgasi_array_sparse_t *s = a->sparse;
+    if (!s || !is_granted(pgasi_array_sparse_read(s, i >> a->map.shift), op))
+        return PGAS_INPROGRESS;
+    pgasi_array_batches_t *t = my_batches(a);
+    int home = 0;
+    for (pgas_status_t status = PGAS_OK; t && status == PGAS_OK;) {
+        pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
+        added_t added = add(a, t, i, op, operand, def->operand_bytes, &home);
+        pgasi_spin_unlock(&t->lock);
+        if (PGAS_LIKELY(added == ADDED))
+            return PGAS_OK;
+        if (added == NOT_GRANTED)
+            return PGAS_INPROGRESS;
+        if (added == FULL) {
+            status = make_room(a, t, home);
+            continue;
+        }
+        fetch(a, i >> a->map.shift, op);
+        return PGAS_OK;
+    }
+    return t ? PGAS_ERR_PEER : PGAS_INPROGRESS;
+}
+
+pgas_status_t pgasi_array_sparse_add_some(pgasi_array_t *a, const uint64_t *index, pgas_op_t op,
+                                          const pgas_op_def_t *def, const char *operands,
+                                          uint8_t *which, size_t *n_p)
+{
+    pgasi_array_batches_t *t = a->sparse && *n_p ? my_batches(a) : NULL;
+    size_t n = *n_p, n_left = 0, bytes = def->operand_bytes;
+    pgas_status_t status = PGAS_OK;
+    if (!t)
+        return PGAS_OK;
+    pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
+    for (size_t k = 0; k < n;) {
+        uint64_t i = index[which[k]];
+        int home = 0;
+        added_t added = status == PGAS_OK
+                            ? add(a, t, i, op, operands + which[k] * bytes, bytes, &home)
+                            : NOT_GRANTED;
+        if (added == NOT_GRANTED)
+            which[n_left++] = which[k];
+        k += added != FULL;
+        if (PGAS_LIKELY(added == ADDED || added == NOT_GRANTED))
+            continue;
+        pgasi_spin_unlock(&t->lock);
+        if (added == FULL)
+            status = make_room(a, t, home);
+        else
+            fetch(a, i >> a->map.shift, op);
+        pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
+    }
+    pgasi_spin_unlock(&t->lock);
+    *n_p = n_left;
+    return status;
+}
