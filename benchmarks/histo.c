@@ -6,7 +6,9 @@
  * rank; an update is one call with the index of the counter. The many and single cases update words
  * of the symmetric heap instead, by pgas_update_many or one by one. A round ends when all updates
  * of all ranks are done. Then the sum of the counters must be the number of updates. The figure is
- * updates, per rank. */
+ * updates, per rank.
+ *
+ * The array cases apply to elements of a distributed array, whose cache has ARRAY_LINES lines. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -15,7 +17,10 @@
 
 #define COUNTERS_MAX 1000000
 #define UPDATES      (1 << 20) /* updates drawn; longer rounds use them again */
-#define AHEAD        32        /* updates whose counters are on their way from memory */
+#define ARRAY_EACH   (COUNTERS_MAX / 512 * 512 + 512) /* elements of each rank, whole chunks */
+#define ARRAY_LINES  32                               /* of 512 counters */
+#define AT_ONCE      4096                             /* updates of a pgas_array_update_many */
+#define AHEAD        32 /* updates whose counters are on their way from memory */
 
 static pgas_handler_t add_some;
 static pgas_agg_t *agg;
@@ -24,6 +29,8 @@ static uint64_t *counters, *update;
  * updates go; plain pointers to the parts of all ranks */
 static pgas_gptr_t shared, *place;
 static uint64_t *own, **raw;
+static pgas_array_t *array; /* NULL: no case has used it yet */
+static uint64_t *element, *ones;
 
 /* The typed form. */
 PGAS_HANDLER(add_one, uint32_t)
@@ -84,6 +91,10 @@ static void setup(void)
 
 static void teardown(void)
 {
+    if (array)
+        bench_check(pgas_array_destroy(array), "pgas_array_destroy");
+    free(element);
+    free(ones);
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
     bench_check(pgas_free(shared), "pgas_free");
     free(counters);
@@ -92,10 +103,27 @@ static void teardown(void)
     free(raw);
 }
 
+/* The same for elements of the array. */
+static uint64_t collect_array(void)
+{
+    static uint64_t zeros[ARRAY_EACH];
+    uint64_t first, n, sum = 0, *now;
+    if (!array)
+        return 0;
+    now = bench_table(ARRAY_EACH * sizeof *now);
+    bench_check(pgas_array_range(array, -1, &first, &n), "pgas_array_range");
+    bench_check(pgas_array_load(array, first, n, now), "pgas_array_load");
+    for (uint64_t i = 0; i < n; i++)
+        sum += now[i];
+    bench_check(pgas_array_store(array, first, n, zeros), "pgas_array_store");
+    free(now);
+    return sum;
+}
+
 /* The sum of the n counters of each rank, which become 0. */
 static uint64_t collect(size_t n)
 {
-    uint64_t sum = 0, total = 0;
+    uint64_t sum = collect_array(), total = 0;
     for (size_t i = 0; i < n; i++)
         sum += counters[i] + own[i];
     memset(counters, 0, n * sizeof *counters);
@@ -115,6 +143,24 @@ static void draw(const bench_run_t *run)
         place[i] = pgas_gptr_elem(pgas_gptr_at(shared, bench_place_rank(update[i])),
                                   (int64_t)bench_place_index(update[i]), sizeof *own);
     drawn_for = run->arg;
+}
+
+static void open_array(const bench_run_t *run)
+{
+    pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
+    if (array)
+        return;
+    opts.cache_bytes = ARRAY_LINES * 512 * sizeof *own;
+    bench_check(pgas_array_create(NULL, sizeof *own, ARRAY_EACH * (uint64_t)run->n_ranks, &opts,
+                                  &array),
+                "pgas_array_create");
+    element = bench_table(UPDATES * sizeof *element);
+    ones = bench_table(AT_ONCE * sizeof *ones);
+    for (size_t i = 0; i < AT_ONCE; i++)
+        ones[i] = 1;
+    for (size_t i = 0; i < UPDATES; i++)
+        element[i] =
+            (uint64_t)bench_place_rank(update[i]) * ARRAY_EACH + bench_place_index(update[i]);
 }
 
 /* All updates of a round must have arrived. */
@@ -182,6 +228,24 @@ static int add_single(size_t n)
     return bad | pgas_flush_all();
 }
 
+static int add_array_many(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0, some; i < n; i += some) {
+        some = n - i < AT_ONCE ? n - i : AT_ONCE;
+        bad |= pgas_array_update_many(array, element + i, some, PGAS_OP(PGAS_ADD, PGAS_U64), ones);
+    }
+    return bad;
+}
+
+static int add_array_single(size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= pgas_array_apply_u64(array, element[i], PGAS_ADD, 1);
+    return bad;
+}
+
 static int add_raw(size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -209,6 +273,18 @@ LOOP(single)
 LOOP(raw)
 LOOP(alltoallv)
 
+/* A barrier does not send the operands that are still on this rank. They are less than one in 64 of
+ * a round, and the sum that follows reads them. */
+#define ARRAY_LOOP(WAY)                                    \
+    static double loop_array_##WAY(const bench_run_t *run) \
+    {                                                      \
+        draw(run);                                         \
+        open_array(run);                                   \
+        return loop(run, add_array_##WAY);                 \
+    }
+ARRAY_LOOP(many)
+ARRAY_LOOP(single)
+
 #define REF(NAME, KIND, FN) \
     {                       \
         NAME, KIND, FN      \
@@ -223,6 +299,13 @@ LOOP(alltoallv)
         .metric = BENCH_RATE_EACH, .ours = LOOP, .refs = { __VA_ARGS__ }, .arg = N, .round_ms = 10 \
     }
 
+#define ARRAY(TEXT, LOOP)                                                                    \
+    {                                                                                        \
+        .variant = TEXT, .doc = TEXT ": 1000000 counters on each rank, a cache of 16384",    \
+        .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, .ours = LOOP, .refs = { CALLS }, \
+        .arg = COUNTERS_MAX, .round_ms = 100                                                 \
+    }
+
 static const bench_case_t cases[] = {
     COUNTERS(10000, "10000", loop_batch, LIMIT, ALLTOALLV),
     COUNTERS(COUNTERS_MAX, "1000000", loop_batch, LIMIT, ALLTOALLV),
@@ -231,7 +314,9 @@ static const bench_case_t cases[] = {
     COUNTERS(10000, "many-10000", loop_many, LIMIT, CALLS, RAW, ALLTOALLV),
     COUNTERS(COUNTERS_MAX, "many-1000000", loop_many, LIMIT, CALLS, RAW, ALLTOALLV),
     COUNTERS(10000, "single-10000", loop_single, RAW, ALLTOALLV),
-    COUNTERS(COUNTERS_MAX, "single-1000000", loop_single, RAW, ALLTOALLV)
+    COUNTERS(COUNTERS_MAX, "single-1000000", loop_single, RAW, ALLTOALLV),
+    ARRAY("array-many", loop_array_many),
+    ARRAY("array-single", loop_array_single)
 };
 
 static const bench_program_t program = { .name = "pgas_histo",
