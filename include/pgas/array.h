@@ -91,7 +91,8 @@ typedef struct {
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
  *          own; the cache. Elsewhere on each rank: 6 bytes for every chunk of the whole array, 64
- *          for each of its own, 144 for each cache line.
+ *          for each of its own, 144 for each cache line. On several nodes 16 bytes more for every
+ *          chunk, and 4 KiB for each rank of other nodes to whose cold chunks a thread applies.
  *  @return the same on all ranks of the team:
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range
  *          PGAS_ERR_MISMATCH   parameters differ between ranks; the log says which
@@ -258,7 +259,8 @@ typedef struct {
     uint64_t n_lines, n_free;     /* lines of the cache now */
     uint64_t misses;              /* accesses that found no usable copy on this rank */
     uint64_t fetches, prefetches; /* chunks requested because of a miss, and ahead of one */
-    uint64_t remote_ops; /* accesses that the home carried out, instead of sending the chunk */
+    /* accesses that the home carried out, instead of sending the chunk; operands in batches, too */
+    uint64_t remote_ops;
     uint64_t evictions;
     uint64_t recalls;  /* chunks given back, or withdrawn from this node, for another rank */
     uint64_t barriers; /* on all processors */
