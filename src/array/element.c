@@ -98,8 +98,11 @@ static inline bool apply_typed(pgas_array_t *array, uint64_t i, size_t bytes, pg
     const pgas_op_def_t *def = pgasi_op_find(op);
     if (!bytes || i >= array->limit[__builtin_ctzl(bytes)] || !def || def->elem_bytes != bytes)
         return false;
+    pgas_array_leave(pgas_array_path.slot); /* the thread may wait */
+    if (pgasi_array_sparse_add(pgasi_array_of(array), i, op, def, operand) == PGAS_OK)
+        return true;
     if (!apply_shared(array, i, op, def, operand))
-        return pgasi_array_sparse_add(pgasi_array_of(array), i, op, def, operand) == PGAS_OK;
+        return false;
     if (pgas_array_path.sample-- <= 1) {
         pgas_array_path.sample = PGASI_ARRAY_SAMPLE;
         pgasi_array_join_sample(array, i, op);

@@ -393,16 +393,43 @@ static bool keep(pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry,
     return true;
 }
 
+/* What the loop over a batch reads, in registers. */
+typedef struct {
+    const pgasi_array_t *array;
+    const uint64_t *grant;
+    char *data;
+    uint64_t begin, n, own;
+    uint32_t shift, elem;
+    bool packed; /* the elements of this rank follow each other without gaps */
+} view_t;
+
+static view_t view_of(const pgasi_array_t *a)
+{
+    uint64_t begin = a->map.offsets[a->rank];
+    return (view_t){ .array = a,
+                     .grant = a->sparse ? a->sparse->grant : NULL,
+                     .data = a->peer[a->rank].data,
+                     .begin = begin,
+                     .n = a->sparse ? a->map.offsets[a->rank + 1] - begin : 0,
+                     .own = (uint64_t)a->rank + 1,
+                     .shift = a->map.shift,
+                     .elem = a->pub.elem_bytes,
+                     .packed = a->map.whole && a->stride == (a->pub.mask + 1) * a->pub.elem_bytes };
+}
+
 /* Where the operand belongs. The processor begins to load it. NULL: it cannot be combined at
  * once. */
-PGAS_INLINE char *foresee(const pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry)
+PGAS_INLINE char *foresee(const view_t *v, const pgasi_array_sparse_entry_t *entry)
 {
-    uint64_t i = a->map.offsets[a->rank] + entry->element;
-    if (PGAS_UNLIKELY(i >= a->map.offsets[a->rank + 1]) ||
-        PGAS_UNLIKELY(!pgasi_array_sparse_is_own(a, i >> a->map.shift, entry->op)))
+    uint64_t i = v->begin + entry->element;
+    if (PGAS_UNLIKELY(entry->element >= v->n) ||
+        PGAS_UNLIKELY(__atomic_load_n(&v->grant[i >> v->shift], __ATOMIC_RELAXED) !=
+                      ((uint64_t)entry->op << 32 | v->own)))
         return NULL;
-    char *at =
-        a->peer[a->rank].data + index_of(a, i) * a->stride + (i & a->pub.mask) * a->pub.elem_bytes;
+    char *at = v->data + entry->element * (size_t)v->elem;
+    if (!v->packed)
+        at =
+            v->data + index_of(v->array, i) * v->array->stride + (i & v->array->pub.mask) * v->elem;
     __builtin_prefetch(at, 1);
     return at;
 }
@@ -434,21 +461,24 @@ PGAS_INLINE void combine_into(char *at, size_t elem, const pgasi_array_sparse_en
 
 /* An atomic instruction waits until all earlier ones have found their pages. So the elements of
  * some operands are requested together, before the first is combined. */
-static bool combine_some(pgasi_array_t *a, const pgasi_array_sparse_entry_t *entry, size_t n)
+static bool combine_some(pgasi_array_t *a, const view_t *v, const char *entries, size_t n)
 {
+    pgasi_array_sparse_entry_t entry[FORESEE];
     char *at[FORESEE];
     const pgas_op_def_t *def = NULL;
     bool alone = pgasi_boot.node_size == 1;
-    for (size_t j = 0; j < n; j++)
-        at[j] = foresee(a, &entry[j]);
     for (size_t j = 0; j < n; j++) {
-        uint32_t op = entry[j].op;
-        if (j == 0 || op != entry[j - 1].op)
-            def = pgasi_op_find(op);
-        if (PGAS_UNLIKELY(!fits(a, def)))
-            return false;
+        memcpy(&entry[j], entries + j * sizeof entry[0], sizeof entry[0]);
+        at[j] = foresee(v, &entry[j]);
+    }
+    for (size_t j = 0; j < n; j++) {
+        if (PGAS_UNLIKELY(j == 0 || entry[j].op != entry[j - 1].op)) {
+            def = pgasi_op_find(entry[j].op);
+            if (!fits(a, def))
+                return false;
+        }
         if (PGAS_LIKELY(at[j] != NULL))
-            combine_into(at[j], a->pub.elem_bytes, &entry[j], def, alone);
+            combine_into(at[j], v->elem, &entry[j], def, alone);
         else if (!keep(a, &entry[j], def))
             return false;
     }
@@ -457,11 +487,11 @@ static bool combine_some(pgasi_array_t *a, const pgasi_array_sparse_entry_t *ent
 
 bool pgasi_array_home_batch(pgasi_array_t *a, const void *entries, size_t n)
 {
-    pgasi_array_sparse_entry_t some[FORESEE];
+    view_t v = view_of(a);
     for (size_t done = 0, m; done < n; done += m) {
         m = PGASI_MIN(n - done, (size_t)FORESEE);
-        memcpy(some, (const char *)entries + done * sizeof some[0], m * sizeof some[0]);
-        if (!combine_some(a, some, m))
+        const char *some = (const char *)entries + done * sizeof(pgasi_array_sparse_entry_t);
+        if (!combine_some(a, &v, some, m))
             return false;
     }
     return true;

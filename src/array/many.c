@@ -278,17 +278,31 @@ static pgas_status_t record(pgas_array_t *array, const uint64_t *index, const wo
                                        &b->n_others);
 }
 
+static void take_all(block_t *b, size_t n)
+{
+    b->n_others = n;
+    for (size_t k = 0; k < n; k++)
+        b->others[k] = (uint8_t)k;
+}
+
 static pgas_status_t do_many(pgas_array_t *array, const uint64_t *index, size_t n,
                              const work_t *work)
 {
     misses_t *misses = NULL;
     block_t block;
     pgas_status_t status = PGAS_OK;
+    bool all_cold = false; /* all chunks of the block before: then mapping entries hardly help */
     for (size_t done = 0; done < n && status == PGAS_OK; done += BLOCK) {
         size_t some = PGASI_MIN(n - done, (size_t)BLOCK);
-        do_mapped(array, index + done, some, work, done, &block);
-        if (work->kind == PGASI_ARRAY_APPLY && block.n_others)
+        if (all_cold)
+            take_all(&block, some);
+        else
+            do_mapped(array, index + done, some, work, done, &block);
+        if (work->kind == PGASI_ARRAY_APPLY && block.n_others) {
+            all_cold = block.n_others == some;
             status = record(array, index, work, done, &block);
+            all_cold = all_cold && block.n_others == 0;
+        }
         if (block.n_others && !misses && !(misses = new_misses()))
             return PGAS_ERR_NO_MEMORY;
         for (size_t k = 0; k < block.n_others; k++) {

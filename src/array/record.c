@@ -30,7 +30,6 @@ static pgasi_array_batches_t *new_thread(pgasi_array_t *a, uint32_t slot)
     if (!t)
         return NULL;
     memset(t, 0, sizeof *t + (size_t)a->n_ranks * sizeof t->of_home[0]);
-    t->sample = SAMPLE;
     pgasi_path_state_t before = pgasi_serve_begin();
     s->thread[slot] = t;
     s->n_threads = PGASI_MAX(s->n_threads, slot + 1);
@@ -115,35 +114,62 @@ static bool is_granted(uint64_t grant, uint32_t op)
 
 typedef enum { ADDED, NOT_GRANTED, FULL, ADDED_TO_HOT } added_t;
 
-/* Batches locked. On FULL and ADDED *home_p is set. */
-PGAS_INLINE added_t add(pgasi_array_t *a, pgasi_array_batches_t *t, uint64_t i, uint32_t op,
-                        const void *operand, size_t bytes, int *home_p)
+/* What the loop over many operands reads, in registers. */
+typedef struct {
+    pgasi_array_t *array;
+    pgasi_array_batches_t *batches;
+    const uint64_t *grant;
+    uint64_t op;  /* in the upper half */
+    size_t bytes; /* of an operand */
+    uint32_t shift, batch_max;
+} recorder_t;
+
+PGAS_INLINE recorder_t recorder_of(pgasi_array_t *a, pgasi_array_batches_t *t, uint32_t op,
+                                   const pgas_op_def_t *def)
 {
-    uint64_t block = i >> a->map.shift, grant = pgasi_array_sparse_read(a->sparse, block);
-    if (!is_granted(grant, op))
+    return (recorder_t){ .array = a,
+                         .batches = t,
+                         .grant = a->sparse->grant,
+                         .op = (uint64_t)op << 32,
+                         .bytes = def->operand_bytes,
+                         .shift = a->map.shift,
+                         .batch_max = a->sparse->batch_max };
+}
+
+static pgasi_array_batch_t *new_batch(const recorder_t *r, int home)
+{
+    pgasi_array_batch_t *b = malloc(sizeof *b);
+    if (b)
+        *b = (pgasi_array_batch_t){ .first = r->array->map.offsets[home] };
+    r->batches->of_home[home] = b;
+    return b;
+}
+
+/* Batches locked. On FULL and ADDED *home_p is set. */
+PGAS_INLINE added_t add(const recorder_t *r, uint64_t i, const void *operand, int *home_p)
+{
+    uint64_t grant = __atomic_load_n(&r->grant[i >> r->shift], __ATOMIC_RELAXED) - r->op;
+    if (PGAS_UNLIKELY(grant - 1 >= PGASI_ARRAY_SPARSE_ASKED - 1))
+        return NOT_GRANTED; /* another operator, or no home + 1 */
+    int home = (int)grant - 1;
+    pgasi_array_batch_t *b = r->batches->of_home[home];
+    if (PGAS_UNLIKELY(!b) && !(b = new_batch(r, home)))
         return NOT_GRANTED;
-    int home = (int)(grant & (PGASI_ARRAY_SPARSE_ASKED - 1)) - 1;
-    pgasi_array_batch_t *b = t->of_home[home];
-    if (PGAS_UNLIKELY(!b)) {
-        t->of_home[home] = b = malloc(sizeof *b);
-        if (!b)
-            return NOT_GRANTED;
-        b->n = 0;
-    }
     *home_p = home;
-    if (PGAS_UNLIKELY(b->n == a->sparse->batch_max))
+    uint32_t n = b->n;
+    if (PGAS_UNLIKELY(n == r->batch_max))
         return FULL;
-    pgasi_array_sparse_entry_t *entry = &b->entry[b->n++];
-    entry->element = (uint32_t)(i - a->map.offsets[home]);
-    entry->op = op;
-    if (bytes == sizeof entry->operand)
+    pgasi_array_sparse_entry_t *entry = &b->entry[n];
+    b->n = n + 1;
+    entry->element = (uint32_t)(i - b->first);
+    entry->op = (uint32_t)(r->op >> 32);
+    if (r->bytes == sizeof entry->operand)
         memcpy(entry->operand, operand, sizeof entry->operand);
     else
-        memcpy(entry->operand, operand, bytes);
-    if (PGAS_LIKELY(--t->sample))
+        memcpy(entry->operand, operand, r->bytes);
+    if (PGAS_LIKELY(n % SAMPLE)) /* also if a batch is shorter than that */
         return ADDED;
-    t->sample = SAMPLE;
-    return sample(a, block) ? ADDED_TO_HOT : ADDED;
+    return sample(r->array, i >> r->shift) ? ADDED_TO_HOT : ADDED;
 }
 
 pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op,
@@ -153,10 +179,11 @@ pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op,
     if (!s || !is_granted(pgasi_array_sparse_read(s, i >> a->map.shift), op))
         return PGAS_INPROGRESS;
     pgasi_array_batches_t *t = my_batches(a);
+    recorder_t r = recorder_of(a, t, op, def);
     int home = 0;
     for (pgas_status_t status = PGAS_OK; t && status == PGAS_OK;) {
         pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
-        added_t added = add(a, t, i, op, operand, def->operand_bytes, &home);
+        added_t added = add(&r, i, operand, &home);
         pgasi_spin_unlock(&t->lock);
         if (PGAS_LIKELY(added == ADDED))
             return PGAS_OK;
@@ -177,17 +204,17 @@ pgas_status_t pgasi_array_sparse_add_some(pgasi_array_t *a, const uint64_t *inde
                                           uint8_t *which, size_t *n_p)
 {
     pgasi_array_batches_t *t = a->sparse && *n_p ? my_batches(a) : NULL;
-    size_t n = *n_p, n_left = 0, bytes = def->operand_bytes;
+    size_t n = *n_p, n_left = 0;
     pgas_status_t status = PGAS_OK;
     if (!t)
         return PGAS_OK;
+    recorder_t r = recorder_of(a, t, op, def);
     pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
     for (size_t k = 0; k < n;) {
         uint64_t i = index[which[k]];
         int home = 0;
-        added_t added = status == PGAS_OK
-                            ? add(a, t, i, op, operands + which[k] * bytes, bytes, &home)
-                            : NOT_GRANTED;
+        added_t added =
+            status == PGAS_OK ? add(&r, i, operands + which[k] * r.bytes, &home) : NOT_GRANTED;
         if (added == NOT_GRANTED)
             which[n_left++] = which[k];
         k += added != FULL;

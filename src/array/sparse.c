@@ -85,6 +85,7 @@ const pgasi_array_batch_t *pgasi_array_sparse_take(pgasi_array_t *a, pgasi_array
     if (full && full->n) {
         t->of_home[home] = s->spare;
         s->spare->n = 0;
+        s->spare->first = full->first;
         s->spare = full;
     }
     pgasi_spin_unlock(&t->lock);

@@ -19,6 +19,7 @@ pgas_status_t pgasi_array_sparse_start(pgasi_array_t *a);
 void pgasi_array_sparse_stop(pgasi_array_t *a);
 
 typedef struct {
+    uint64_t first; /* element of the home */
     uint32_t n;
     pgasi_array_sparse_entry_t entry[PGASI_ARRAY_SPARSE_MAX];
 } pgasi_array_batch_t;
@@ -26,7 +27,6 @@ typedef struct {
 /** The batches of a thread, by home. */
 typedef struct pgasi_array_batches {
     _Alignas(64) int lock;
-    uint32_t sample;
     pgasi_array_batch_t *of_home[];
 } pgasi_array_batches_t;
 
@@ -73,16 +73,11 @@ void pgasi_array_sparse_granted(pgasi_array_t *a, const pgasi_array_location_t *
 /** The rank is no operator without a line from here on. All that it has recorded for the chunk is
  *  sent, before any later message to the home. recall: the home wants the chunk. */
 void pgasi_array_sparse_end(pgasi_array_t *a, const pgasi_array_location_t *loc, bool recall);
-/** As the home: threads of this rank record operands for a chunk of its own; they do it no more.
+/** As the home: threads of this rank record operands for a chunk of its own, and the home combines
+ *  those of other ranks into the elements; they do it no more.
  *  @return false: they did not. */
 void pgasi_array_sparse_begin_own(pgasi_array_t *a, uint64_t block, uint32_t op);
 bool pgasi_array_sparse_end_own(pgasi_array_t *a, uint64_t block);
-/** Whether they do. Then the home combines operands of other ranks into the chunk, too. */
-static inline bool pgasi_array_sparse_is_own(const pgasi_array_t *a, uint64_t block, uint32_t op)
-{
-    return a->sparse && pgasi_array_sparse_read(a->sparse, block) ==
-                            ((uint64_t)op << 32 | (uint64_t)(a->rank + 1));
-}
 /** A batch has arrived at its home. */
 void pgasi_array_sparse_arrived(pgasi_array_t *a, int home);
 /** Sends all batches. @return true: all have arrived, and no home has to answer. */
