@@ -104,8 +104,7 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     uint32_t li = a->first_free;
     if (li == PGASI_ARRAY_NONE)
         return li;
-    pgasi_array_location_t loc = locate(a, chunk);
-    pgasi_array_sparse_end(a, &loc, false);
+    pgasi_array_sparse_end(a, chunk, false);
     pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
@@ -538,16 +537,14 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
                              uint32_t li_asked)
 {
     uint32_t li = find_line(a, chunk);
-    pgasi_array_location_t loc = locate(a, chunk);
     if (event == PGASI_E_GRANT_O && li_asked == PGASI_ARRAY_NONE) {
-        pgasi_array_sparse_granted(a, &loc);
+        pgasi_array_sparse_granted(a, chunk, locate(a, chunk).home);
         return;
     }
     if (event == PGASI_E_GIVE)
-        pgasi_array_sparse_end(a, &loc, true);
+        pgasi_array_sparse_end(a, chunk, true);
     if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
-        /* as in state C_I */
-        pgasi_array_send_answer(a, a->global[loc.home], chunk, PGASI_E_ACK);
+        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in state C_I */
         return;
     }
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;

@@ -176,15 +176,15 @@ void pgasi_array_sparse_ask(pgasi_array_t *a, const pgasi_array_location_t *loc,
     pgasi_array_run_end();
 }
 
-void pgasi_array_sparse_granted(pgasi_array_t *a, const pgasi_array_location_t *loc)
+void pgasi_array_sparse_granted(pgasi_array_t *a, uint64_t chunk, int home)
 {
     pgasi_array_sparse_t *s = a->sparse;
-    if (!s || loc->cut)
+    if (!s || chunk >= a->map.n_blocks)
         return;
     s->n_asked -= s->n_asked > 0;
-    uint64_t grant = pgasi_array_sparse_read(s, loc->chunk);
+    uint64_t grant = pgasi_array_sparse_read(s, chunk);
     if (grant & PGASI_ARRAY_SPARSE_ASKED) /* otherwise the chunk has got a line since */
-        write_grant(s, loc->chunk, (grant & ~PGASI_ARRAY_SPARSE_ASKED) | (uint64_t)(loc->home + 1));
+        write_grant(s, chunk, (grant & ~PGASI_ARRAY_SPARSE_ASKED) | (uint64_t)(home + 1));
 }
 
 void pgasi_array_sparse_begin_own(pgasi_array_t *a, uint64_t block, uint32_t op)
@@ -201,16 +201,16 @@ bool pgasi_array_sparse_end_own(pgasi_array_t *a, uint64_t block)
     return true;
 }
 
-void pgasi_array_sparse_end(pgasi_array_t *a, const pgasi_array_location_t *loc, bool recall)
+void pgasi_array_sparse_end(pgasi_array_t *a, uint64_t chunk, bool recall)
 {
     pgasi_array_sparse_t *s = a->sparse;
-    uint64_t grant = s && !loc->cut ? pgasi_array_sparse_read(s, loc->chunk) : 0;
+    uint64_t grant = s && chunk < a->map.n_blocks ? pgasi_array_sparse_read(s, chunk) : 0;
     /* a recall is older than the grant that is still awaited */
     if (!grant || (recall && (grant & PGASI_ARRAY_SPARSE_ASKED)))
         return;
-    write_grant(s, loc->chunk, 0);
+    write_grant(s, chunk, 0);
     if (!(grant & PGASI_ARRAY_SPARSE_ASKED))
-        send_batches(a, loc->home);
+        send_batches(a, (int)(grant & (PGASI_ARRAY_SPARSE_ASKED - 1)) - 1);
     if (recall)
         pay(s);
 }

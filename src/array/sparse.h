@@ -69,10 +69,10 @@ bool pgasi_array_sparse_suits(const pgasi_array_t *a, const pgasi_array_location
  *  and of chunks around it. It does not ask if earlier ones were recalled too soon. */
 void pgasi_array_sparse_ask(pgasi_array_t *a, const pgasi_array_location_t *loc, uint32_t op);
 /** The home grants it. */
-void pgasi_array_sparse_granted(pgasi_array_t *a, const pgasi_array_location_t *loc);
+void pgasi_array_sparse_granted(pgasi_array_t *a, uint64_t chunk, int home);
 /** The rank is no operator without a line from here on. All that it has recorded for the chunk is
  *  sent, before any later message to the home. recall: the home wants the chunk. */
-void pgasi_array_sparse_end(pgasi_array_t *a, const pgasi_array_location_t *loc, bool recall);
+void pgasi_array_sparse_end(pgasi_array_t *a, uint64_t chunk, bool recall);
 /** As the home: threads of this rank record operands for a chunk of its own, and the home combines
  *  those of other ranks into the elements; they do it no more.
  *  @return false: they did not. */
