@@ -95,7 +95,7 @@ static inline size_t pgasi_block_bytes(size_t key_bytes, size_t value_bytes, boo
 
 #if defined(__SSE2__) && !PGASI_KVS_TSAN
 /* Compares the tags of 4 words, as 32-bit numbers from their upper halves. */
-static inline __m128i pgasi_match_4(const uint64_t *words, __m128i wanted)
+PGAS_INLINE __m128i pgasi_match_4(const uint64_t *words, __m128i wanted)
 {
     __m128 a = _mm_load_ps((const float *)(const void *)words);
     __m128 b = _mm_load_ps((const float *)(const void *)(words + 2));
@@ -105,7 +105,7 @@ static inline __m128i pgasi_match_4(const uint64_t *words, __m128i wanted)
 #endif
 
 /** Returns a bit for each entry with the tag. */
-static inline uint32_t pgasi_bucket_match(const pgasi_bucket_t *bucket, uint32_t tag)
+PGAS_INLINE uint32_t pgasi_bucket_match(const pgasi_bucket_t *bucket, uint32_t tag)
 {
 #if defined(__SSE2__) && !PGASI_KVS_TSAN
     __m128i wanted = _mm_set1_epi32((int)tag);

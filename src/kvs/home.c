@@ -74,10 +74,12 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
         if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))
             return status;
         size_t bytes = pgasi_block_bytes(key->bytes, item->value_bytes, true);
-        if (!kvs->evict || bytes > part->bytes / 2 || !pgasi_part_evict(part, bytes, &hooks)) {
+        if (kvs->evict && bytes <= part->bytes / 2)
+            status = pgasi_part_evict(part, bytes, &hooks);
+        if (status == PGAS_ERR_NO_MEMORY)
             log_full(kvs, part);
+        if (status != PGAS_OK)
             return status;
-        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 #include <time.h>
 #include "kvs/part_inside.h"
+#include "kvs/part_read.h"
 
 #define IN_PLACE_MAX 1024u
 #define N_READS      64u /* attempts of a reader before it takes the lock */
@@ -53,7 +54,9 @@ void pgasi_part_open(char *base, pgasi_part_t *part_p)
                               .used = head->used ? (uint16_t *)(void *)(base + head->used) : NULL,
                               .n_buckets = head->n_buckets,
                               .bytes = head->bytes,
-                              .last_block = (head->bytes - sizeof(pgasi_block_t)) / 8 - 1 };
+                              .last_block = (head->bytes - sizeof(pgasi_block_t) -
+                                             PGASI_READ_KEY_MAX - PGASI_READ_VALUE_MAX) /
+                                            8 };
 }
 
 /* Writes a block. Words that readers check first are atomic. */
@@ -157,7 +160,7 @@ static inline bool is_unchanged(const pgasi_bucket_t *bucket, uint64_t last,
            (!block || pgasi_load(&block->version) >> 16 == version);
 }
 
-static pgas_status_t get_any(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read)
+pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read)
 {
     const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
     found_t f;
@@ -176,34 +179,6 @@ static pgas_status_t get_any(const pgasi_part_t *part, const pgasi_key_t *key, p
         wait_a_little(n);
     }
     return get_locked(part, key, read);
-}
-
-/* The usual case in few instructions: the first entry with the tag is the key's, and its value does
- * not expire. */
-pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key, pgasi_read_t *read)
-{
-    const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
-    uint64_t last = __atomic_load_n(&bucket->last, __ATOMIC_ACQUIRE);
-    uint32_t mask = pgasi_bucket_match(bucket, key->tag);
-    if (PGAS_UNLIKELY((last & PGASI_BUCKET_LOCKED) || !mask || part->used))
-        return get_any(part, key, read);
-    uint64_t offset = pgasi_entry_offset(pgasi_load(&bucket->entry[__builtin_ctz(mask)]));
-    if (PGAS_UNLIKELY(offset > part->last_block))
-        return get_any(part, key, read);
-    const pgasi_block_t *block = pgasi_block_at(part, offset);
-    uint64_t version = pgasi_load(&block->version), meta = pgasi_load(&block->meta);
-    uint64_t key_room = PGASI_ALIGN_UP(key->bytes, 8);
-    if (PGAS_UNLIKELY((version & 0xffff) != key->bytes - 1 || meta > read->capacity ||
-                      offset * 8 + sizeof *block + key_room + meta > part->bytes ||
-                      !pgasi_racy_equal(block + 1, key->key, key->bytes)))
-        return get_any(part, key, read);
-    pgasi_racy_copy(read->value, (const char *)(block + 1) + key_room, meta);
-    if (PGAS_UNLIKELY(!is_unchanged(bucket, last, block, version >> 16)))
-        return get_any(part, key, read);
-    read->value_bytes = meta;
-    read->version = version >> 16;
-    read->expires_ms = 0;
-    return PGAS_OK;
 }
 
 /* ---- writes ---- */

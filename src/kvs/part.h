@@ -25,7 +25,8 @@ typedef struct {
     pgasi_bucket_t *buckets;
     uint16_t *used;
     uint64_t n_buckets, bytes; /* copies */
-    uint64_t last_block;       /* a header at a higher offset would end behind the part */
+    uint64_t last_block;       /* behind it the part ends too soon for reads without a check */
+    uint64_t pad;              /* 64 bytes, so that an index is a shift */
 } pgasi_part_t;
 
 static inline pgasi_block_t *pgasi_block_at(const pgasi_part_t *part, uint64_t offset)
@@ -123,9 +124,11 @@ bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_i
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
                                const pgasi_write_hooks_t *hooks, bool marks_only);
 
-/** Deletes keys that were not used lately until about `bytes` bytes are free. Returns false if it
- *  found nothing to delete. */
-bool pgasi_part_evict(const pgasi_part_t *part, size_t bytes, const pgasi_write_hooks_t *hooks);
+/** Deletes keys that were not used lately until about `bytes` bytes are free.
+ *  @return PGAS_ERR_NO_MEMORY: it found nothing to delete; the status of hooks->changes: it found
+ *          only keys that may not be deleted now */
+pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
+                               const pgasi_write_hooks_t *hooks);
 
 /** Requests the bucket, or the first block with the key's tag, into the processor's cache. */
 static inline void pgasi_part_prefetch_bucket(const pgasi_part_t *part, const pgasi_key_t *key)

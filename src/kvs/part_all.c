@@ -76,6 +76,7 @@ typedef struct {
     verdict_t (*judge)(void *arg, int entry, const content_t *c); /* entry: in the first, or -1 */
     void *arg;
     bool changed;
+    size_t n_removed, bytes_removed;
     pgas_status_t status;
     pgas_status_t refused; /* by hooks->changes: keys that should go stay */
 } chain_t;
@@ -93,6 +94,8 @@ static bool remove_key(chain_t *chain, uint64_t *slot, const content_t *c)
     if (hooks->changed)
         hooks->changed(hooks->arg, &now, true);
     remove_entry(chain->part, slot, c);
+    chain->n_removed++;
+    chain->bytes_removed += c->bytes;
     return true;
 }
 
@@ -194,10 +197,12 @@ static verdict_t evict_cold(void *arg, int entry, const content_t *c)
     return REMOVE;
 }
 
-bool pgasi_part_evict(const pgasi_part_t *part, size_t bytes, const pgasi_write_hooks_t *hooks)
+pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
+                               const pgasi_write_hooks_t *hooks)
 {
     evict_t e = { .class_number = pgasi_slab_class(bytes) };
     size_t enough = PGASI_MAX(bytes, (size_t)EVICT_SLABS * PGASI_SLAB_BYTES);
+    pgas_status_t refused = PGAS_OK;
     for (uint64_t n = 0; n < 2 * part->n_buckets && !e.fits && e.bytes < enough; n++) {
         uint64_t hand = __atomic_fetch_add(&part->head->hand, 1, __ATOMIC_RELAXED);
         uint32_t number = (uint32_t)(hand % part->n_buckets);
@@ -215,7 +220,13 @@ bool pgasi_part_evict(const pgasi_part_t *part, size_t bytes, const pgasi_write_
             unlock(chain.first, last, chain.changed);
         }
         end(hooks, number);
+        e.n_removed += chain.n_removed;
+        e.bytes += chain.bytes_removed;
+        e.fits = e.fits && chain.n_removed > 0;
+        refused = chain.refused == PGAS_OK ? refused : chain.refused;
     }
     __atomic_fetch_add(&part->head->n_evicted, e.n_removed, __ATOMIC_RELAXED);
-    return e.n_removed > 0;
+    if (e.n_removed > 0)
+        return PGAS_OK;
+    return refused == PGAS_OK ? PGAS_ERR_NO_MEMORY : refused;
 }

@@ -64,7 +64,7 @@ pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *recor
     while (status == PGAS_ERR_NO_MEMORY) {
         status = pgasi_part_write(part, &key, &item, &hooks);
         if (status == PGAS_ERR_NO_MEMORY &&
-            !(kvs->evict && pgasi_part_evict(part, bytes, &no_hooks)))
+            !(kvs->evict && pgasi_part_evict(part, bytes, &no_hooks) == PGAS_OK))
             return no_room(kvs);
     }
     return status;

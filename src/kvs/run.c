@@ -1,20 +1,20 @@
 /* Operations: a key's home is found, and the work is done there if it is on this node.
  *
- * A run of several items first requests the buckets of 16 of them into the processor's cache, then
- * their blocks, then does the work. So the misses of 16 items overlap. */
+ * A run of several items is a pipeline of three steps, so that the misses of many items overlap. */
 #include <stdlib.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "base/log.h"
 #include "kvs/cache.h"
 #include "kvs/message.h"
+#include "kvs/part_read.h"
 #include "kvs/stamps.h"
 
-#define WINDOW          16
+#define DEPTH           12  /* items between the steps of the pipeline */
 #define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
 #define FILTER_WORDS    64
 
-static inline int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
+PGAS_INLINE int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
 {
     /* a constant length is worth a branch: the hash is a few instructions then */
     uint64_t hash = bytes == 8 ? XXH3_64bits(key, 8) : XXH3_64bits(key, bytes);
@@ -33,13 +33,6 @@ int pgasi_kvs_key(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_ke
 }
 
 /* ---- one key ---- */
-
-static inline pgas_status_t check_key(const pgas_kvs_t *kvs, const void *key, size_t key_bytes)
-{
-    if (PGAS_UNLIKELY(!kvs || !key))
-        return PGAS_ERR_INVALID;
-    return PGAS_LIKELY(pgasi_kvs_key_is_legal(key_bytes)) ? PGAS_OK : PGAS_ERR_LIMIT;
-}
 
 static pgas_status_t check_item(const pgas_kvs_item_t *item)
 {
@@ -67,37 +60,47 @@ static pgas_status_t run_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
     return pgas_kvs_run(kvs, item, 1, NULL);
 }
 
-/* At another node. */
-static pgas_status_t get_far(pgas_kvs_t *kvs, const pgasi_key_t *key, pgasi_read_t *read)
+/* Everything that pgas_kvs_get does not do inline. */
+static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const void *key,
+                                                       size_t key_bytes, void *value,
+                                                       size_t capacity, size_t *value_bytes_p)
 {
     pgas_kvs_item_t item = {
-        .key = key->key, .key_bytes = key->bytes, .value = read->value, .capacity = read->capacity
+        .key = key, .key_bytes = key_bytes, .value = value, .capacity = capacity
     };
-    pgas_status_t status = run_one(kvs, &item);
-    read->value_bytes = item.value_bytes;
+    pgas_status_t status = kvs ? check_item(&item) : PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_key_t k;
+    int home = find_home(kvs, key, key_bytes, &k);
+    const pgasi_part_t *part = &kvs->parts[home];
+    if (part->base)
+        status = pgasi_part_read(part, &k, value, capacity, &item.value_bytes, &item.version)
+                     ? PGAS_OK
+                     : pgasi_part_get_item(part, &k, &item);
+    else
+        status = run_one(kvs, &item);
+    if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
+        *value_bytes_p = item.value_bytes;
     return status;
 }
 
 pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
                            size_t capacity, size_t *value_bytes_p)
 {
-    pgas_status_t status = check_key(kvs, key, key_bytes);
-    if (PGAS_UNLIKELY(status == PGAS_OK && !value && capacity > 0))
-        status = PGAS_ERR_INVALID;
-    if (PGAS_UNLIKELY(status != PGAS_OK))
-        return status;
-    pgasi_key_t k;
-    pgasi_read_t read;
-    read.value = value;
-    read.capacity = capacity;
-    int home = find_home(kvs, key, key_bytes, &k);
-    if (PGAS_LIKELY(kvs->parts[home].base))
-        status = pgasi_part_get(&kvs->parts[home], &k, &read);
-    else
-        status = get_far(kvs, &k, &read);
-    if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
-        *value_bytes_p = read.value_bytes;
-    return status;
+    if (PGAS_LIKELY(kvs && key && key_bytes == 8 && value)) {
+        pgasi_key_t k;
+        uint64_t version;
+        size_t bytes;
+        const pgasi_part_t *part = &kvs->parts[find_home(kvs, key, 8, &k)];
+        if (PGAS_LIKELY(part->base) &&
+            PGAS_LIKELY(pgasi_part_read(part, &k, value, capacity, &bytes, &version))) {
+            if (value_bytes_p)
+                *value_bytes_p = bytes;
+            return PGAS_OK;
+        }
+    }
+    return get_any(kvs, key, key_bytes, value, capacity, value_bytes_p);
 }
 
 static pgas_status_t write_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
@@ -158,29 +161,37 @@ typedef struct {
     int home; /* -1: the item has an error */
 } target_t;
 
-/* Finds the homes of some items, and requests what they need. */
-static void prepare(const pgas_kvs_t *kvs, pgas_kvs_item_t *items, int n, target_t *targets)
+/* Finds the home of an item, and requests its bucket. */
+PGAS_INLINE void find_target(const pgas_kvs_t *kvs, pgas_kvs_item_t *item, target_t *target)
 {
-    for (int i = 0; i < n; i++) {
-        items[i].status = check_item(&items[i]);
-        targets[i].home = -1;
-        if (PGAS_UNLIKELY(items[i].status != PGAS_OK))
-            continue;
-        targets[i].home = find_home(kvs, items[i].key, items[i].key_bytes, &targets[i].key);
-        const pgasi_part_t *part = &kvs->parts[targets[i].home];
-        if (PGAS_LIKELY(part->base))
-            pgasi_part_prefetch_bucket(part, &targets[i].key);
+    pgas_status_t status = check_item(item);
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        item->status = status;
+        target->home = -1;
+        return;
     }
-    for (int i = 0; i < n; i++)
-        if (PGAS_LIKELY(targets[i].home >= 0 && kvs->parts[targets[i].home].base))
-            pgasi_part_prefetch_block(&kvs->parts[targets[i].home], &targets[i].key);
+    target->home = find_home(kvs, item->key, item->key_bytes, &target->key);
+    const pgasi_part_t *part = &kvs->parts[target->home];
+    if (PGAS_LIKELY(part->base))
+        pgasi_part_prefetch_bucket(part, &target->key);
+}
+
+static inline void fetch_block(const pgas_kvs_t *kvs, const target_t *target)
+{
+    if (PGAS_LIKELY(target->home >= 0 && kvs->parts[target->home].base))
+        pgasi_part_prefetch_block(&kvs->parts[target->home], &target->key);
 }
 
 static inline pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
 {
-    if (item->op == PGAS_KVS_GET)
-        return pgasi_part_get_item(&kvs->parts[target->home], &target->key, item);
-    return write_here(kvs, target->home, &target->key, item);
+    if (PGAS_UNLIKELY(item->op != PGAS_KVS_GET))
+        return write_here(kvs, target->home, &target->key, item);
+    const pgasi_part_t *part = &kvs->parts[target->home];
+    if (PGAS_UNLIKELY(!pgasi_part_read(part, &target->key, item->value, item->capacity,
+                                       &item->value_bytes, &item->version)))
+        return pgasi_part_get_item(part, &target->key, item);
+    item->expires_ms = 0;
+    return PGAS_OK;
 }
 
 /* ---- other nodes ---- */
@@ -212,6 +223,7 @@ static pgas_status_t begin_far(far_run_t *run)
         run->batch = NULL;
         return PGAS_ERR_NO_MEMORY;
     }
+    run->waited = (pgas_sync_t)PGAS_SYNC_INIT;
     *run->batch = (pgasi_batch_t){ .kvs = run->kvs,
                                    .items = run->items,
                                    .sync = run->sync ? run->sync : &run->waited,
@@ -314,10 +326,7 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
 
 static pgas_status_t end_far(far_run_t *run)
 {
-    pgas_status_t status = PGAS_OK;
-    if (!run->batch)
-        return PGAS_OK;
-    status = flush_far(run);
+    pgas_status_t status = flush_far(run);
     for (int i = 0; i < run->kvs->n; i++)
         free(run->outgoing[i].at);
     free(run->outgoing);
@@ -329,50 +338,83 @@ static pgas_status_t end_far(far_run_t *run)
     return status;
 }
 
+/* The state of a run. */
+typedef struct {
+    far_run_t far;
+    pgas_status_t first; /* error of an item that was complete at once */
+    bool wrote;
+} run_t;
+
+static inline void do_item(run_t *run, const target_t *target, size_t index)
+{
+    pgas_kvs_t *kvs = run->far.kvs;
+    pgas_kvs_item_t *item = &run->far.items[index];
+    pgas_status_t status = item->status;
+    if (PGAS_LIKELY(target->home >= 0)) {
+        run->wrote |= item->op != PGAS_KVS_GET;
+        if (PGAS_LIKELY(kvs->parts[target->home].base))
+            status = do_here(kvs, target, item);
+        else
+            status = do_far(&run->far, target, index);
+        if (status == PGAS_INPROGRESS)
+            return; /* the reply sets the item's status, perhaps already */
+        item->status = status;
+    }
+    if (PGAS_UNLIKELY(status != PGAS_OK && run->first == PGAS_OK))
+        run->first = status;
+}
+
+/* A pipeline: the bucket of an item is requested 2 * depth items before its turn, its block `depth`
+ * items before. So the misses of many items overlap. */
+static void do_items(run_t *run, size_t n)
+{
+    target_t targets[2 * DEPTH + 1]; /* item i is at i modulo their number */
+    size_t depth = PGASI_MIN(n / 3, DEPTH), in = 0, between = 0, out = 0;
+    for (size_t i = 0; i < n + 2 * depth; i++) {
+        if (i < n) {
+            find_target(run->far.kvs, &run->far.items[i], &targets[in]);
+            in = in == 2 * DEPTH ? 0 : in + 1;
+        }
+        if (i >= depth && i - depth < n) {
+            fetch_block(run->far.kvs, &targets[between]);
+            between = between == 2 * DEPTH ? 0 : between + 1;
+        }
+        if (i >= 2 * depth) {
+            do_item(run, &targets[out], i - 2 * depth);
+            out = out == 2 * DEPTH ? 0 : out + 1;
+        }
+    }
+}
+
+/* Replies have set statuses, also of items before the first one that failed here. */
+static pgas_status_t first_error(const pgas_kvs_item_t *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i].status != PGAS_OK)
+            return items[i].status;
+    return PGAS_OK;
+}
+
 pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pgas_sync_t *sync)
 {
-    target_t targets[WINDOW];
-    pgas_status_t first = PGAS_OK;
     if (!kvs || (n > 0 && !items))
         return PGAS_ERR_INVALID;
     if (n > UINT32_MAX)
         return PGAS_ERR_LIMIT;
-    far_run_t far; /* the rest is for a run that sends something */
-    far.kvs = kvs;
-    far.items = items;
-    far.sync = sync;
-    far.waited = (pgas_sync_t)PGAS_SYNC_INIT;
-    far.batch = NULL;
-    bool wrote = false;
-    for (size_t at = 0; at < n; at += WINDOW) {
-        int n_now = (int)PGASI_MIN(n - at, WINDOW);
-        prepare(kvs, items + at, n_now, targets);
-        for (int i = 0; i < n_now; i++) {
-            pgas_kvs_item_t *item = &items[at + (size_t)i];
-            if (PGAS_UNLIKELY(targets[i].home < 0)) {
-                first = first == PGAS_OK ? item->status : first;
-                continue;
-            }
-            pgas_status_t status = PGAS_LIKELY(kvs->parts[targets[i].home].base)
-                                       ? do_here(kvs, &targets[i], item)
-                                       : do_far(&far, &targets[i], at + (size_t)i);
-            wrote |= item->op != PGAS_KVS_GET;
-            if (status == PGAS_INPROGRESS)
-                continue; /* the reply sets the item's status, perhaps already */
-            item->status = status;
-            if (PGAS_UNLIKELY(status != PGAS_OK && first == PGAS_OK))
-                first = status;
-        }
-    }
-    pgas_status_t committed = wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
-    bool sent = far.batch != NULL;
-    pgas_status_t ended = end_far(&far);
+    run_t run; /* the rest is for a run that sends something */
+    run.far.kvs = kvs;
+    run.far.items = items;
+    run.far.sync = sync;
+    run.far.batch = NULL;
+    run.first = PGAS_OK;
+    run.wrote = false;
+    do_items(&run, n);
+    pgas_status_t committed = run.wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
+    bool sent = run.far.batch != NULL;
+    pgas_status_t ended = sent ? end_far(&run.far) : PGAS_OK;
     ended = ended == PGAS_OK ? committed : ended;
     if (sync)
         return ended;
-    if (sent) /* replies set statuses, also of items before the first one that failed here */
-        first = PGAS_OK;
-    for (size_t i = 0; i < n && sent && first == PGAS_OK; i++)
-        first = items[i].status;
+    pgas_status_t first = sent ? first_error(items, n) : run.first;
     return first == PGAS_OK ? ended : first;
 }

@@ -166,6 +166,27 @@ static bool add_slab(char *base, pgasi_slabs_t *slabs, pgasi_slab_class_t *c, ui
     return true;
 }
 
+/* Gives the empty slab that each class may keep back to the pages. The caller holds no lock. */
+static bool give_empty_slabs(char *base, pgasi_slabs_t *slabs)
+{
+    bool given = false;
+    for (uint32_t i = 0; i < PGASI_SLAB_CLASSES; i++) {
+        pgasi_slab_class_t *c = &slabs->classes[i];
+        pgasi_spin_lock(&c->lock, N_SPINS);
+        uint32_t number = c->partial;
+        bool empty = number && slab_at(base, slabs, number - 1)->n_used == 0;
+        if (empty) {
+            list_remove(base, slabs, c, number - 1);
+            c->n_slabs--;
+        }
+        pgasi_spin_unlock(&c->lock);
+        if (empty)
+            give_pages(base, slabs, (uint64_t)(number - 1) * PAGES_PER_SLAB, PAGES_PER_SLAB, 0);
+        given |= empty;
+    }
+    return given;
+}
+
 /* ---- blocks ---- */
 
 static char *slab_start(char *base, const pgasi_slabs_t *slabs, uint32_t number)
@@ -175,9 +196,8 @@ static char *slab_start(char *base, const pgasi_slabs_t *slabs, uint32_t number)
 
 /* Readers that do not lock may still look at a block that was freed, so its words are stored by
  * atomic stores. */
-uint64_t pgasi_slab_alloc(char *base, pgasi_slabs_t *slabs, size_t bytes)
+static uint64_t try_alloc(char *base, pgasi_slabs_t *slabs, uint32_t number, size_t bytes)
 {
-    uint32_t number = pgasi_slab_class(bytes);
     if (number == PGASI_SLAB_RUN)
         return take_run(base, slabs, bytes);
     pgasi_slab_class_t *c = &slabs->classes[number];
@@ -202,6 +222,15 @@ uint64_t pgasi_slab_alloc(char *base, pgasi_slabs_t *slabs, size_t bytes)
     }
     pgasi_spin_unlock(&c->lock);
     return at ? (uint64_t)(at - base) / 8 : 0;
+}
+
+uint64_t pgasi_slab_alloc(char *base, pgasi_slabs_t *slabs, size_t bytes)
+{
+    uint32_t number = pgasi_slab_class(bytes);
+    uint64_t block = try_alloc(base, slabs, number, bytes);
+    if (PGAS_UNLIKELY(!block) && give_empty_slabs(base, slabs))
+        block = try_alloc(base, slabs, number, bytes);
+    return block;
 }
 
 void pgasi_slab_free(char *base, pgasi_slabs_t *slabs, uint64_t block, size_t bytes)

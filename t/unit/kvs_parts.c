@@ -304,7 +304,7 @@ static void cold_keys_are_evicted(void)
         pgasi_key_t key = key_of(text, i, 2048, 200);
         pgas_kvs_item_t item = { .value = value, .value_bytes = sizeof value, .op = PGAS_KVS_PUT };
         while (pgasi_part_write(&part, &key, &item, &no_hooks) == PGAS_ERR_NO_MEMORY)
-            if (!pgasi_part_evict(&part, 1100, &no_hooks))
+            if (pgasi_part_evict(&part, 1100, &no_hooks) != PGAS_OK)
                 i = 60000;
         pgas_kvs_item_t read = { .value = value, .capacity = sizeof value };
         for (int hot = 0; hot < 100; hot++) { /* the first 100 keys are read again and again */
