@@ -10,7 +10,7 @@
 
 #define BYTES_LEAST   (UINT64_C(1) << 20)
 #define KEYS_DEFAULT  (UINT64_C(1) << 20)
-#define FILL_PERCENT  70 /* of a bucket's entries: one bucket of 15 then overflows */
+#define FILL_PERCENT  72 /* of a bucket's entries: one bucket of 12 then overflows */
 #define PART_ALIGNED  4096
 #define CACHE_DEFAULT (UINT64_C(16) << 20)
 

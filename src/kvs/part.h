@@ -130,25 +130,13 @@ pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
 pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
                                const pgasi_write_hooks_t *hooks);
 
-/** Requests the bucket, or the first block with the key's tag, into the processor's cache. */
+/** Requests the bucket into the processor's cache. */
 static inline void pgasi_part_prefetch_bucket(const pgasi_part_t *part, const pgasi_key_t *key)
 {
     const char *at = (const char *)&part->buckets[key->bucket];
     __builtin_prefetch(at);
     __builtin_prefetch(at + 64);
 }
-static inline void pgasi_part_prefetch_block(const pgasi_part_t *part, const pgasi_key_t *key)
-{
-    const pgasi_bucket_t *bucket = &part->buckets[key->bucket];
-    uint32_t mask = pgasi_bucket_match(bucket, key->tag);
-    if (mask) {
-        uint64_t entry = pgasi_load(&bucket->entry[__builtin_ctz(mask)]);
-        const char *at = part->base + pgasi_entry_offset(entry) * 8;
-        __builtin_prefetch(at);
-        __builtin_prefetch(at + 64);
-    }
-}
-
 /** Milliseconds since 1970. */
 int64_t pgasi_kvs_now_ms(void);
 

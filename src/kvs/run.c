@@ -60,6 +60,22 @@ static pgas_status_t run_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
     return pgas_kvs_run(kvs, item, 1, NULL);
 }
 
+/* seen NULL: the bucket was not looked at yet. */
+PGAS_INLINE pgas_status_t get_here(const pgasi_part_t *part, const pgasi_key_t *key,
+                                   const pgasi_seen_t *seen, pgas_kvs_item_t *item)
+{
+    pgasi_seen_t now;
+    if (!seen) {
+        now = pgasi_part_see(part, key);
+        seen = &now;
+    }
+    if (PGAS_UNLIKELY(!pgasi_part_read(part, key, seen, item->value, item->capacity,
+                                       &item->value_bytes, &item->version)))
+        return pgasi_part_get_item(part, key, item);
+    item->expires_ms = 0;
+    return PGAS_OK;
+}
+
 /* Everything that pgas_kvs_get does not do inline. */
 static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const void *key,
                                                        size_t key_bytes, void *value,
@@ -75,9 +91,7 @@ static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const vo
     int home = find_home(kvs, key, key_bytes, &k);
     const pgasi_part_t *part = &kvs->parts[home];
     if (part->base)
-        status = pgasi_part_read(part, &k, value, capacity, &item.value_bytes, &item.version)
-                     ? PGAS_OK
-                     : pgasi_part_get_item(part, &k, &item);
+        status = get_here(part, &k, NULL, &item);
     else
         status = run_one(kvs, &item);
     if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
@@ -93,11 +107,13 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
         uint64_t version;
         size_t bytes;
         const pgasi_part_t *part = &kvs->parts[find_home(kvs, key, 8, &k)];
-        if (PGAS_LIKELY(part->base) &&
-            PGAS_LIKELY(pgasi_part_read(part, &k, value, capacity, &bytes, &version))) {
-            if (value_bytes_p)
-                *value_bytes_p = bytes;
-            return PGAS_OK;
+        if (PGAS_LIKELY(part->base)) {
+            pgasi_seen_t seen = pgasi_part_see(part, &k);
+            if (PGAS_LIKELY(pgasi_part_read(part, &k, &seen, value, capacity, &bytes, &version))) {
+                if (value_bytes_p)
+                    *value_bytes_p = bytes;
+                return PGAS_OK;
+            }
         }
     }
     return get_any(kvs, key, key_bytes, value, capacity, value_bytes_p);
@@ -159,6 +175,7 @@ pgas_status_t pgas_kvs_fetch_add(pgas_kvs_t *kvs, const void *key, size_t key_by
 typedef struct {
     pgasi_key_t key;
     int home; /* -1: the item has an error */
+    pgasi_seen_t seen;
 } target_t;
 
 /* Finds the home of an item, and requests its bucket. */
@@ -176,22 +193,22 @@ PGAS_INLINE void find_target(const pgas_kvs_t *kvs, pgas_kvs_item_t *item, targe
         pgasi_part_prefetch_bucket(part, &target->key);
 }
 
-static inline void fetch_block(const pgas_kvs_t *kvs, const target_t *target)
+static inline void fetch_block(const pgas_kvs_t *kvs, target_t *target)
 {
-    if (PGAS_LIKELY(target->home >= 0 && kvs->parts[target->home].base))
-        pgasi_part_prefetch_block(&kvs->parts[target->home], &target->key);
+    if (PGAS_UNLIKELY(target->home < 0))
+        return;
+    const pgasi_part_t *part = &kvs->parts[target->home];
+    if (PGAS_LIKELY(part->base)) {
+        target->seen = pgasi_part_see(part, &target->key);
+        pgasi_part_fetch(part, &target->seen);
+    }
 }
 
 static inline pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
 {
     if (PGAS_UNLIKELY(item->op != PGAS_KVS_GET))
         return write_here(kvs, target->home, &target->key, item);
-    const pgasi_part_t *part = &kvs->parts[target->home];
-    if (PGAS_UNLIKELY(!pgasi_part_read(part, &target->key, item->value, item->capacity,
-                                       &item->value_bytes, &item->version)))
-        return pgasi_part_get_item(part, &target->key, item);
-    item->expires_ms = 0;
-    return PGAS_OK;
+    return get_here(&kvs->parts[target->home], &target->key, &target->seen, item);
 }
 
 /* ---- other nodes ---- */
