@@ -10,7 +10,7 @@
 #include "kvs/part_read.h"
 #include "kvs/stamps.h"
 
-#define DEPTH           12  /* items between the steps of the pipeline */
+#define DEPTH           10  /* items between the steps of the pipeline */
 #define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
 #define FILTER_WORDS    64
 

@@ -5,9 +5,11 @@
  * to the handler that may wait. */
 #include <stdlib.h>
 #include "kvs/message.h"
+#include "kvs/part_read.h"
 #include "kvs/stamps.h"
 
-#define READS 8 /* attempts to read a value and its stamp together */
+#define READS   8  /* attempts to read a value and its stamp together */
+#define AT_ONCE 16 /* items of a request whose misses of the processor's caches overlap */
 
 pgas_handler_t pgasi_kvs_request_handler, pgasi_kvs_waiting_handler, pgasi_kvs_large_handler;
 
@@ -51,17 +53,42 @@ static void end_item(serving_t *s, const pgasi_reply_item_t *reply)
     ((pgasi_reply_t *)(void *)s->reply)->n++;
 }
 
-/* Reads a value and a stamp that belong together: the stamp is the same before and after the read,
- * and no writer was between the stamp and the bucket. */
-static pgas_status_t read_stamped(const serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
-                                  pgasi_reply_item_t *reply)
+/* One item of a request. */
+typedef struct {
+    const pgasi_request_item_t *wire;
+    void *value;
+    pgasi_key_t key;
+    pgasi_seen_t seen;
+} arrived_t;
+
+/* Reads a value and a stamp that belong together. A writer holds the bucket while it changes the
+ * stamp and the value, and the read fails if a writer was there after `seen`. */
+static bool read_fast(const serving_t *s, const arrived_t *arrived, pgas_kvs_item_t *item,
+                      pgasi_reply_item_t *reply)
 {
     const pgasi_part_t *part = &s->kvs->parts[s->home];
+    const pgasi_key_t *key = &arrived->key;
+    bool has = pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &reply->stamp);
+    bool done = pgasi_part_read(part, key, &arrived->seen, item->value, item->capacity,
+                                &item->value_bytes, &item->version);
+    reply->has_stamp = has && done;
+    item->expires_ms = 0;
+    return done;
+}
+
+/* The same for any key: the stamp is read before and after the value. A stamp that has not changed
+ * in between is that of the value, because it changes first. */
+static pgas_status_t read_stamped(const serving_t *s, const arrived_t *arrived,
+                                  pgas_kvs_item_t *item, pgasi_reply_item_t *reply)
+{
+    const pgasi_part_t *part = &s->kvs->parts[s->home];
+    const pgasi_key_t *key = &arrived->key;
     uint64_t before = 0, after = 0;
     pgas_status_t status = PGAS_OK;
+    if (read_fast(s, arrived, item, reply))
+        return PGAS_OK;
     for (int i = 0; i < READS; i++) {
-        bool has =
-            s->kvs->stamps && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &before);
+        bool has = pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &before);
         status = pgasi_part_get_item(part, key, item);
         reply->has_stamp = has && pgasi_stamps_read(s->kvs->stamps, s->home, key->bucket, &after) &&
                            before == after;
@@ -72,16 +99,16 @@ static pgas_status_t read_stamped(const serving_t *s, const pgasi_key_t *key, pg
     return status;
 }
 
-static void do_get(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
-                   const pgasi_request_item_t *wire)
+static void do_get(serving_t *s, const arrived_t *arrived, pgas_kvs_item_t *item)
 {
+    const pgasi_request_item_t *wire = arrived->wire;
     pgasi_reply_item_t *reply = next_item(s, wire->index);
     size_t wanted = wire->capacity, room;
     for (;;) {
         room = s->max - s->bytes - sizeof *reply;
         item->value = reply + 1;
         item->capacity = PGASI_MIN(wanted, room & ~(size_t)7);
-        reply->status = read_stamped(s, key, item, reply);
+        reply->status = read_stamped(s, arrived, item, reply);
         bool is_first = s->bytes == sizeof(pgasi_reply_t);
         if (reply->status != PGAS_ERR_RANGE || item->value_bytes > wanted || is_first)
             break;
@@ -97,15 +124,15 @@ static void do_get(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
     end_item(s, reply);
 }
 
-static void do_write(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item,
-                     const pgasi_request_item_t *wire)
+static void do_write(serving_t *s, const arrived_t *arrived, pgas_kvs_item_t *item)
 {
+    const pgasi_request_item_t *wire = arrived->wire;
     int64_t number;
     if (item->op == PGAS_KVS_ADD) {
         memcpy(&number, item->value, sizeof number);
         item->value = &number;
     }
-    pgas_status_t status = pgasi_kvs_write(s->kvs, s->home, key, item, s->may_wait);
+    pgas_status_t status = pgasi_kvs_write(s->kvs, s->home, &arrived->key, item, s->may_wait);
     if (status == PGAS_OK)
         status = pgasi_kvs_commit(s->kvs);
     if (s->bytes + sizeof(pgasi_reply_item_t) + sizeof number > s->max)
@@ -121,13 +148,12 @@ static void do_write(serving_t *s, const pgasi_key_t *key, pgas_kvs_item_t *item
     end_item(s, reply);
 }
 
-static void do_item(serving_t *s, const pgasi_request_item_t *wire, const void *key, void *value)
+static void do_item(serving_t *s, const arrived_t *arrived)
 {
-    pgasi_key_t k;
-    pgasi_kvs_key(s->kvs, key, wire->key_bytes, &k);
-    pgas_kvs_item_t item = { .key = key,
+    const pgasi_request_item_t *wire = arrived->wire;
+    pgas_kvs_item_t item = { .key = arrived->key.key,
                              .key_bytes = wire->key_bytes,
-                             .value = value,
+                             .value = arrived->value,
                              .value_bytes = wire->value_bytes,
                              .version = wire->version,
                              .expires_ms = wire->expires_ms,
@@ -135,9 +161,32 @@ static void do_item(serving_t *s, const pgasi_request_item_t *wire, const void *
                              .condition = (pgas_kvs_condition_t)wire->condition,
                              .keep_expiry = wire->keep_expiry };
     if (item.op == PGAS_KVS_GET)
-        do_get(s, &k, &item, wire);
+        do_get(s, arrived, &item);
     else
-        do_write(s, &k, &item, wire);
+        do_write(s, arrived, &item);
+}
+
+/* Finds the next item of a request, whose key and value are behind it or in buffers. */
+static const char *next_arrived(const serving_t *s, const char *at, arrived_t *arrived)
+{
+    const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
+    void *key = NULL, *value = NULL;
+    size_t bytes;
+    at += sizeof *wire;
+    if (pgas_buffer_count() > 0) {
+        (void)pgas_buffer_get(0, &key, &bytes);
+        (void)pgas_buffer_get(1, &value, &bytes);
+    } else {
+        key = (void *)(uintptr_t)at;
+        at += PGASI_ALIGN_UP((size_t)wire->key_bytes, 8);
+        value = (void *)(uintptr_t)at;
+        at += PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
+    }
+    arrived->wire = wire;
+    arrived->value = value;
+    pgasi_kvs_key(s->kvs, key, wire->key_bytes, &arrived->key);
+    pgasi_part_prefetch_bucket(&s->kvs->parts[s->home], &arrived->key);
+    return at;
 }
 
 static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t source, bool may_wait)
@@ -160,21 +209,18 @@ static void serve(const void *args, pgas_thread_t source, bool may_wait)
     if (!begin(&s, head, source, may_wait))
         return;
     const char *at = (const char *)(head + 1);
-    for (uint32_t i = 0; i < head->n; i++) {
-        const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
-        void *key = NULL, *value = NULL;
-        size_t bytes;
-        if (pgas_buffer_count() > 0) {
-            (void)pgas_buffer_get(0, &key, &bytes);
-            (void)pgas_buffer_get(1, &value, &bytes);
-        } else {
-            at += sizeof *wire;
-            key = (void *)(uintptr_t)at;
-            at += PGASI_ALIGN_UP((size_t)wire->key_bytes, 8);
-            value = (void *)(uintptr_t)at;
-            at += PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
+    const pgasi_part_t *part = &s.kvs->parts[s.home];
+    arrived_t arrived[AT_ONCE];
+    for (uint32_t done = 0, n; done < head->n; done += n) {
+        n = PGASI_MIN(head->n - done, AT_ONCE);
+        for (uint32_t i = 0; i < n; i++)
+            at = next_arrived(&s, at, &arrived[i]);
+        for (uint32_t i = 0; i < n; i++) {
+            arrived[i].seen = pgasi_part_see(part, &arrived[i].key);
+            pgasi_part_fetch(part, &arrived[i].seen);
         }
-        do_item(&s, wire, key, value);
+        for (uint32_t i = 0; i < n; i++)
+            do_item(&s, &arrived[i]);
     }
     send_reply(&s);
 }
