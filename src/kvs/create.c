@@ -262,6 +262,7 @@ pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
 {
     if (!kvs)
         return PGAS_OK;
+    (void)pgas_sync_wait(&kvs->probe, -1);
     pgas_status_t status = pgas_barrier(kvs->team);
     pgas_status_t closed = pgasi_kvs_durable_close(kvs->durable);
     if (status == PGAS_OK)

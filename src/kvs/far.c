@@ -19,12 +19,11 @@ size_t pgasi_kvs_message_max(void)
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n)
 {
     pgas_sync_t *sync = batch->sync;
-    bool allocated = batch->allocated;
+    bool waits = sync == &batch->own;
     bool last = __atomic_sub_fetch(&batch->missing, n, __ATOMIC_ACQ_REL) == 0;
-    if (last && allocated)
+    if (last && !waits)
         free(batch);
-    if (sync)
-        pgas_sync_done(sync, n);
+    pgas_sync_done(sync, n);
 }
 
 /* ---- requests ---- */

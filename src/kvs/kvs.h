@@ -6,6 +6,7 @@
 #include "kvs/part.h"
 #include "pgas/gptr.h"
 #include "pgas/kvs.h"
+#include "pgas/sync.h"
 
 typedef struct pgasi_kvs_cache pgasi_kvs_cache_t;
 typedef struct pgasi_stamps pgasi_stamps_t;
@@ -20,6 +21,8 @@ struct pgas_kvs {
     int *ranks;          /* [n] of the job */
     bool evict, has_far;
     bool full_logged;
+    bool broken;       /* a rank of the team died */
+    pgas_sync_t probe; /* counts calls that find out whether other homes live */
     /* Only if the team has several nodes: one word for each bucket of the store. A write changes the
      * word of its bucket, before any thread can read what it has written. */
     pgasi_stamps_t *stamps;
@@ -57,6 +60,12 @@ pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket);
 /** Whether the calling thread may wait: PGAS_ERR_CONTEXT in a plain handler and on a thread that is
  *  not attached. */
 pgas_status_t pgasi_kvs_may_wait(void);
+
+/** Waits for replies of other homes. After some time without them it probes the homes.
+ *  @return PGAS_ERR_PEER: a home died; the replies may still be missing */
+pgas_status_t pgasi_kvs_wait(pgas_kvs_t *kvs, pgas_sync_t *sync);
+/** The same until *number, which replies lower, is at most `most`. */
+pgas_status_t pgasi_kvs_wait_below(pgas_kvs_t *kvs, const int64_t *number, int64_t most);
 
 /* ---- the stores of this rank ---- */
 

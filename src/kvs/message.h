@@ -46,9 +46,9 @@ typedef struct {
 typedef struct {
     pgas_kvs_t *kvs;
     pgas_kvs_item_t *items;
-    pgas_sync_t *sync; /* counts items */
+    pgas_sync_t *sync; /* counts items: the caller's, or own */
     int64_t missing;   /* items without a result, and 1 while the run sends */
-    bool allocated;    /* the last one frees it */
+    pgas_sync_t own;   /* of a run that waits. That run frees the batch, otherwise the last item */
 } pgasi_batch_t;
 
 /** Requests that are being put together, one for each home. */

@@ -218,8 +218,6 @@ typedef struct {
     pgas_kvs_t *kvs;
     pgas_kvs_item_t *items;
     pgas_sync_t *sync;          /* the caller's; NULL: the run waits */
-    pgas_sync_t waited;         /* for the run that waits */
-    pgasi_batch_t here;         /* for the run that waits */
     pgasi_batch_t *batch;       /* NULL: nothing was sent yet */
     pgasi_outgoing_t *outgoing; /* [n] of the team */
     /* bits of the hashes of keys that are read, or written, by items that may be under way */
@@ -229,23 +227,22 @@ typedef struct {
 static pgas_status_t begin_far(far_run_t *run)
 {
     pgas_status_t status = run->sync ? PGAS_OK : pgasi_kvs_may_wait();
+    if (run->kvs->broken)
+        status = PGAS_ERR_PEER;
     if (status != PGAS_OK)
         return status;
-    run->batch = run->sync ? malloc(sizeof *run->batch) : &run->here;
+    run->batch = malloc(sizeof *run->batch);
     run->outgoing = calloc((size_t)run->kvs->n, sizeof *run->outgoing);
     if (!run->batch || !run->outgoing) {
-        if (run->sync)
-            free(run->batch);
+        free(run->batch);
         free(run->outgoing);
         run->batch = NULL;
         return PGAS_ERR_NO_MEMORY;
     }
-    run->waited = (pgas_sync_t)PGAS_SYNC_INIT;
     *run->batch = (pgasi_batch_t){ .kvs = run->kvs,
                                    .items = run->items,
-                                   .sync = run->sync ? run->sync : &run->waited,
-                                   .missing = 1,
-                                   .allocated = run->sync != NULL };
+                                   .sync = run->sync ? run->sync : &run->batch->own,
+                                   .missing = 1 };
     memset(run->reads, 0, sizeof run->reads);
     memset(run->writes, 0, sizeof run->writes);
     pgas_sync_add(run->batch->sync, 1);
@@ -283,8 +280,8 @@ static pgas_status_t settle(far_run_t *run)
     pgas_status_t status = pgasi_kvs_may_wait();
     if (status == PGAS_OK)
         status = flush_far(run);
-    while (status == PGAS_OK && __atomic_load_n(&run->batch->missing, __ATOMIC_ACQUIRE) > 1)
-        pgas_progress();
+    if (status == PGAS_OK)
+        status = pgasi_kvs_wait_below(run->kvs, &run->batch->missing, 1);
     memset(run->reads, 0, sizeof run->reads);
     memset(run->writes, 0, sizeof run->writes);
     return status;
@@ -306,9 +303,9 @@ static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas
 /* While many items are under way it waits, so that memory of the homes is bounded. */
 static void limit_items(const far_run_t *run)
 {
-    while (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) > ITEMS_UNDER_WAY)
-        if (pgas_progress() == 0 && pgasi_kvs_may_wait() != PGAS_OK)
-            break;
+    if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) > ITEMS_UNDER_WAY &&
+        pgasi_kvs_may_wait() == PGAS_OK)
+        (void)pgasi_kvs_wait_below(run->kvs, &run->batch->missing, ITEMS_UNDER_WAY);
 }
 
 static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
@@ -347,12 +344,12 @@ static pgas_status_t end_far(far_run_t *run)
     for (int i = 0; i < run->kvs->n; i++)
         free(run->outgoing[i].at);
     free(run->outgoing);
+    pgasi_batch_t *waited = run->sync ? NULL : run->batch;
     pgasi_kvs_complete(run->batch, 1);
-    if (!run->sync) {
-        pgas_status_t waited = pgas_sync_wait(&run->waited, -1);
-        status = status == PGAS_OK ? waited : status;
-    }
-    return status;
+    pgas_status_t ended = waited ? pgasi_kvs_wait(run->kvs, &waited->own) : PGAS_OK;
+    if (ended != PGAS_ERR_PEER) /* otherwise replies of homes that live may still come */
+        free(waited);
+    return status == PGAS_OK ? ended : status;
 }
 
 /* The state of a run. */
@@ -412,6 +409,14 @@ static pgas_status_t first_error(const pgas_kvs_item_t *items, size_t n)
     return PGAS_OK;
 }
 
+/* Items whose replies will not come. */
+static void fail_items(pgas_kvs_item_t *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i].status == PGAS_INPROGRESS)
+            items[i].status = PGAS_ERR_PEER;
+}
+
 pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pgas_sync_t *sync)
 {
     if (!kvs || (n > 0 && !items))
@@ -432,6 +437,8 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
     ended = ended == PGAS_OK ? committed : ended;
     if (sync)
         return ended;
+    if (ended == PGAS_ERR_PEER)
+        fail_items(items, n);
     pgas_status_t first = sent ? first_error(items, n) : run.first;
     return first == PGAS_OK ? ended : first;
 }
