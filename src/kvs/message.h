@@ -38,8 +38,8 @@ typedef struct {
     uint64_t stamp;
     uint32_t index, value_bytes;
     int32_t status; /* PGAS_INPROGRESS: the value is too large, the caller fetches it */
-    bool has_value, has_stamp;
-    uint8_t pad[2];
+    bool has_value, has_stamp, is_write;
+    uint8_t pad[1];
 } pgasi_reply_item_t;
 
 /** Items of one pgas_kvs_run that other nodes carry out. */

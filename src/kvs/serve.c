@@ -17,9 +17,27 @@ typedef struct {
     pgas_kvs_t *kvs;
     int home, caller;
     bool may_wait;
+    bool wrote;        /* the reply has results of writes that are not durable yet */
     size_t bytes, max; /* of the reply */
     char reply[PGASI_KVS_MESSAGE_MAX] PGASI_ALIGNED(8);
 } serving_t;
+
+/* Makes the writes of a reply durable, all at once. */
+static void commit(serving_t *s)
+{
+    pgas_status_t status = s->wrote ? pgasi_kvs_commit(s->kvs) : PGAS_OK;
+    s->wrote = false;
+    if (status == PGAS_OK)
+        return;
+    const pgasi_reply_t *head = (const pgasi_reply_t *)(const void *)s->reply;
+    char *at = s->reply + sizeof *head;
+    for (uint32_t i = 0; i < head->n; i++) {
+        pgasi_reply_item_t *item = (pgasi_reply_item_t *)(void *)at;
+        if (item->is_write && item->status == PGAS_OK)
+            item->status = status;
+        at += sizeof *item + (item->has_value ? PGASI_ALIGN_UP((size_t)item->value_bytes, 8) : 0);
+    }
+}
 
 /* A caller that gets no reply waits for ever, so the job ends instead. */
 static void send_reply(serving_t *s)
@@ -27,6 +45,7 @@ static void send_reply(serving_t *s)
     const pgasi_reply_t *head = (const pgasi_reply_t *)(const void *)s->reply;
     if (head->n == 0)
         return;
+    commit(s);
     pgas_status_t status = pgas_call(s->caller, pgasi_kvs_reply_handler, s->reply, s->bytes, NULL);
     if (status == PGAS_ERR_AGAIN || status == PGAS_ERR_NO_MEMORY)
         pgas_abort(1, "pgas_kvs: no room for a reply; raise PGAS_BACKLOG_LIMIT");
@@ -133,11 +152,11 @@ static void do_write(serving_t *s, const arrived_t *arrived, pgas_kvs_item_t *it
         item->value = &number;
     }
     pgas_status_t status = pgasi_kvs_write(s->kvs, s->home, &arrived->key, item, s->may_wait);
-    if (status == PGAS_OK)
-        status = pgasi_kvs_commit(s->kvs);
     if (s->bytes + sizeof(pgasi_reply_item_t) + sizeof number > s->max)
         send_reply(s);
     pgasi_reply_item_t *reply = next_item(s, wire->index);
+    s->wrote |= status == PGAS_OK;
+    reply->is_write = true;
     reply->status = status;
     reply->version = item->version;
     reply->has_value = item->op == PGAS_KVS_ADD && status == PGAS_OK;
@@ -195,6 +214,7 @@ static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t sourc
     s->home = (int)head->home;
     s->caller = pgas_thread_rank(source);
     s->may_wait = may_wait;
+    s->wrote = false;
     s->max = pgasi_kvs_message_max();
     s->bytes = sizeof(pgasi_reply_t);
     pgasi_reply_t reply = { .kvs = head->kvs, .batch = head->batch };
