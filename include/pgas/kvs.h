@@ -24,7 +24,8 @@
  *  for other keys, and for functions that wait, they get PGAS_ERR_CONTEXT.
  *
  *  Statuses of all functions, beside those that they list:
- *      PGAS_ERR_CONTEXT    the thread is not attached, or a plain handler would have to wait
+ *      PGAS_ERR_CONTEXT    a plain handler would have to wait, or the thread is not attached; such
+ *                          a thread may only get keys of its own node
  *      PGAS_ERR_INVALID    a null pointer, or an unknown operation or condition
  *      PGAS_ERR_LIMIT      a key has 0 or more than PGAS_KVS_KEY_MAX bytes, or a value has more than
  *                          PGAS_KVS_VALUE_MAX
