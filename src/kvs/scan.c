@@ -114,15 +114,27 @@ static pgas_status_t copy_far_chains(pgas_kvs_t *kvs, int home, uint64_t *bucket
     return status == PGAS_OK ? scan.status : status;
 }
 
-/* @return whether the scan goes on */
-static bool visit(const pgasi_scratch_t *scratch, pgas_kvs_visit_fn_t fn, void *arg, size_t *n_p)
+/* If fn ends the scan, the other keys of that bucket are still visited, and *bucket_p is the next
+ * bucket. @return whether the scan continues */
+static bool visit(const pgas_kvs_t *kvs, const pgasi_scratch_t *scratch, pgas_kvs_visit_fn_t fn,
+                  void *arg, size_t *n_p, uint64_t *bucket_p)
 {
     pgas_kvs_item_t item;
+    pgasi_key_t key;
     size_t at = 0;
     bool goes_on = true;
-    while (goes_on && pgasi_scratch_next(scratch, &at, &item)) {
+    while (pgasi_scratch_next(scratch, &at, &item)) {
+        if (!goes_on) {
+            pgasi_kvs_key(kvs, item.key, item.key_bytes, &key);
+            if (key.bucket >= *bucket_p)
+                break;
+        }
         ++*n_p;
-        goes_on = fn(&item, arg);
+        if (!fn(&item, arg) && goes_on) {
+            pgasi_kvs_key(kvs, item.key, item.key_bytes, &key);
+            *bucket_p = (uint64_t)key.bucket + 1;
+            goes_on = false;
+        }
     }
     return goes_on;
 }
@@ -146,7 +158,7 @@ pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_
         status = here ? copy_chains(kvs, home, &bucket, n - n_visited, may_wait, &scratch)
                       : copy_far_chains(kvs, home, &bucket, n - n_visited, &scratch);
         if (status == PGAS_OK)
-            goes_on = visit(&scratch, fn, arg, &n_visited);
+            goes_on = visit(kvs, &scratch, fn, arg, &n_visited, &bucket);
     }
     free(scratch.at);
     if (status == PGAS_OK)

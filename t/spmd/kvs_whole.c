@@ -81,6 +81,15 @@ static void scans(void)
     good = pgas_kvs_scan(kvs, -1, &cursor, SIZE_MAX, note, &seen) == PGAS_OK;
     spmd_ok(good && (mine == 0 || seen.most <= 0) && seen.most > -64,
             "false ends a scan behind the bucket");
+    steps = (seen_t){ .most = INT32_MAX };
+    for (int r = 0; r < n_ranks; r++) {
+        cursor = 0;
+        for (int i = 0; i == 0 || (cursor != 0 && i < 10000); i++) {
+            steps.most = 1;
+            good &= pgas_kvs_scan(kvs, r, &cursor, SIZE_MAX, note, &steps) == PGAS_OK;
+        }
+    }
+    spmd_ok(good && each_key(&steps), "scans that end after one key leave out none");
     cursor = 0;
     good = pgas_kvs_scan(kvs, n_ranks, &cursor, 1, note, &seen) == PGAS_ERR_RANGE;
     good &= pgas_kvs_scan(kvs, -2, &cursor, 1, note, &seen) == PGAS_ERR_RANGE;
@@ -172,24 +181,36 @@ static void in_plain_handlers(void)
     BAD(pgas_barrier(NULL));
 }
 
+enum { N_STRANGE = 20 };
+
 static void *stranger(void *arg)
 {
-    char value[8];
+    char key[32], value[8];
     pgas_status_t *status = arg;
-    status[0] = pgas_kvs_get(kvs, "a", 1, value, 8, NULL);
-    status[1] = pgas_kvs_put(kvs, "a", 1, value, 8);
+    for (int i = 0; i < N_STRANGE; i++)
+        status[i] =
+            pgas_kvs_get(kvs, key_of(key, "handler", i), KEY_BYTES, value, sizeof value, NULL);
     return NULL;
 }
 
 static void only_attached_threads(void)
 {
     pthread_t thread;
-    pgas_status_t status[2] = { PGAS_OK, PGAS_OK };
+    char key[32];
+    pgas_status_t status[N_STRANGE];
+    bool good = true;
+    for (int i = me; i < N_STRANGE; i += n_ranks)
+        BAD(pgas_kvs_put(kvs, key_of(key, "handler", i), KEY_BYTES, "value", 6));
+    BAD(pgas_barrier(NULL));
     pthread_create(&thread, NULL, stranger, status);
     pthread_join(thread, NULL);
-    spmd_ok((status[0] == PGAS_ERR_CONTEXT || status[0] == PGAS_ERR_NOT_FOUND) &&
-                status[1] == PGAS_ERR_CONTEXT,
-            "threads that are not attached only read keys of their node: PGAS_ERR_CONTEXT");
+    for (int i = 0; i < N_STRANGE; i++)
+        good &= status[i] == (is_near(i) ? PGAS_OK : PGAS_ERR_CONTEXT);
+    spmd_ok(good, "threads that are not attached read keys of their node, others are "
+                  "PGAS_ERR_CONTEXT");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_kvs_clear(kvs));
+    BAD(pgas_barrier(NULL));
 }
 
 /* ---- create ---- */
@@ -284,7 +305,7 @@ int main(int argc, char **argv)
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
     pgas_handler_register("t.kvs.key", on_key, NULL, NULL, &with_key);
-    job_begin(&argc, &argv, 17);
+    job_begin(&argc, &argv, 18);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     scans();
     counts_and_clears();
