@@ -1,5 +1,5 @@
-/** Time: a monotonic clock in nanoseconds, a cycle counter of unknown rate, and the pause of a spin
- *  loop. */
+/** Time: a monotonic clock in nanoseconds, the time of day, a cycle counter of unknown rate, and
+ *  the pause of a spin loop. */
 #ifndef PGASI_CLOCK_H
 #define PGASI_CLOCK_H
 
@@ -16,6 +16,15 @@ static inline uint64_t pgasi_now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * PGASI_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/** Reads the time of day: milliseconds since 1970. It may jump, so no time limit uses it. It is for
+ *  times that other programs or later jobs compare, such as the expiry of a key. */
+static inline int64_t pgasi_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now); /* lint: wall clock */
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /** The end of a wait that lasts timeout_us from now, in pgasi_now_ns's time; less than 0: never. */

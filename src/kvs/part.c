@@ -8,19 +8,11 @@
  * the hooks, which do not wait. */
 #include "kvs/part.h"
 
-#include <time.h>
 #include "kvs/part_inside.h"
 #include "kvs/part_read.h"
 
 #define IN_PLACE_MAX 1024u
 #define N_READS      64u /* attempts of a reader before it takes the lock */
-
-int64_t pgasi_kvs_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- layout ---- */
 

@@ -104,8 +104,8 @@ typedef struct {
     size_t bytes, room;
 } pgasi_scratch_t;
 
-/** A key in a copy of a chain: this head, the key up to the next multiple of 8 bytes, the value, and
- *  again up to a multiple of 8 bytes. */
+/** A key in a copy of a chain: this head, the key up to the next multiple of 8 bytes, the value,
+ *  and again up to a multiple of 8 bytes. */
 typedef struct {
     uint64_t version;
     int64_t expires_ms;
@@ -136,7 +136,4 @@ static inline void pgasi_part_prefetch_bucket(const pgasi_part_t *part, const pg
 {
     __builtin_prefetch(&part->buckets[key->bucket]);
 }
-/** Milliseconds since 1970. */
-int64_t pgasi_kvs_now_ms(void);
-
 #endif
