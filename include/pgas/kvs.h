@@ -10,8 +10,8 @@
  *
  *  The hash of a key chooses its home, a rank of the team. The home's memory has a table of buckets
  *  with 15 entries each, and slabs with the keys and values. Ranks of the home's node work there
- *  directly. Ranks of other nodes call the home. They also keep copies of keys that they read often
- *  in a cache. A coherent array (pgas/array.h) tells them when a copy is out of date.
+ *  directly. Ranks of other nodes call the home. They also keep copies of the keys that they have
+ *  read in a cache. A coherent array (pgas/array.h) shows them whether a copy is still valid.
  *
  *  Consistency. All operations on one key are linearizable, on all ranks and threads. A reader
  *  never sees a part of a value. Operations on different keys have no common order. Operations of a
@@ -20,24 +20,25 @@
  *  Versions. Each write of a value gives it a new version, a number above 0. A key never has the
  *  same version twice, also if it is deleted and inserted again.
  *
- *  Threads. Any attached thread may use a store. Plain handlers may use keys of their own node;
- *  for other keys, and for functions that wait, they get PGAS_ERR_CONTEXT.
+ *  Threads. Any attached thread may use a store. A thread that is not attached may get keys of its
+ *  own node; keys of other nodes need an attached thread. Plain handlers may use keys of their own
+ *  node. For other keys, and for functions that wait, they get PGAS_ERR_CONTEXT.
  *
  *  Statuses of all functions, beside those that they list:
- *      PGAS_ERR_CONTEXT    a plain handler would have to wait, or the thread is not attached; such
- *                          a thread may only get keys of its own node
+ *      PGAS_ERR_CONTEXT    the operation needs an attached thread, or a plain handler would have to
+ *                          wait
  *      PGAS_ERR_INVALID    a null pointer, or an unknown operation or condition
- *      PGAS_ERR_LIMIT      a key has 0 or more than PGAS_KVS_KEY_MAX bytes, or a value has more than
- *                          PGAS_KVS_VALUE_MAX
+ *      PGAS_ERR_LIMIT      a key has 0 or more than PGAS_KVS_KEY_MAX bytes, or a value has more
+ *                          than PGAS_KVS_VALUE_MAX
  *      PGAS_ERR_NO_MEMORY  the home's part of the store is full. The log names the cure once. The
  *                          old value is unchanged
- *      PGAS_ERR_IO         a durable store cannot write its log. The log of the program says why.
- *                          The write is in memory, but it may be lost
+ *      PGAS_ERR_IO         a durable store cannot write its log. The program's log says why. The
+ *                          write is in memory, but it may be lost
  *      PGAS_ERR_PEER       a rank of the team died. The store is not usable any more
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): buckets, entries, slabs. There, a reader caches
- *  buckets and slabs. Here it caches keys, because the hot keys of a skewed load are spread over
- *  all slabs; the coherent array has one word for each bucket, which changes with every write. */
+ *  buckets and slabs. Here it caches keys, because the hot keys of a skewed load are in all slabs.
+ *  The coherent array has one word for each bucket, which changes with every write. */
 #ifndef PGAS_KVS_H
 #define PGAS_KVS_H
 
@@ -57,8 +58,8 @@ typedef struct pgas_kvs pgas_kvs_t;
 #define PGAS_KVS_KEY_MAX   65536
 #define PGAS_KVS_VALUE_MAX (512u << 20)
 
-/** When the log of a durable store is on the disk. In both cases the operating system has it when a
- *  write returns, so the write survives the death of the process. */
+/** When a write of a durable store is on the disk. In both cases the operating system has its
+ *  record when the write returns, so the write survives the death of the process. */
 typedef enum {
     PGAS_KVS_SYNC_SECOND, /* about a second later: a crash of the machine loses the last second */
     PGAS_KVS_SYNC_ALWAYS  /* when the write returns */
@@ -69,13 +70,13 @@ typedef enum {
 typedef struct {
     size_t size;     /* as in pgas_init_opts_t */
     uint64_t n_keys; /* expected in the whole store; more keys make it slower. Default: 2^20 */
-    /* of each rank's heap: table, keys and values; at least 1 MiB. Default: half of the largest
+    /* of each rank's heap, for table, keys and values; at least 1 MiB. Default: half of the largest
      * free block of the heap (PGAS_HEAP_SIZE) */
     size_t bytes;
     size_t cache_bytes; /* of this rank, for keys of other nodes; default 16 MiB, 1: no cache */
-    bool evict;         /* a full home deletes keys that were not used lately, as a cache does */
-    /* The directory of a durable store: create loads what it has, and writes are logged there.
-     * NULL: none */
+    bool evict;         /* a full home deletes keys that were not used lately */
+    /* The directory of a durable store: pgas_kvs_create loads the keys that it has, and writes are
+     * logged there. NULL: the store is not durable */
     const char *dir;
     pgas_kvs_durability_t durability;
 } pgas_kvs_opts_t;
@@ -93,18 +94,22 @@ typedef struct {
  *          PGAS_ERR_MISMATCH   options differ between ranks; the log names the option
  *          PGAS_ERR_RANGE      bytes is below 1 MiB, or too small for n_keys
  *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is too small; the log says how much is needed
- *          PGAS_ERR_IO, PGAS_ERR_FORMAT  dir cannot be read, or its files are damaged; the log names
- *                              the file. No file is changed */
+ *          PGAS_ERR_LIMIT      there are 64 stores already
+ *          PGAS_ERR_BUSY       another store uses dir; the log names its process
+ *          PGAS_ERR_IO         dir cannot be read or written; the log names the file
+ *          PGAS_ERR_FORMAT     a file in dir is damaged; the log names it. No file is changed */
 PGAS_API pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts,
                                        pgas_kvs_t **kvs_p);
 
 /** Ends a store. Collective over its team; no thread uses it any more. NULL is ignored. The files
- *  of a durable store stay. */
+ *  of a durable store stay.
+ *  @return PGAS_ERR_IO  the log could not be written to its end. The store is gone all the same */
 PGAS_API pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs);
 
 /* ---- one key ---- */
 
 /** Copies the value of a key to `value`, at most `capacity` bytes.
+ *  Shape:  any thread for keys of its own node; attached threads for keys of other nodes.
  *  Cost:   own node: the bucket and the value are read without a lock. Other nodes: the same in
  *          the cache, or one round trip; two for values of more than some KiB.
  *  @param value_bytes_p  gets the size of the value; may be NULL
@@ -114,17 +119,18 @@ PGAS_API pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key
                                     size_t capacity, size_t *value_bytes_p);
 
 /** Gives a key a value, whether it has one or not. It then does not expire.
- *  Cost:   own node: a spin lock of the bucket. Other nodes: one round trip; one more if other
- *          nodes have copies of keys of the bucket. */
+ *  Cost:   own node: a spin lock of the bucket. Other nodes: one round trip. If other nodes have
+ *          copies of keys of the bucket, the home's node also withdraws them first. */
 PGAS_API pgas_status_t pgas_kvs_put(pgas_kvs_t *kvs, const void *key, size_t key_bytes,
                                     const void *value, size_t value_bytes);
 
 /** Deletes a key. @return PGAS_ERR_NOT_FOUND: there is no such key */
 PGAS_API pgas_status_t pgas_kvs_delete(pgas_kvs_t *kvs, const void *key, size_t key_bytes);
 
-/** Adds delta to a value, an int64_t in memory order, and stores the sum before at *old_p (may be
- *  NULL). A key that does not exist counts as 0. The sum wraps around.
- *  @return PGAS_ERR_MISMATCH  the value has not 8 bytes */
+/** Adds delta to a value, an int64_t in the machine's byte order, and stores the value before at
+ *  *old_p (may be NULL). A key that does not exist counts as 0. The sum wraps around. A key that
+ *  expires keeps its time.
+ *  @return PGAS_ERR_MISMATCH  the value does not have 8 bytes. It is unchanged */
 PGAS_API pgas_status_t pgas_kvs_fetch_add(pgas_kvs_t *kvs, const void *key, size_t key_bytes,
                                           int64_t delta, int64_t *old_p);
 
@@ -134,7 +140,7 @@ typedef enum {
     PGAS_KVS_GET,
     PGAS_KVS_PUT,
     PGAS_KVS_DELETE,
-    PGAS_KVS_ADD /* value is an int64_t: in the summand, out the sum before */
+    PGAS_KVS_ADD /* value is an int64_t: in, the summand; out, the number before */
 } pgas_kvs_op_t;
 
 /** The condition of PUT and DELETE. If it does not hold, nothing is written. */
@@ -155,24 +161,26 @@ typedef struct {
     size_t value_bytes; /* PUT: in. GET: out, the size of the value */
     size_t capacity;    /* GET: bytes at value; may be 0, then the status is PGAS_ERR_RANGE */
     uint64_t version;   /* in: for IF_VERSION. Out: the version of the key's value now; 0: none */
-    int64_t expires_ms; /* PUT: in, GET: out: milliseconds since 1970; 0: the key does not expire.
-                          * A key that has expired counts as absent */
+    int64_t expires_ms; /* PUT: in; GET: out. Milliseconds since 1970; 0: the key does not expire.
+                         * A key that has expired counts as absent */
     pgas_kvs_op_t op;
     pgas_kvs_condition_t condition;
     bool keep_expiry;     /* PUT: an existing key keeps its time */
     pgas_status_t status; /* out */
 } pgas_kvs_item_t;
 
-/** Carries out n operations. Items of different homes travel and run at the same time. Operations on
- *  one key run in the order of the items.
+/** Carries out n operations. Items of different homes travel and run at the same time. Operations
+ *  on one key run in the order of the items.
  *  Shape:  sync NULL: it returns when all have ended. Otherwise sync counts the items that are
  *          not complete on return, and completes when their results are there.
  *  Owns:   items, keys and values until completion.
  *  Done:   each item has its own status; sync reports no errors of items.
  *  Cost:   own node: misses of the processor's caches overlap. Other nodes: for each home one
  *          message, and one back, per PGAS_CALL_MAX bytes.
- *  @return PGAS_OK, or with sync NULL the status of the first item that failed; statuses that
- *          concern all items, such as PGAS_ERR_CONTEXT, and then nothing was begun */
+ *  @return PGAS_OK
+ *          with sync NULL the status of the first item that failed
+ *          PGAS_ERR_LIMIT  n is above 2^32 - 1, and nothing was begun
+ *          PGAS_ERR_IO     a durable store cannot write its log */
 PGAS_API pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n,
                                     pgas_sync_t *sync);
 
@@ -180,15 +188,16 @@ PGAS_API pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, siz
 static inline pgas_status_t pgas_kvs_get_many(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n);
 static inline pgas_status_t pgas_kvs_put_many(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n);
 
-/** Changes the value that an item has: *item is a PUT with the present value, version and time, or
- *  with value NULL and version 0 if the key is absent. The function may change value, value_bytes,
- *  expires_ms, or op to DELETE. The present value is in memory with room for `capacity` bytes, and
- *  may be changed there. Another status than PGAS_OK ends the update without a write. */
+/** Computes a new value. *item is a PUT with the present value, version and time. If the key is
+ *  absent, value is NULL and version is 0. The function may change value, value_bytes and
+ *  expires_ms, and it may set op to DELETE. The present value is in memory with room for `capacity`
+ *  bytes, and the function may change it there. Another status than PGAS_OK ends the update without
+ *  a write. */
 typedef pgas_status_t (*pgas_kvs_update_fn_t)(pgas_kvs_item_t *item, void *arg);
 
-/** Updates a key atomically: reads it, lets fn compute a new value, and writes it if the key has not
- *  changed; otherwise again, so that fn may run several times. fn runs on the calling thread and
- *  may use the store.
+/** Updates a key atomically. It reads the key, lets fn compute a new value, and writes it if the
+ *  key has not changed. Otherwise it begins again, so fn may run several times. fn runs on the
+ *  calling thread and may use the store.
  *  @param spare_bytes  room behind the present value for fn
  *  @return the status of fn, if it is not PGAS_OK */
 PGAS_API pgas_status_t pgas_kvs_update(pgas_kvs_t *kvs, const void *key, size_t key_bytes,
@@ -196,15 +205,15 @@ PGAS_API pgas_status_t pgas_kvs_update(pgas_kvs_t *kvs, const void *key, size_t 
 
 /* ---- all keys ---- */
 
-/** Sees one key; false ends the scan behind the bucket of this key. key and value are copies that
- *  are valid until it returns. It may use the store. */
+/** Visits one key. After false, the scan still visits the other keys of the same bucket, and ends.
+ *  key and value are copies that are valid until the function returns. It may use the store. */
 typedef bool (*pgas_kvs_visit_fn_t)(const pgas_kvs_item_t *item, void *arg);
 
-/** Visits keys of one home, bucket by bucket, from *cursor_p (0: the first) on, until it has visited
- *  n keys or more; SIZE_MAX: all. *cursor_p is then where the next call goes on; 0: all are visited.
+/** Visits the keys of one home, bucket by bucket, until it has visited n keys or more (SIZE_MAX:
+ *  all). *cursor_p is the position: 0 at the begin, and 0 again when all keys are visited.
+ *  Shape:  any attached thread. rank: of the team; -1: the caller's. Expired keys are deleted.
  *  Done:   a key that exists during a whole series of calls is visited at least once. Keys that are
  *          put or deleted meanwhile may be visited or not. The copy of a bucket is consistent.
- *  Shape:  any attached thread. rank: of the team; -1: the caller's. Expired keys are deleted.
  *  @return PGAS_ERR_RANGE  no such rank, or a cursor that no call returned */
 PGAS_API pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_t n,
                                      pgas_kvs_visit_fn_t fn, void *arg);
@@ -218,19 +227,22 @@ PGAS_API pgas_status_t pgas_kvs_clear(pgas_kvs_t *kvs);
 
 /* ---- files ---- */
 
-/** Writes all keys to the file `path`, and to `path.R` for each rank R of the team, in parallel.
- *  Shape:  collective over the team. Other threads may write meanwhile. Then keys that are written
- *          during the call may be saved before or after. path NULL: a durable store's directory;
- *          its log then begins anew.
+/** Writes a snapshot: the file `path`, and `path.R` with the keys of each rank R, in parallel.
+ *  Shape:  collective over the team. Other threads may write meanwhile. The snapshot has the state
+ *          of such a key before or after the write. path NULL: the directory of a durable store,
+ *          whose log then begins anew.
  *  Done:   `path` has its name after all files are on the disk. An earlier snapshot stays usable
  *          until that moment. Every file has checksums.
- *  @return the same on all ranks: PGAS_ERR_IO; PGAS_ERR_INVALID: no path, and no directory */
+ *  @return the same on all ranks:
+ *          PGAS_ERR_INVALID  path is NULL, and the store is not durable
+ *          PGAS_ERR_IO       a file cannot be written; the log names it */
 PGAS_API pgas_status_t pgas_kvs_save(pgas_kvs_t *kvs, const char *path);
 
 /** Puts the keys of a snapshot into the store, which need not be empty. The number of ranks may
  *  differ from that of the save. Collective.
- *  @return the same on all ranks: PGAS_ERR_IO, PGAS_ERR_FORMAT: the log names the file; keys that
- *          were read before stay */
+ *  @return the same on all ranks; keys that were read before an error stay:
+ *          PGAS_ERR_IO         a file cannot be read; the log names it
+ *          PGAS_ERR_FORMAT     a file is damaged; the log names it */
 PGAS_API pgas_status_t pgas_kvs_load(pgas_kvs_t *kvs, const char *path);
 
 /* ---- what it holds ---- */
@@ -240,7 +252,7 @@ typedef struct {
     /* of this rank's part */
     uint64_t n_keys, n_buckets, n_overflow; /* n_overflow: buckets behind full ones */
     uint64_t bytes;                         /* of the heap */
-    uint64_t slab_bytes;                    /* of slabs that have been taken for keys and values */
+    uint64_t slab_bytes;                    /* of slabs in use for keys and values */
     uint64_t block_bytes; /* of blocks in use; slab_bytes - block_bytes is fragmentation */
     uint64_t data_bytes;  /* of keys and values in them */
     uint64_t evicted;     /* keys that were deleted to make room */

@@ -9,8 +9,8 @@ set -u
 make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
-FUNCTIONS=303
-LINES=4650
+FUNCTIONS=318
+LINES=4930
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
@@ -19,6 +19,7 @@ pair       | pgas_team_destroy         | teams come from pgas_team_split
 outputs    | pgas_get_scalar_far       | inline functions call it, no program
 outputs    | pgas_fetch_op_far         | inline functions call it, no program
 outputs    | pgas_compare_swap_far     | inline functions call it, no program
+outputs    | pgas_kvs_scan             | the cursor goes in and out
 parameters | pgas_call_return_nb       | the form of pgas_call with a result
 parameters | pgas_describe_print_elems | macros of descriptions call it, no program
 parameters | pgas_describe_get_count   | macros of descriptions call it, no program
