@@ -444,7 +444,7 @@ static const bench_option_t options[] = {
     { "keys", "N", "in the store (1000000)", set_keys },
     { "batch", "N", "operations of YCSB's loads that begin together (16)", set_batch },
     { "redis", "PORT", "with --compare: a server there", set_redis },
-    { "files", "FOLDER", "of the snapshots (/tmp)", set_files },
+    { "files", "FOLDER", "of the snapshots (" P_tmpdir ")", set_files },
     { "check", NULL, "check all values of YCSB's loads", set_check },
     { NULL, NULL, NULL, NULL }
 };

@@ -1,11 +1,11 @@
 /* Memory of a store for each key, and the bandwidth of its snapshots.
  *
  * The figure of memory is the table's buckets and the slabs that are taken, of all ranks, divided
- * by the keys. A further figure is the growth of the processes' resident memory, which is smaller if
- * an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
+ * by the keys. A further figure is the growth of the processes' resident memory, which is smaller
+ * if an earlier store has used the heap. Keys have 16 bytes and values 64, as those of servers.
  *
- * Snapshots are compared with as many bytes that each rank writes to a file of its own, from memory,
- * and with fdatasync. */
+ * Snapshots are compared with as many bytes that each rank writes to a file of its own, from
+ * memory, and with fdatasync. */
 #include "benchmarks/kvs_work.h"
 
 #include <fcntl.h>

@@ -6,12 +6,13 @@
  * for one key are used. */
 #include "benchmarks/kvs_work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILL_BATCH 64
 
-struct kvs_options kvs_opt = { 1000000, 16, 0, "/tmp", false };
+struct kvs_options kvs_opt = { 1000000, 16, 0, P_tmpdir, false };
 pgas_kvs_t *kvs_store;
 
 static bool store_has_cache, has_records;

@@ -1,7 +1,7 @@
 /* The ring of copies. Positions count bytes since creation, so a position that is more than the
  * ring's size behind the head is overwritten. A reader copies first and looks at the head again
- * afterwards. A copy that is read in the oldest quarter is stored again, so keys that are read often
- * stay. */
+ * afterwards. A copy that is read in the oldest quarter is stored again, so keys that are read
+ * often stay. */
 #include "kvs/cache.h"
 
 #include <stdlib.h>

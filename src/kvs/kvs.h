@@ -23,8 +23,8 @@ struct pgas_kvs {
     bool full_logged;
     bool broken;       /* a rank of the team died */
     pgas_sync_t probe; /* counts calls that find out whether other homes live */
-    /* Only if the team has several nodes: one word for each bucket of the store. A write changes the
-     * word of its bucket, before any thread can read what it has written. */
+    /* Only if the team has several nodes: one word for each bucket of the store. A write changes
+     * the word of its bucket, before any thread can read what it has written. */
     pgasi_stamps_t *stamps;
     pgasi_kvs_cache_t *cache; /* NULL: none */
     uint64_t cache_hits, calls;

@@ -1,7 +1,7 @@
 /* Work on all keys of a chain of buckets: copies for scans, deletion, eviction.
  *
- * Eviction is the clock algorithm: a hand goes over the buckets. A key whose bit was set by a reader
- * loses the bit, a key without a bit is deleted. Keys in overflow buckets have no bits. */
+ * Eviction is the clock algorithm: a hand passes over the buckets. If a reader has set the bit of a
+ * key, the hand clears it. A key without a bit is deleted. Keys in overflow buckets have no bits. */
 #include <stdlib.h>
 #include "kvs/part_inside.h"
 
@@ -99,7 +99,7 @@ static bool remove_key(chain_t *chain, uint64_t *slot, const content_t *c)
     return true;
 }
 
-/* Readers discard what they have read of a block that is freed here, because the chain is locked. */
+/* The chain is locked, so readers discard what they have read of a block that is freed here. */
 static void walk_bucket(chain_t *chain, pgasi_bucket_t *bucket)
 {
     const pgasi_part_t *part = chain->part;

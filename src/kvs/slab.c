@@ -1,9 +1,9 @@
 /* Slabs. Classes grow by 8 bytes up to 128, then by an eighth of a power of two, so a block wastes
  * at most an eighth. A store of 10^6 keys with 80 bytes each takes 96 bytes a key here.
  *
- * A slab is in its class's list while it has a free block. When its last block is freed it goes back
- * to the pages, unless it is the only one in the list. Slabs are taken from the lowest free pages,
- * runs from the highest ones, so that they do not fragment each other. */
+ * A slab is in its class's list while it has a free block. When its last block is freed it goes
+ * back to the pages, unless it is the only one in the list. Slabs are taken from the lowest free
+ * pages, runs from the highest ones, so that they do not fragment each other. */
 #include "kvs/slab.h"
 
 #include <string.h>

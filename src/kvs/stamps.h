@@ -28,8 +28,8 @@ bool pgasi_stamps_look(pgasi_stamps_t *stamps, int home, uint32_t bucket, uint64
 /** At the home's node: gives the stamp of a bucket; false: not now. It never waits. */
 bool pgasi_stamps_read(pgasi_stamps_t *stamps, int home, uint32_t bucket, uint64_t *stamp_p);
 
-/** At the home's node: withdraws the stamp from other nodes, and keeps it until unpin. A thread that
- *  may not wait pins nothing: *pin_p then has no data. */
+/** At the home's node: withdraws the stamp from other nodes, and keeps it until unpin. A thread
+ *  that may not wait pins nothing: *pin_p then has no data. */
 void pgasi_stamps_pin(pgasi_stamps_t *stamps, int home, uint32_t bucket, pgas_array_pin_t *pin_p);
 void pgasi_stamps_unpin(pgas_array_pin_t *pin);
 /** Changes a stamp, under the lock of the bucket.

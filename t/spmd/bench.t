@@ -98,8 +98,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" -v libraries="${LIBRARIES// /|}" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "alltoallv|calls|counter|file|heap-table|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|native|one-pair|" \
-                "one-thread|playouts|pointer|pull|puts|raw|rma|send|shared-tree|signaled|table|ucx|uniform|write"
+            names = "alltoallv|calls|counter|file|heap-table|idle|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|mpi-parcels|" \
+                "native|one-pair|one-thread|playouts|pointer|pull|puts|raw|rma|send|shared-tree|signaled|table|ucx|uniform|write"
             if (name == "pgas_serialize") names = "limit|memcpy|" libraries
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \

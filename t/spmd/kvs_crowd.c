@@ -1,8 +1,8 @@
 /* Many keys and few buckets, many threads, and stores that are full.
- *   what:   5,000 keys in a table for a few stay apart, although tags of 8 bits agree for hundreds of
- *           them. Storms of deletes and insertions leave each key as its thread left it. A scan sees
- *           each key that stays while others come and go. A full store refuses a write and keeps the
- *           old value; a cache deletes old keys instead.
+ *   what:   5,000 keys in a table for a few stay apart, although tags of 8 bits agree for hundreds
+ *           of them. Storms of deletes and insertions leave each key as its thread left it. A scan
+ *           sees each key that stays while others come and go. A full store refuses a write and
+ *           keeps the old value; a cache deletes old keys instead.
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2 2 1
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 |

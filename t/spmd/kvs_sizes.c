@@ -1,6 +1,6 @@
 /* Keys and values of all sizes in a key-value store.
- *   what:   Values of 0 to 5,000 bytes, those around all powers of two up to 8 MiB, and keys of 1 to
- *           65,536 bytes with zeros in them come back whole on another rank. A value grows and
+ *   what:   Values of 0 to 5,000 bytes, those around all powers of two up to 8 MiB, and keys of 1
+ *           to 65,536 bytes with zeros in them come back whole on another rank. A value grows and
  *           shrinks; when all keys are deleted, no block is left in use.
  *   np:     1 2 3 5
  *   nodes:  0 1 2 1

@@ -205,7 +205,8 @@ start_kvsd && s=0 || s=$?
 ok $s "both ranks listen" || diag "$(cat "$scratch/kvsd")"
 commands | cli | sed 's/ *$//' >"$scratch/got" 2>&1
 is "$(cat "$scratch/got")" "$(expected)" "redis-cli: commands and replies"
-is "$(redis-cli -p "$port" SET there 1; redis-cli -p $((port + 1)) GET there; redis-cli -p $((port + 1)) DEL there; redis-cli -p "$port" GET there)" \
+other=$((port + 1))
+is "$(redis-cli -p "$port" SET there 1; redis-cli -p $other GET there; redis-cli -p $other DEL there; redis-cli -p "$port" GET there)" \
     "OK
 1
 1" "each rank serves each key"
@@ -217,7 +218,8 @@ is "$(expires)" "OK
 
 gone" "a key expires on all ranks"
 head -c 5000000 /dev/urandom >"$scratch/large"
-is "$(redis-cli -p "$port" -x SET large <"$scratch/large") $(redis-cli -p $((port + 1)) GET large | head -c 5000000 | cmp - "$scratch/large" && echo same)" \
+is "$(redis-cli -p "$port" -x SET large <"$scratch/large") $(redis-cli -p $other GET large | head -c 5000000 |
+    cmp - "$scratch/large" && echo same)" \
     "OK same" "a value of 5,000,000 bytes"
 
 if start_real; then

@@ -20,8 +20,9 @@ typedef struct {
     size_t n_stored;
 } command_t;
 
-/* What is drawn. Letters of `args`: k key, v value, i integer, n small integer, o offset, s seconds,
- * p pattern, c cursor, m message, w word; + repeats the part before it; * options may follow. */
+/* What is drawn. Letters of `args`: k key, v value, i integer, n small integer, o offset, s
+ * seconds, p pattern, c cursor, m message, w word; + repeats the part before it; * options may
+ * follow. */
 typedef struct {
     const char *name, *args;
     int weight;

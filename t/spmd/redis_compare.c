@@ -256,8 +256,9 @@ static void run_random(char **ports, uint64_t seed, long n, bool plant)
     {                         \
         text, sizeof text - 1 \
     }
-/* Each is followed by PING: the answer shows whether the server still listens. Not compared, because
- * Redis is more lenient: a string that does not end with CRLF, and more than 2^20 arguments. */
+/* Each is followed by PING: the answer shows whether the server still listens. Not compared,
+ * because Redis is more lenient: a string that does not end with CRLF, and more than 2^20
+ * arguments. */
 static const text_t broken[] = {
     RAW("PING\r\n"),
     RAW("ping\n"),

@@ -1,6 +1,6 @@
 /* Clients of a server that speaks Redis' protocol, many at a time.
  *
- *   redis_crowd many PORT N     N connections at once: each sets a key, then each gets that of another
+ *   redis_crowd many PORT N     N connections at once: each sets a key, then gets another's
  *   redis_crowd dying PORT N    N processes are killed at random moments of their pipelines; after
  *                               that the server must have closed their connections
  *   redis_crowd slow PORT       a client sends one byte at a time, another one reads nothing; a

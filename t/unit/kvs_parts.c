@@ -1,6 +1,6 @@
-/* what: Slabs give blocks that do not overlap, and take them all back. A part of a store agrees with
- *       a table that is searched from one end to the other, also if all keys have one tag. The ring
- *       of copies never gives a copy that is not valid.
+/* what: Slabs give blocks that do not overlap, and take them all back. A part of a store agrees
+ *       with a table that is searched from one end to the other, also if all keys have one tag. The
+ *       ring of copies never gives a copy that is not valid.
  * source: src/kvs/slab.h, part.h, cache.h; seeded model tests */
 #include "base/rng.h"
 #include "kvs/cache.h"

@@ -1,7 +1,7 @@
 /* what: Keys of one bucket and one tag stay apart in a home's part of a store: in chains of many
- *       buckets, when some are deleted, and when a value changes its size. Four threads that read and
- *       write such keys get results that a plain key could have given, and whole values. A full part
- *       refuses a write and keeps the old value.
+ *       buckets, when some are deleted, and when a value changes its size. Four threads that read
+ *       and write such keys get results that a plain key could have given, and whole values. A full
+ *       part refuses a write and keeps the old value.
  * needs: tsan-ok
  * source: src/kvs/part.h; t/history.h */
 #include <pthread.h>

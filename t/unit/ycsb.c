@@ -1,5 +1,6 @@
 /* what: Zipf's law has the known sum, and the hottest keys are as frequent as it says; the mixes of
- *       the workloads A to F have their shares; latest keys are read most; scattering is one to one.
+ *       the workloads A to F have their shares; the latest keys are read most; scattering is one to
+ *       one.
  * source: zeta(10^6, 0.99) = 15.391850 and 6.50 % for the hottest key, from an exact sum; the
  *         shares are from Cooper et al., SoCC 2010, table 2 */
 #include "benchmarks/ycsb.h"
