@@ -139,6 +139,7 @@ pgas_status_t pgasi_kvs_scan_records(pgas_kvs_t *kvs, pgasi_kvs_record_fn_t fn, 
     pgas_status_t status = PGAS_OK;
     for (uint64_t i = 0; i < kvs->n_buckets && status == PGAS_OK; i++) {
         prefetch_ahead(&kvs->parts[kvs->rank], i);
+        scratch.bytes = 0; /* copies are appended */
         status = pgasi_kvs_copy_chain(kvs, kvs->rank, (uint32_t)i, true, &scratch);
         if (status == PGAS_ERR_NO_MEMORY)
             PGASI_ERROR("kvs", "no memory to copy keys for a snapshot");

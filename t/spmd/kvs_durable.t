@@ -43,7 +43,7 @@ flip() {
     printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-plan 35
+plan 36
 # ---- snapshots ----
 mkdir "$scratch/saved"
 shot=$scratch/saved/shot
@@ -62,6 +62,8 @@ mv "$shot.1" "$shot.1.new"
 good "a save that was killed before its last rename is loaded" 3 load "$shot" 1500
 good "another save follows" 3 save "$shot" 100
 is "$(files "$scratch/saved")" "shot shot.0 shot.1 shot.2" "and leaves nothing else"
+# A value of 600,000 bytes, and less than 50,000 bytes of others.
+succeeds "each key is in a shard once" test "$(cat "$shot".[012] | wc -c)" -lt 650000
 good "which is loaded" 2 load "$shot" 100
 flip "$shot.1" 3000
 says "a damaged shard is refused" "shot\.1: it is damaged at offset" 2 open "$shot" PGAS_ERR_FORMAT
