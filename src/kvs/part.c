@@ -1,11 +1,11 @@
 /* The table of a home: reads without a lock, and writes under the lock of a chain of buckets.
  *
  * A reader notes the sequence number of the chain, copies what it needs, and starts again if the
- * number has changed. Memory that it looks at meanwhile may be freed and reused, but it stays mapped,
- * so every offset is checked against the end of the part before it is used. A value of at most 1 KiB
- * is overwritten in place. A larger one is written to a new block before the lock is taken, so that
- * a lock is held for a short time only. No function of the library is called under a lock, except
- * the hooks, which do not wait. */
+ * number has changed. Memory that it looks at meanwhile may be freed and reused, but it stays
+ * mapped, so every offset is checked against the end of the part before it is used. A value of
+ * at most 1 KiB is overwritten in place. A larger one is written to a new block before the lock
+ * is taken, so that a lock is held for a short time only. No function of the library is called
+ * under a lock, except the hooks, which do not wait. */
 #include "kvs/part.h"
 
 #include "kvs/part_inside.h"

@@ -1,7 +1,8 @@
 /* Work on all keys of a chain of buckets: copies for scans, deletion, eviction.
  *
- * Eviction is the clock algorithm: a hand passes over the buckets. If a reader has set the bit of a
- * key, the hand clears it. A key without a bit is deleted. Keys in overflow buckets have no bits. */
+ * Eviction is the clock algorithm: a hand passes over the buckets. If a reader has set the bit
+ * of a key, the hand clears it. A key without a bit is deleted. Keys in overflow buckets have no
+ * bits. */
 #include <stdlib.h>
 #include "kvs/part_inside.h"
 

@@ -1,9 +1,9 @@
-/** The usual read in few instructions: the first entry with the tag is the key's, its value does not
- *  expire, and no writer is at work. Everything else is pgasi_part_get's.
+/** The usual read in few instructions: the first entry with the tag is the key's, its value does
+ *  not expire, and no writer is at work. Everything else is pgasi_part_get's.
  *
- *  A read waits for two misses of the processor's caches, one for the bucket and one for the block.
- *  The processor overlaps the misses of successive reads if they are few instructions apart. So this
- *  is inline, and calls no function. */
+ *  A read waits for two misses of the processor's caches, one for the bucket and one for the
+ *  block. The processor overlaps the misses of successive reads if they are few instructions
+ *  apart. So this is inline, and calls no function. */
 #ifndef PGASI_KVS_PART_READ_H
 #define PGASI_KVS_PART_READ_H
 

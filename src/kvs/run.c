@@ -256,8 +256,9 @@ static pgas_status_t begin_far(far_run_t *run)
     return PGAS_OK;
 }
 
-/* Whether items of this key are under way that the new one must not overtake, or a key with the same
- * bit has some. A large item, or one that has to be sent again, would be overtaken by others. */
+/* Whether items of this key are under way that the new one must not overtake, or a key with the
+ * same bit has some. A large item, or one that has to be sent again, would be overtaken by
+ * others. */
 static bool conflicts(const far_run_t *run, uint64_t hash, bool writes)
 {
     uint32_t word = hash % FILTER_WORDS;

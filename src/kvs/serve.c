@@ -1,8 +1,8 @@
 /* The home's side: requests of other nodes.
  *
- * The plain handler carries out what needs no wait. A write to a bucket whose stamp other nodes have
- * must wait until it is withdrawn. Its reply says so (PGAS_ERR_AGAIN), and the caller sends the item
- * to the handler that may wait. */
+ * The plain handler carries out what needs no wait. A write to a bucket whose stamp other nodes
+ * have must wait until it is withdrawn. Its reply says so (PGAS_ERR_AGAIN), and the caller sends
+ * the item to the handler that may wait. */
 #include <stdlib.h>
 #include "kvs/message.h"
 #include "kvs/part_read.h"
