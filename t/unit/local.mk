@@ -108,7 +108,7 @@ check_PROGRAMS += %D%/array_lock.t
 check_PROGRAMS += %D%/array_grants.t
 %C%_array_grants_t_SOURCES = %D%/array_grants.c %D%/lone.c %D%/lone.h
 # The coherence protocol: its table is that of the model, which spin explores, and works over a simulated network.
-check_scripts += %D%/array_model.t %D%/wait_model.t %D%/ahead_model.t %D%/group_model.t
+check_scripts += %D%/array_model.t %D%/wait_model.t %D%/ahead_model.t %D%/group_model.t %D%/stamps_model.t
 check_PROGRAMS += %D%/array_state.t %D%/array_table.t
 %C%_array_state_t_SOURCES = %D%/array_state.c %D%/array_net.h
 %C%_array_table_t_SOURCES = %D%/array_table.c
