@@ -289,7 +289,7 @@ KVSD_RUN(kvsd_shutdown)
     client->closing = true;
 }
 
-/* A browser that was led here by a page of a stranger begins with one of these words. */
+/* A page of a stranger can make a browser connect. The browser begins with one of these words. */
 KVSD_RUN(kvsd_stranger)
 {
     (void)args;

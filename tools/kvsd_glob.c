@@ -1,5 +1,5 @@
-/* kvsd_glob: patterns of SCAN and KEYS. A star remembers its place, and the match goes on there
- * with one more byte; so the time is at most the product of the lengths. */
+/* kvsd_glob: patterns of SCAN and KEYS. The match notes the place of a star. After a difference it
+ * continues there with one more byte, so the time is at most the product of the lengths. */
 #include "kvsd.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
-/* kvsd_job: what all ranks do together. Rank 0 numbers the snapshots that clients of any rank ask
- * for, and sends the number to all ranks, and later the end. So all ranks make the same snapshots,
- * in one order, before they end.
+/* kvsd_job: the common work of all ranks. Clients of any rank ask for snapshots. Rank 0 numbers them
+ * and sends the number to all ranks. It also decides when the job ends. So all ranks make the same
+ * snapshots in one order, before they end.
  *
  *  A thread of its own makes a snapshot, while the rank continues to serve clients. */
 #include <errno.h>
@@ -62,7 +62,7 @@ PGAS_HANDLER(kvsd_agree, agreed_t)
     wake_up();
 }
 
-/* On rank 0: what it has decided goes to all ranks. */
+/* Rank 0 sends its decisions to all ranks. */
 static void announce(void)
 {
     agreed_t agreed = { atomic_load(&job.n_asked), atomic_load(&job.asked_end) };

@@ -1,4 +1,4 @@
-/* kvsd_table: the commands, and what COMMAND says about them. */
+/* kvsd_table: the commands, and the replies of COMMAND. */
 #include <stdio.h>
 #include <string.h>
 #include "kvsd.h"

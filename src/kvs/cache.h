@@ -2,7 +2,7 @@
  *
  *  The copies are in a ring: a new one is written behind the last one, over the oldest ones. A
  *  table finds them by hash. A copy is valid while the stamp of its bucket is the one that it was
- *  stored with. Any threads look up without a lock; one at a time stores. */
+ *  stored with. Any thread looks up without a lock. One thread at a time stores. */
 #ifndef PGASI_KVS_CACHE_H
 #define PGASI_KVS_CACHE_H
 

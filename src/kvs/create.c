@@ -207,7 +207,7 @@ static pgas_status_t agree_on_id(pgas_kvs_t *kvs)
     return status == PGAS_OK ? PGAS_ERR_LIMIT : status;
 }
 
-/* The records come back, then changes are logged. */
+/* Records are restored first. Then changes are logged. */
 static pgas_status_t open_dir(pgas_kvs_t *kvs, const pgas_kvs_opts_t *opts)
 {
     pgas_status_t status = pgasi_kvs_durable_open(kvs, opts->dir, opts->durability, &kvs->durable);

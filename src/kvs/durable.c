@@ -1,4 +1,4 @@
-/* The directory of a durable store: recovery, new generations, and what a crash has left. See
+/* The directory of a durable store: recovery, new generations, and files that a crash has left. See
  * durable.h. */
 #include "kvs/durable.h"
 #include <errno.h>
@@ -26,7 +26,7 @@ struct pgasi_kvs_durable {
     pgasi_kvs_log_t *log;
 };
 
-/* ---- what the directory has: rank 0 looks, and tells the others ---- */
+/* ---- the contents of the directory: rank 0 reads the names and sends them to all ranks ---- */
 
 typedef struct {
     pgasi_kvs_manifest_t manifest;
@@ -212,7 +212,7 @@ static pgas_status_t recover(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, found_t *f
     return status == PGAS_OK ? pgasi_kvs_restore_end(kvs, last) : status;
 }
 
-/* ---- what nobody needs any more ---- */
+/* ---- old files ---- */
 
 static void remove_logs(const pgasi_kvs_durable_t *d, uint64_t below)
 {

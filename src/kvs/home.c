@@ -1,4 +1,5 @@
-/* Work at a home of this node, with what surrounds it: stamps that other nodes have, eviction. */
+/* Operations at a home of this node. They withdraw stamps that other nodes have, log changes, and
+ * evict keys from a full part. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "kvs/kvs.h"

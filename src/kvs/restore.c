@@ -1,5 +1,5 @@
-/* Where the durable parts of a store meet its tables: changes are logged, records come back, and a
- * home is scanned. */
+/* Between the files of a durable store and its tables: this logs changes, restores records, and
+ * scans a home. */
 #include <stdlib.h>
 #include "base/checks.h"
 #include "kvs/durable.h"
@@ -70,7 +70,7 @@ pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *recor
     return status;
 }
 
-/* The marks of deleted keys have done their work when all records are restored. */
+/* When all records are restored, the marks of deleted keys are not needed any more. */
 pgas_status_t pgasi_kvs_restore_end(pgas_kvs_t *kvs, uint64_t last_version)
 {
     static const pgasi_write_hooks_t no_hooks;

@@ -110,8 +110,8 @@ pgas_status_t pgasi_kvs_write_snapshot(pgas_kvs_t *kvs, const char *manifest_pat
 
 /* ---- a snapshot elsewhere ---- */
 
-/* The snapshot that has the name now: an earlier save may have ended before its shards had their
- * final names, and their fresh names are needed again. */
+/* An earlier save may have ended before the shards of its snapshot had their final names. They get
+ * them here, because this save needs the fresh names. */
 static pgas_status_t settle(pgas_team_t *team, const char *path, uint64_t *n_shards_p)
 {
     pgasi_kvs_manifest_t former = { .shards = NULL };
@@ -137,7 +137,7 @@ static pgas_status_t settle(pgas_team_t *team, const char *path, uint64_t *n_sha
     return pgasi_kvs_agree(team, status);
 }
 
-/* The snapshot is complete before: this only cleans up. */
+/* The snapshot is already complete. Final names are for people, and old shards take space. */
 static pgas_status_t finish(pgas_team_t *team, const char *path, uint64_t id, uint64_t n_former)
 {
     uint64_t rank = (uint64_t)pgas_team_rank(team), n = (uint64_t)pgas_team_size(team);

@@ -1,9 +1,9 @@
 /* Slabs. Classes grow by 8 bytes up to 128, then by an eighth of a power of two, so a block wastes
  * at most an eighth. A store of 10^6 keys with 80 bytes each takes 96 bytes a key here.
  *
- * A slab is in its class's list while it has a free block. When its last block is freed it goes
- * back to the pages, unless it is the only one in the list. Slabs are taken from the lowest free
- * pages, runs from the highest ones, so that they do not fragment each other. */
+ * A slab is in its class's list while it has a free block. When all its blocks are free, its pages
+ * become free, unless it is the only slab in the list. Slabs are taken from the lowest free pages,
+ * runs from the highest ones, so that they do not fragment each other. */
 #include "kvs/slab.h"
 
 #include <string.h>
@@ -166,7 +166,7 @@ static bool add_slab(char *base, pgasi_slabs_t *slabs, pgasi_slab_class_t *c, ui
     return true;
 }
 
-/* Gives the empty slab that each class may keep back to the pages. The caller holds no lock. */
+/* Frees the pages of the empty slab that each class may keep. The caller holds no lock. */
 static bool give_empty_slabs(char *base, pgasi_slabs_t *slabs)
 {
     bool given = false;

@@ -69,7 +69,7 @@ static void overflow_chains(void)
     spmd_ok(info().n_overflow > 0 || info().n_keys < 16, "there are overflow buckets");
     spmd_is_int(count(), CROWD, "count");
     BAD(pgas_barrier(NULL));
-    /* Two of three go, from the middle of chains too. */
+    /* Two of three keys are deleted, also in the middle of chains. */
     for (int i = me; i < CROWD; i += n_ranks)
         if (i % 3 != 1)
             BAD(pgas_kvs_delete(kvs, key_of(key, "crowd", i), KEY_BYTES));

@@ -6,7 +6,7 @@
 # needs: command:redis-cli no-sanitizers
 # nodes: 0 1
 # timeout: 300
-# source: the issue lists the commands; t/spmd/redis_compare.c lists what need not be equal, with the reasons
+# source: docs/kvs.md lists the commands; t/spmd/redis_compare.c lists the replies that may differ, with the reasons
 # PGAS_TEST_PORT is the first of four free ports.
 set -u
 . "$(dirname "$0")/../tap.sh"
