@@ -214,42 +214,35 @@ static pgas_status_t recover(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, found_t *f
 
 /* ---- old files ---- */
 
-static void remove_logs(const pgasi_kvs_durable_t *d, uint64_t below)
+static void remove_file(const pgasi_kvs_durable_t *d, const char *prefix,
+                        const pgasi_kvs_name_t *name)
 {
-    pgasi_kvs_name_t *names = NULL;
     pgasi_kvs_path_t path;
-    size_t n = 0;
-    if (pgasi_kvs_list(d->dir, PGASI_KVS_LOG_PREFIX, &names, &n) != PGAS_OK)
-        return;
-    for (size_t i = 0; i < n && names[i].generation < below; i++)
-        if (pgasi_kvs_log_path(path, d->dir, names[i].generation, names[i].rank) == PGAS_OK)
-            pgasi_kvs_remove(path);
-    free(names);
+    if (pgasi_kvs_path(path, "%s/%s%" PRIu64 ".%" PRIu64, d->dir, prefix, name->generation,
+                       name->rank) == PGAS_OK)
+        pgasi_kvs_remove(path);
 }
 
-static void remove_shards(const pgasi_kvs_durable_t *d, uint64_t but)
+/* Logs of later generations count, shards of later ones are left from a crash. */
+static void remove_others(const pgasi_kvs_durable_t *d, const char *prefix, uint64_t generation,
+                          bool later_too)
 {
     pgasi_kvs_name_t *names = NULL;
-    pgasi_kvs_path_t path;
     size_t n = 0;
-    if (pgasi_kvs_list(d->dir, SHARD_PREFIX, &names, &n) != PGAS_OK)
+    if (pgasi_kvs_list(d->dir, prefix, &names, &n) != PGAS_OK)
         return;
     for (size_t i = 0; i < n; i++)
-        if (names[i].generation != but &&
-            pgasi_kvs_shard_path(path, d->manifest_path, names[i].generation, names[i].rank,
-                                 false) == PGAS_OK)
-            pgasi_kvs_remove(path);
+        if (names[i].generation < generation || (later_too && names[i].generation > generation))
+            remove_file(d, prefix, &names[i]);
     free(names);
 }
 
 /* Each rank removes the logs without records that it has read. */
 static void remove_empty_logs(const pgasi_kvs_durable_t *d, const found_t *found)
 {
-    pgasi_kvs_path_t path;
     for (size_t i = 0; i < found->n_logs; i++)
-        if (found->logs[i].is_empty && pgasi_kvs_log_path(path, d->dir, found->logs[i].generation,
-                                                          found->logs[i].rank) == PGAS_OK)
-            pgasi_kvs_remove(path);
+        if (found->logs[i].is_empty)
+            remove_file(d, PGASI_KVS_LOG_PREFIX, &found->logs[i]);
 }
 
 /* Files that stay because of an error do no harm. */
@@ -257,8 +250,8 @@ static void clean(const pgasi_kvs_durable_t *d, uint64_t generation)
 {
     if (pgas_team_rank(d->team) != 0)
         return;
-    remove_logs(d, generation);
-    remove_shards(d, generation);
+    remove_others(d, PGASI_KVS_LOG_PREFIX, generation, false);
+    remove_others(d, SHARD_PREFIX, generation, true);
 }
 
 /* ---- begin and end ---- */

@@ -62,6 +62,19 @@ pgas_status_t pgasi_kvs_path(char *path, const char *format, ...)
     return PGAS_ERR_LIMIT;
 }
 
+pgas_status_t pgasi_kvs_open(const char *path, int *fd_p)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return PGAS_ERR_NOT_FOUND;
+    if (fd < 0) {
+        PGASI_ERROR("kvs", "%s: cannot open it: %s", path, strerror(errno));
+        return PGAS_ERR_IO;
+    }
+    *fd_p = fd;
+    return PGAS_OK;
+}
+
 pgas_status_t pgasi_kvs_sync_folder(const char *path)
 {
     pgasi_kvs_path_t folder;

@@ -17,6 +17,11 @@ int pgasi_kvs_pwrite(int fd, const void *bytes, size_t n, uint64_t at);
  *  @return the bytes read; -1: errno says why */
 int64_t pgasi_kvs_pread(int fd, void *bytes, size_t n, uint64_t at);
 
+/** Opens a file for reading.
+ *  @return PGAS_ERR_NOT_FOUND  there is no such file; nothing is logged
+ *          PGAS_ERR_IO */
+pgas_status_t pgasi_kvs_open(const char *path, int *fd_p);
+
 /** Makes the names in the directory of a file durable. */
 pgas_status_t pgasi_kvs_sync_folder(const char *path);
 

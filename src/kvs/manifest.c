@@ -110,15 +110,12 @@ static pgas_status_t read_file(int fd, pgasi_kvs_manifest_t *manifest, pgasi_kvs
 pgas_status_t pgasi_kvs_manifest_read(const char *path, pgasi_kvs_manifest_t *manifest)
 {
     pgasi_kvs_read_t found = { .wrong = "no memory to read it" };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return PGAS_ERR_NOT_FOUND;
-    if (fd < 0) {
-        PGASI_ERROR("kvs", "%s: cannot open it: %s", path, strerror(errno));
-        return PGAS_ERR_IO;
-    }
+    int fd;
+    pgas_status_t status = pgasi_kvs_open(path, &fd);
+    if (status != PGAS_OK)
+        return status;
     memset(manifest, 0, sizeof *manifest);
-    pgas_status_t status = read_file(fd, manifest, &found);
+    status = read_file(fd, manifest, &found);
     if (status != PGAS_OK)
         PGASI_ERROR("kvs", "%s: the manifest of a snapshot cannot be used: %s", path, found.wrong);
     close(fd);

@@ -137,7 +137,7 @@ static pgas_status_t settle(pgas_team_t *team, const char *path, uint64_t *n_sha
     return pgasi_kvs_agree(team, status);
 }
 
-/* The snapshot is already complete. Final names are for people, and old shards take space. */
+/* The snapshot is already complete: this gives shards their final names, and removes old ones. */
 static pgas_status_t finish(pgas_team_t *team, const char *path, uint64_t id, uint64_t n_former)
 {
     uint64_t rank = (uint64_t)pgas_team_rank(team), n = (uint64_t)pgas_team_size(team);

@@ -131,14 +131,11 @@ static pgas_status_t open_shard(const char *path, const pgasi_kvs_manifest_t *ma
                                 uint64_t rank, pgasi_kvs_file_head_t *head, int *fd_p,
                                 pgasi_kvs_read_t *found)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return PGAS_ERR_NOT_FOUND;
-    if (fd < 0) {
-        PGASI_ERROR("kvs", "%s: cannot open it: %s", path, strerror(errno));
-        return PGAS_ERR_IO;
-    }
-    pgas_status_t status = pgasi_kvs_read_head(fd, PGASI_KVS_FILE_SHARD, head, found);
+    int fd;
+    pgas_status_t status = pgasi_kvs_open(path, &fd);
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_kvs_read_head(fd, PGASI_KVS_FILE_SHARD, head, found);
     if (status == PGAS_OK && (head->id != manifest->id || head->rank != rank ||
                               head->generation != manifest->generation))
         status = PGAS_ERR_NOT_FOUND;
