@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 #include "resp.h"
 
 #define KVSD_REDIS_VERSION "7.0.15" /* clients choose features by it */
@@ -255,7 +256,14 @@ void kvsd_syntax_error(kvsd_client_t *client);
 void kvsd_status_error(kvsd_client_t *client, pgas_status_t status);
 void kvsd_unknown_subcommand(kvsd_client_t *client, const char *command, const resp_arg_t *word);
 bool kvsd_subcommand_arity(kvsd_client_t *client, const char *name, bool good);
-int64_t kvsd_clock_ms(void);
+
+/* Milliseconds since 1970. */
+static inline int64_t kvsd_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* kvsd_glob.c */
 bool kvsd_match(const char *pattern, size_t pattern_bytes, const char *text, size_t bytes);

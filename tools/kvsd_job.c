@@ -1,6 +1,6 @@
-/* kvsd_job: the common work of all ranks. Clients of any rank ask for snapshots. Rank 0 numbers them
- * and sends the number to all ranks. It also decides when the job ends. So all ranks make the same
- * snapshots in one order, before they end.
+/* kvsd_job: the common work of all ranks. Clients of any rank ask for snapshots. Rank 0 numbers
+ * them and sends the number to all ranks. It also decides when the job ends. So all ranks make the
+ * same snapshots in one order, before they end.
  *
  *  A thread of its own makes a snapshot, while the rank continues to serve clients. */
 #include <errno.h>

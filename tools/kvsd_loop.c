@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 #include "kvsd.h"
 
@@ -17,13 +16,6 @@ enum {
     WAIT_MS = 100,         /* without events; the service thread serves calls of other ranks */
     CHECK_MS = 1000
 };
-
-int64_t kvsd_clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- requests that are not commands ---- */
 
