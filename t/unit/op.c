@@ -219,7 +219,8 @@ static pgas_op_t mean;
 
 static void registers_once(void)
 {
-    summand_t own_identity = no_summand;
+    summand_t own_identity;
+    memcpy(&own_identity, &no_summand, sizeof own_identity); /* identities are compared as bytes */
     pgas_op_def_t def = mean_def;
     pgas_op_t again = 0, other = 7;
     def.identity = &own_identity;
