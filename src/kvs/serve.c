@@ -39,7 +39,7 @@ static void commit(serving_t *s)
     }
 }
 
-/* A caller that gets no reply waits for ever, so the job ends instead. */
+/* Without a reply the caller would wait for ever, so the job ends instead. */
 static void send_reply(serving_t *s)
 {
     const pgasi_reply_t *head = (const pgasi_reply_t *)(const void *)s->reply;
