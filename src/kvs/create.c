@@ -9,7 +9,9 @@
 #include "pgas/mem.h"
 
 #define BYTES_LEAST   (UINT64_C(1) << 20)
+#define BYTES_MOST    (UINT64_C(1) << 60) /* more than any heap; sums do not wrap around */
 #define KEYS_DEFAULT  (UINT64_C(1) << 20)
+#define KEYS_MOST     (UINT64_C(1) << 50)
 #define FILL_PERCENT  72 /* of a bucket's entries: one bucket of 12 then overflows */
 #define PART_ALIGNED  4096
 #define CACHE_DEFAULT (UINT64_C(16) << 20)
@@ -88,7 +90,8 @@ static pgas_status_t make_plan(pgas_team_t *team, const pgas_kvs_opts_t *opts, p
     static const pgas_kvs_opts_t defaults = PGAS_KVS_OPTS_INIT;
     const pgas_kvs_opts_t *o = opts ? opts : &defaults;
     *plan = (plan_t){ .n_keys = o->n_keys ? o->n_keys : KEYS_DEFAULT,
-                      .bytes = PGASI_ALIGN_UP((uint64_t)o->bytes, (uint64_t)PART_ALIGNED),
+                      .bytes = PGASI_ALIGN_UP(PGASI_MIN((uint64_t)o->bytes, BYTES_MOST),
+                                              (uint64_t)PART_ALIGNED),
                       .evict = o->evict,
                       .durability = (uint64_t)o->durability,
                       .dir = o->dir ? pgasi_hash_text(o->dir) : 0 };
@@ -104,7 +107,7 @@ static pgas_status_t make_plan(pgas_team_t *team, const pgas_kvs_opts_t *opts, p
 
 static uint64_t buckets_of(const plan_t *plan, int n_ranks)
 {
-    uint64_t keys = PGASI_DIV_UP(plan->n_keys, (uint64_t)n_ranks);
+    uint64_t keys = PGASI_DIV_UP(PGASI_MIN(plan->n_keys, KEYS_MOST), (uint64_t)n_ranks);
     uint64_t n = PGASI_DIV_UP(keys * 100, (uint64_t)PGASI_BUCKET_ENTRIES * FILL_PERCENT);
     return PGASI_ALIGN_UP(PGASI_MAX(n, 1), (uint64_t)PGASI_STAMPS_CHUNK);
 }
@@ -223,7 +226,8 @@ pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pg
     pgas_status_t status = pgas_initialized() ? PGAS_OK : PGAS_ERR_NOT_INIT;
     if (status != PGAS_OK)
         return status;
-    if (!kvs_p || !PGASI_OPTS_SANE(opts, sizeof *opts))
+    if (!kvs_p || !PGASI_OPTS_SANE(opts, sizeof *opts) ||
+        (opts && (unsigned)opts->durability > PGAS_KVS_SYNC_ALWAYS))
         status = PGAS_ERR_INVALID;
     status = pgasi_kvs_agree(team, status);
     if (status == PGAS_OK)
