@@ -103,13 +103,29 @@ pgas_status_t pgasi_kvs_send_one(pgasi_batch_t *batch, int home, uint32_t index,
     return pgas_call(batch->kvs->ranks[home], handler, message, bytes, NULL);
 }
 
-pgas_status_t pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home)
+/* The items of a message that was not sent get its status. */
+static void fail_message(pgasi_batch_t *batch, const char *message, pgas_status_t status)
+{
+    const pgasi_request_t *head = (const pgasi_request_t *)(const void *)message;
+    const char *at = (const char *)(head + 1);
+    for (uint32_t i = 0; i < head->n; i++) {
+        const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
+        batch->items[wire->index].status = status;
+        at += sizeof *wire + PGASI_ALIGN_UP((size_t)wire->key_bytes, 8) +
+              PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
+    }
+    pgasi_kvs_complete(batch, head->n);
+}
+
+void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home)
 {
     if (outgoing->bytes == 0)
-        return PGAS_OK;
-    size_t bytes = outgoing->bytes;
+        return;
+    pgas_status_t status = pgas_call(batch->kvs->ranks[home], pgasi_kvs_request_handler,
+                                     outgoing->at, outgoing->bytes, NULL);
     outgoing->bytes = 0;
-    return pgas_call(batch->kvs->ranks[home], pgasi_kvs_request_handler, outgoing->at, bytes, NULL);
+    if (status != PGAS_OK)
+        fail_message(batch, outgoing->at, status);
 }
 
 /* The number of items in the head is raised in place. */
@@ -118,11 +134,8 @@ pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, i
 {
     const pgas_kvs_item_t *item = &batch->items[index];
     size_t more = item_bytes(item), max = pgasi_kvs_message_max();
-    pgas_status_t status = PGAS_OK;
-    if (outgoing->bytes + more > max || !outgoing->at)
-        status = pgasi_kvs_flush(batch, outgoing, home);
-    if (status != PGAS_OK)
-        return status;
+    if (outgoing->bytes + more > max)
+        pgasi_kvs_flush(batch, outgoing, home);
     if (!outgoing->at)
         outgoing->at = malloc(PGASI_KVS_MESSAGE_MAX);
     if (sizeof(pgasi_request_t) + more > max || !outgoing->at)
@@ -231,7 +244,7 @@ static bool take_item(pgasi_batch_t *batch, const pgasi_reply_item_t *reply, con
         item->status = fetch_large(batch, home, reply->index);
         return item->status != PGAS_OK;
     }
-    if (reply->has_value)
+    if (reply->has_value && reply->value_bytes > 0)
         memcpy(item->value, value, reply->value_bytes);
     item->status = (pgas_status_t)reply->status;
     keep_copy(batch->kvs, reply, item);

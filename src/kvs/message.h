@@ -68,7 +68,8 @@ pgas_status_t pgasi_kvs_send_one(pgasi_batch_t *batch, int home, uint32_t index,
 /** Sends an item together with others of the same home, later. */
 pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home,
                              uint32_t index);
-pgas_status_t pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
+/** Sends them now. If that fails, they are complete with its status. */
+void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
 
 /** Notes that n items of a batch have their results. The batch may be gone afterwards. */
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n);

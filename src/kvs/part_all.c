@@ -204,7 +204,8 @@ pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
     evict_t e = { .class_number = pgasi_slab_class(bytes) };
     size_t enough = PGASI_MAX(bytes, (size_t)EVICT_SLABS * PGASI_SLAB_BYTES);
     pgas_status_t refused = PGAS_OK;
-    for (uint64_t n = 0; n < 2 * part->n_buckets && !e.fits && e.bytes < enough; n++) {
+    for (uint64_t n = 0;
+         n < 2 * part->n_buckets && !e.fits && e.bytes < enough && refused == PGAS_OK; n++) {
         uint64_t hand = __atomic_fetch_add(&part->head->hand, 1, __ATOMIC_RELAXED);
         uint32_t number = (uint32_t)(hand % part->n_buckets);
         chain_t chain = { .part = part,
@@ -224,7 +225,7 @@ pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
         e.n_removed += chain.n_removed;
         e.bytes += chain.bytes_removed;
         e.fits = e.fits && chain.n_removed > 0;
-        refused = chain.refused == PGAS_OK ? refused : chain.refused;
+        refused = chain.refused; /* then others would be refused, too, in a handler */
     }
     __atomic_fetch_add(&part->head->n_evicted, e.n_removed, __ATOMIC_RELAXED);
     if (e.n_removed > 0)

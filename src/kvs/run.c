@@ -272,24 +272,20 @@ static void note_under_way(far_run_t *run, uint64_t hash, bool writes)
                                                                 << (hash / FILTER_WORDS % 64);
 }
 
-static pgas_status_t flush_far(far_run_t *run)
+static void flush_far(const far_run_t *run)
 {
-    pgas_status_t status = PGAS_OK;
-    for (int i = 0; i < run->kvs->n; i++) {
-        pgas_status_t sent = pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
-        status = status == PGAS_OK ? sent : status;
-    }
-    return status;
+    for (int i = 0; i < run->kvs->n; i++)
+        pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
 }
 
 /* Waits until no item is under way. */
 static pgas_status_t settle(far_run_t *run)
 {
     pgas_status_t status = pgasi_kvs_may_wait();
-    if (status == PGAS_OK)
-        status = flush_far(run);
-    if (status == PGAS_OK)
-        status = pgasi_kvs_wait_below(run->kvs, &run->batch->missing, 1);
+    if (status != PGAS_OK)
+        return status;
+    flush_far(run);
+    status = pgasi_kvs_wait_below(run->kvs, &run->batch->missing, 1);
     memset(run->reads, 0, sizeof run->reads);
     memset(run->writes, 0, sizeof run->writes);
     return status;
@@ -348,7 +344,7 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
 
 static pgas_status_t end_far(far_run_t *run)
 {
-    pgas_status_t status = flush_far(run);
+    flush_far(run);
     for (int i = 0; i < run->kvs->n; i++)
         free(run->outgoing[i].at);
     free(run->outgoing);
@@ -357,7 +353,7 @@ static pgas_status_t end_far(far_run_t *run)
     pgas_status_t ended = waited ? pgasi_kvs_wait(run->kvs, &waited->own) : PGAS_OK;
     if (ended != PGAS_ERR_PEER) /* otherwise replies of homes that live may still come */
         free(waited);
-    return status == PGAS_OK ? ended : status;
+    return ended;
 }
 
 /* The state of a run. */
@@ -417,6 +413,18 @@ static pgas_status_t first_error(const pgas_kvs_item_t *items, size_t n)
     return PGAS_OK;
 }
 
+/* The log could not be written: writes on this node are in memory only. Homes of other nodes report
+ * such an error in their replies. */
+static void fail_writes(const pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n,
+                        pgas_status_t status)
+{
+    pgasi_key_t key;
+    for (size_t i = 0; i < n; i++)
+        if (items[i].op != PGAS_KVS_GET && items[i].status == PGAS_OK &&
+            kvs->parts[find_home(kvs, items[i].key, items[i].key_bytes, &key)].base)
+            items[i].status = status;
+}
+
 /* Items whose replies will not come. */
 static void fail_items(pgas_kvs_item_t *items, size_t n)
 {
@@ -442,6 +450,8 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
     run.wrote = false;
     do_items(&run, n);
     pgas_status_t committed = run.wrote ? pgasi_kvs_commit(kvs) : PGAS_OK;
+    if (committed != PGAS_OK)
+        fail_writes(kvs, items, n, committed);
     bool sent = run.far.batch != NULL;
     pgas_status_t ended = sent ? end_far(&run.far) : PGAS_OK;
     ended = ended == PGAS_OK ? committed : ended;

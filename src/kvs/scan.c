@@ -56,7 +56,7 @@ static void serve_scan(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)bytes;
     (void)context;
     reply.status =
-        kvs ? copy_chains(kvs, (int)request->home, &reply.bucket, request->n, false, &scratch)
+        kvs ? copy_chains(kvs, (int)request->home, &reply.bucket, request->n, true, &scratch)
             : PGAS_ERR_INVALID;
     pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY,
                              .address = scratch.at,
@@ -233,7 +233,7 @@ static __attribute__((constructor)) void register_scans(void)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
-    (void)pgas_handler_register("pgas_kvs_scan", serve_scan, NULL, NULL, &scan_handler);
+    (void)pgas_handler_register("pgas_kvs_scan", serve_scan, NULL, &blocks, &scan_handler);
     (void)pgas_handler_register("pgas_kvs_scanned", take_scan, NULL, NULL, &scan_reply_handler);
     (void)pgas_handler_register("pgas_kvs_clear", serve_clear, NULL, &blocks, &clear_handler);
 }

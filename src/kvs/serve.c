@@ -259,7 +259,9 @@ static void serve_waiting(const void *args, size_t bytes, pgas_thread_t source, 
     serve(args, source, true);
 }
 
-/* A value that is larger than a message. Without a result the caller gets PGAS_ERR_MISMATCH. */
+/* A value that is larger than a message. Without a result the caller gets PGAS_ERR_MISMATCH. The
+ * handler may wait, so that a thread of the library sends the pieces. A thread of the program might
+ * leave the library before there is room for all of them. */
 static void serve_large(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     const pgasi_request_t *head = (const pgasi_request_t *)args;
@@ -291,6 +293,6 @@ static __attribute__((constructor)) void register_serving(void)
                                 &pgasi_kvs_request_handler);
     (void)pgas_handler_register("pgas_kvs_waiting", serve_waiting, NULL, &blocks,
                                 &pgasi_kvs_waiting_handler);
-    (void)pgas_handler_register("pgas_kvs_large", serve_large, NULL, NULL,
+    (void)pgas_handler_register("pgas_kvs_large", serve_large, NULL, &blocks,
                                 &pgasi_kvs_large_handler);
 }
