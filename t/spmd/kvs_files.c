@@ -220,6 +220,10 @@ static void full(uint64_t from, uint64_t n)
     for (int i = 0; i < 100 && status == PGAS_OK; i++)
         status = pgas_kvs_put(kvs, "number 0", 8, &i, sizeof i);
     expect(status, PGAS_ERR_IO, "put to a full disk", 0);
+    pgas_kvs_item_t items[2] = { { .key = "no number", .key_bytes = 9, .op = PGAS_KVS_DELETE },
+                                 { .key = "number 0", .key_bytes = 8, .op = PGAS_KVS_PUT } };
+    expect(pgas_kvs_run(kvs, items, 2, NULL), PGAS_ERR_NOT_FOUND, "a run on a full disk", 0);
+    expect(items[1].status, PGAS_ERR_IO, "its put", 0);
     pgas_barrier(NULL);
     expect(pgas_kvs_save(kvs, NULL), PGAS_ERR_IO, "save to a full disk", 0);
     limit_files(RLIM_INFINITY);
