@@ -29,7 +29,7 @@ start() {
         port=$((KVSD_PORT > 0 ? KVSD_PORT : 10000 + RANDOM % 20000))
         : >"$scratch/out"
         # The job is the launcher itself, which gets signals.
-        BUILD=$BUILD PGAS_NODE_MAXSIZE=${NODES:-0} "$TOP/t/mpirun" "$n" "$kvsd" --port $port --memory 16M --keys 10000 "$@" \
+        BUILD=$BUILD PGAS_NODE_MAXSIZE=${NODES:-0} "$TOP/t/mpirun" "$n" "$kvsd" --port $port --memory 64M --keys 10000 "$@" \
             >"$scratch/out" 2>"$scratch/err" </dev/null &
         job=$!
         for ((i = 0; i < 600; i++)); do
@@ -67,7 +67,7 @@ ended() {
     [ "$status" = 0 ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 64
+plan 67
 
 # ---- the command line ----
 
@@ -172,6 +172,11 @@ clients() {
     is "$(keys_of 0 | grep -c '^key')" 30 "SCAN visits each key once"
     is "$(keys_of $((n_ranks - 1)) | cksum)" "$(ask 0 'keys *' | sed 's/^\[//; s/\]$//; s/, /\n/g' | sort | cksum)" \
         "the same keys as KEYS on another rank"
+    # 3 keys have homes on several ranks, which wait for their clients meanwhile
+    is "$(ask 0 'setrange large1 12000000 a' 'setrange large2 12000000 b' 'setrange large3 12000000 c' | xargs)
+$(ask $((n_ranks - 1)) 'getrange large1 12000000 -1' 'getrange large2 12000000 -1' 'getrange large3 12000000 -1' | xargs)" \
+        "12000001 12000001 12000001"$'\n'"a b c" "values of 12 MB that another rank has written"
+    ask 0 'del large1 large2 large3' >/dev/null
     "$client" $last hold 20 >"$scratch/hold" &
     local holder=$!
     for ((i = 0; i < 100; i++)); do
@@ -266,7 +271,7 @@ ended "and end"
 
 start 2 || done_testing
 first=$port first_job=$job
-mpirun_n 2 "$kvsd" --port $((first + 1)) --memory 16M --keys 10000 >"$scratch/out2" 2>"$scratch/err2" </dev/null
+mpirun_n 2 "$kvsd" --port $((first + 1)) --memory 64M --keys 10000 >"$scratch/out2" 2>"$scratch/err2" </dev/null
 is "$(($? != 0)) $(grep -c "^pgas_kvsd: rank 0: 127.0.0.1:$((first + 1)): Address already in use\$" "$scratch/err2")" "1 1" \
     "a port in use is named"
 job=$first_job
