@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "examples/usage.h"
 
 #define KEY_BYTES 16
 #define IN_BYTES  (1u << 16)
@@ -164,11 +165,11 @@ static int listen_at(int port)
 int main(int argc, char **argv)
 {
     struct epoll_event event = { .events = EPOLLIN }, ready[EVENTS];
+    static const char usage[] = "ref_epoll PORT [KEYS [BYTES]]\n";
     int listener, epoll = epoll_create1(0);
-    if (argc < 2 || argc > 4) {
-        fprintf(stderr, "usage: ref_epoll PORT [KEYS [BYTES]]\n");
-        return 2;
-    }
+    usage_check(0, argc, argv, usage, 3);
+    if (argc < 2)
+        usage_exit(0, usage, "missing", "PORT");
     n_keys = argc > 2 ? strtoul(argv[2], NULL, 10) : n_keys;
     value_bytes = argc > 3 ? strtoul(argv[3], NULL, 10) : value_bytes;
     reply_bytes = (size_t)snprintf(out, sizeof out, "$%zu\r\n", value_bytes) + value_bytes + 2;
