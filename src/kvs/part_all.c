@@ -198,6 +198,15 @@ static verdict_t evict_cold(void *arg, int entry, const content_t *c)
     return REMOVE;
 }
 
+/* Without a lock: a chain that is being filled now may count as empty. */
+static bool is_empty(const pgasi_bucket_t *bucket)
+{
+    uint64_t any = pgasi_bucket_next(pgasi_load(&bucket->last));
+    for (int i = 0; i < PGASI_BUCKET_ENTRIES; i++)
+        any |= pgasi_load(&bucket->entry[i]);
+    return any == 0;
+}
+
 pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
                                const pgasi_write_hooks_t *hooks)
 {
@@ -215,6 +224,8 @@ pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,
                           .judge = evict_cold,
                           .arg = &e };
         uint64_t last;
+        if (is_empty(chain.first))
+            continue; /* begin may cost a round trip */
         e.used = &part->used[number];
         begin(hooks, number);
         if (try_lock(chain.first, &last)) {
