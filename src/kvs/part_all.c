@@ -172,7 +172,8 @@ pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
     chain_t chain = {
         .part = part, .hooks = hooks, .number = bucket, .judge = remove_all, .arg = &marks_only
     };
-    return do_chain(&chain);
+    do_chain(&chain);
+    return chain.refused;
 }
 
 /* ---- eviction ---- */
@@ -192,8 +193,6 @@ static verdict_t evict_cold(void *arg, int entry, const content_t *c)
         __atomic_fetch_and(e->used, (uint16_t)~bit, __ATOMIC_RELAXED);
         return KEEP;
     }
-    e->n_removed++;
-    e->bytes += c->bytes;
     e->fits |= pgasi_slab_class(c->bytes) == e->class_number && e->class_number != PGASI_SLAB_RUN;
     return REMOVE;
 }

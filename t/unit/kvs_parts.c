@@ -292,6 +292,29 @@ static void the_newest_version_wins(void)
     ok(read_byte(&part, 1, &byte) == PGAS_OK && part.head->n_keys == 2, "the marks can be removed");
 }
 
+static pgas_status_t refuse(void *arg, uint32_t bucket)
+{
+    (void)arg;
+    (void)bucket;
+    return PGAS_ERR_AGAIN;
+}
+
+/* Otherwise a handler would evict again and again. */
+static void refused_keys_stay(const pgasi_part_t *part)
+{
+    const pgasi_write_hooks_t hooks = { .changes = refuse };
+    uint64_t n = part->head->n_keys, n_evicted = part->head->n_evicted;
+    pgas_status_t status = PGAS_OK;
+    for (int i = 0; i < 20; i++)
+        status = pgasi_part_evict(part, 1100, &hooks);
+    ok(status == PGAS_ERR_AGAIN && part->head->n_keys == n && part->head->n_evicted == n_evicted,
+       "an eviction that may delete nothing says so");
+    for (uint32_t b = 0; b < 2048 && status == PGAS_ERR_AGAIN; b++)
+        if (part->buckets[b].entry[0])
+            status = pgasi_part_clear(part, b, &hooks, false);
+    ok(status == PGAS_ERR_AGAIN && part->head->n_keys == n, "so does a deletion of all keys");
+}
+
 static void cold_keys_are_evicted(void)
 {
     pgasi_part_t part;
@@ -322,6 +345,8 @@ static void cold_keys_are_evicted(void)
     is_int(n_kept, 100, "keys that are read stay");
     is_int(n_lost, 100, "keys of the same age that are not read go");
     ok(part.head->n_evicted > 50000, "%" PRIu64 " keys were evicted", part.head->n_evicted);
+    ok(part.head->n_keys + part.head->n_evicted == 60000, "each of them is counted once");
+    refused_keys_stay(&part);
 }
 
 /* ---- copies ---- */
@@ -362,7 +387,7 @@ static void copies_are_valid_or_absent(uint64_t seed)
 
 int main(void)
 {
-    plan(23);
+    plan(26);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
