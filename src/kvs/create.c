@@ -18,15 +18,6 @@
 
 static pgas_kvs_t *stores[PGASI_KVS_MAX];
 
-int pgasi_kvs_free_id(void)
-{
-    for (int i = 0; i < PGASI_KVS_MAX; i++)
-        if (!stores[i])
-            return i;
-    PGASI_ERROR("kvs", "there are %d stores already, which is the limit", PGASI_KVS_MAX);
-    return -1;
-}
-
 void pgasi_kvs_set(int id, pgas_kvs_t *kvs)
 {
     __atomic_store_n(&stores[id], kvs, __ATOMIC_RELEASE);

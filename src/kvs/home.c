@@ -8,7 +8,7 @@
 
 pgas_status_t pgasi_kvs_may_wait(void)
 {
-    if (pgas_thread_slot(pgas_thread_self()) == PGAS_SLOT_SERVICE - 1)
+    if (!pgasi_kvs_is_attached())
         return PGAS_ERR_CONTEXT;
     pgas_status_t status = pgas_thread_attach(); /* it nests; a plain handler may not call it */
     return status == PGAS_OK ? pgas_thread_detach() : status;

@@ -57,6 +57,11 @@ pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, b
 /** Deletes the keys of a chain. */
 pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket);
 
+/** Whether the calling thread is attached. */
+static inline bool pgasi_kvs_is_attached(void)
+{
+    return pgas_thread_slot(pgas_thread_self()) != PGAS_SLOT_SERVICE - 1;
+}
 /** Whether the calling thread may wait: PGAS_ERR_CONTEXT in a plain handler and on a thread that is
  *  not attached. */
 pgas_status_t pgasi_kvs_may_wait(void);
@@ -71,8 +76,6 @@ pgas_status_t pgasi_kvs_wait_below(pgas_kvs_t *kvs, const int64_t *number, int64
 
 #define PGASI_KVS_MAX 64
 
-/** The number of a new store, or -1. */
-int pgasi_kvs_free_id(void);
 void pgasi_kvs_set(int id, pgas_kvs_t *kvs);
 /** Returns the store, or NULL. */
 pgas_kvs_t *pgasi_kvs_of(uint64_t id);

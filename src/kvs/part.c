@@ -55,7 +55,7 @@ void pgasi_part_open(char *base, pgasi_part_t *part_p)
 static void write_block(const pgasi_part_t *part, uint64_t offset, const pgasi_key_t *key,
                         const pgas_kvs_item_t *item, bool expires, bool deleted)
 {
-    pgasi_block_t *block = (pgasi_block_t *)(void *)(part->base + offset * 8);
+    pgasi_block_t *block = pgasi_block_at(part, offset);
     pgasi_store(&block->version, item->version << 16 | (key->bytes - 1));
     pgasi_store(&block->meta, item->value_bytes | (expires ? PGASI_BLOCK_EXPIRES : 0) |
                                   (deleted ? PGASI_BLOCK_DELETED : 0));
@@ -252,7 +252,7 @@ static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool e
         write_block(part, block, w->key,
                     &(pgas_kvs_item_t){ .version = item->version, .expires_ms = item->expires_ms },
                     expires, deleted);
-        pgasi_block_t *head = (pgasi_block_t *)(void *)(part->base + block * 8);
+        pgasi_block_t *head = pgasi_block_at(part, block);
         pgasi_store(&head->meta, pgasi_load(&head->meta) | item->value_bytes);
     } else {
         block = slot ? pgasi_slab_alloc(part->base, &part->head->slabs, bytes) : 0;

@@ -62,7 +62,7 @@ static inline bool read_block(const pgasi_part_t *part, uint64_t offset, content
     uint64_t at = offset * 8;
     if (PGAS_UNLIKELY(at + sizeof(pgasi_block_t) + 8 > part->bytes))
         return false;
-    const pgasi_block_t *block = (const pgasi_block_t *)(const void *)(part->base + at);
+    const pgasi_block_t *block = pgasi_block_at(part, offset);
     uint64_t version = pgasi_load(&block->version), meta = pgasi_load(&block->meta);
     c->version = version >> 16;
     c->key_bytes = (version & 0xffff) + 1;

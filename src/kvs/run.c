@@ -119,16 +119,11 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
     return get_any(kvs, key, key_bytes, value, capacity, value_bytes_p);
 }
 
-static bool is_attached(void)
-{
-    return pgas_thread_slot(pgas_thread_self()) != PGAS_SLOT_SERVICE - 1;
-}
-
 static pgas_status_t write_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
 {
     pgasi_key_t key;
     pgas_status_t status = kvs ? check_item(item) : PGAS_ERR_INVALID;
-    if (PGAS_UNLIKELY(!is_attached()))
+    if (PGAS_UNLIKELY(!pgasi_kvs_is_attached()))
         status = PGAS_ERR_CONTEXT;
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
@@ -439,7 +434,7 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
         return PGAS_ERR_INVALID;
     if (n > UINT32_MAX)
         return PGAS_ERR_LIMIT;
-    if (PGAS_UNLIKELY(!is_attached()))
+    if (PGAS_UNLIKELY(!pgasi_kvs_is_attached()))
         return PGAS_ERR_CONTEXT;
     run_t run; /* the rest is for a run that sends something */
     run.far.kvs = kvs;
