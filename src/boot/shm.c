@@ -7,8 +7,9 @@
  * (containers give it 64 MiB), so a killed job leaves no files.
  *
  * Explicit huge pages are reserved by mmap. So a file that its maker could map has all its pages,
- * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE requests transparent ones, which the
- * kernel may or may not give. */
+ * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE requests transparent ones, which most
+ * kernels give to anonymous memory, and to files only where the administrator has allowed it. So a
+ * rank that is alone on its node has anonymous memory. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -82,11 +83,12 @@ static size_t system_page(void)
     return bytes;
 }
 
-/* Maps a file, at a multiple of a super page if it is large enough to profit. MAP_FAILED with
- * errno. */
+/* Maps a file, or anonymous memory if fd is -1, at a multiple of a super page if it is large enough
+ * to profit. MAP_FAILED with errno. */
 static void *map_file(int fd, size_t bytes, size_t page_bytes)
 {
-    int flags = MAP_SHARED | (page_bytes > system_page() ? 0 : MAP_NORESERVE);
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    flags |= page_bytes > system_page() ? 0 : MAP_NORESERVE;
     if (bytes < SUPER_PAGE)
         return mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     size_t align = PGASI_MAX(SUPER_PAGE, page_bytes), span = bytes + align;
@@ -135,20 +137,32 @@ static int make_huge(size_t bytes, size_t page_bytes, pgasi_shm_t *shm)
     return fd;
 }
 
+static bool note_plain(void *base, size_t whole, pgasi_shm_t *shm)
+{
+    if (base == MAP_FAILED) {
+        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno),
+                    pgasi_limits_cure(errno));
+        return false;
+    }
+    *shm = (pgasi_shm_t){ base, whole, system_page() };
+    return true;
+}
+
 static int make_plain(size_t bytes, pgasi_shm_t *shm)
 {
     size_t whole = PGASI_ALIGN_UP(bytes, system_page());
     int fd = pgasi_shm_file(whole, 0);
-    void *base = fd < 0 ? MAP_FAILED : map_file(fd, whole, system_page());
-    if (base == MAP_FAILED) {
-        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno),
-                    pgasi_limits_cure(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    *shm = (pgasi_shm_t){ base, whole, system_page() };
-    return fd;
+    if (note_plain(fd < 0 ? MAP_FAILED : map_file(fd, whole, system_page()), whole, shm))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool make_private(size_t bytes, pgasi_shm_t *shm)
+{
+    size_t whole = PGASI_ALIGN_UP(bytes, system_page());
+    return note_plain(map_file(-1, whole, system_page()), whole, shm);
 }
 
 /* Whether pages of this size serve a mapping: rounding up wastes at most an eighth of it. Pages of
@@ -217,6 +231,9 @@ static pgas_status_t offer(size_t bytes, size_t page_bytes, pgasi_shm_t *shm, in
 {
     box_t *box = &boxes[pgasi_boot.node_rank];
     bool huge = page_bytes > system_page();
+    *reason_p = 0;
+    if (!huge && pgasi_boot.node_size == 1)
+        return make_private(bytes, shm) ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     box->fd = huge ? make_huge(bytes, page_bytes, shm) : make_plain(bytes, shm);
     *reason_p = box->fd < 0 && huge ? errno : 0;
     if (box->fd < 0)
@@ -289,7 +306,7 @@ void pgasi_shm_release(pgasi_shm_t *shm)
 static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
 {
     for (int i = 0; i < pgasi_boot.node_size; i++) {
-        pgasi_shm_t theirs = { mine->base, mine->bytes, 0 };
+        pgasi_shm_t theirs = *mine;
         pgas_status_t status = i == pgasi_boot.node_rank ? PGAS_OK : map_offered(i, &theirs);
         if (status == PGAS_OK && theirs.bytes != mine->bytes) {
             PGASI_ERROR("shm", "rank %d maps %zu bytes, this rank %zu", pgasi_boot.node_members[i],

@@ -6,6 +6,7 @@
  * source:  the log is read back from a file, so that expected errors are judged here and not by
  *          t/launch */
 #include <dirent.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,50 @@ static void huge_pages(void)
             "demanded in vain, huge pages are refused on all ranks");
 }
 
+/* What the kernel knows of the mapping with this address: is it a file, and were transparent huge
+ * pages requested? */
+static bool look_up_mapping(const void *address, bool *is_file_p, bool *advised_p)
+{
+    char line[512];
+    bool inside = false, found = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
+            inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+            *is_file_p = strstr(line, "memfd:pgas") != NULL;
+        } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
+            *advised_p = strstr(line, " hg") != NULL;
+            found = true;
+        }
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* A rank that is alone on its node has anonymous memory, because kernels rarely give transparent
+ * huge pages to files. */
+static void transparent_huge_pages(void)
+{
+    pgasi_shm_t mine;
+    void *addr_of[64];
+    bool is_file = false, advised = false;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {
+        spmd_skip(2, "this kernel has no transparent huge pages");
+        return;
+    }
+    bool good = pgasi_boot_start(NULL, NULL) == PGAS_OK;
+    int n = pgasi_boot.node_size;
+    good = good && pgasi_shm_create_each((size_t)4 << 20, false, &mine, addr_of) == PGAS_OK;
+    bool found = good && look_up_mapping(mine.base, &is_file, &advised);
+    if (good)
+        pgasi_shm_release_each(&mine, addr_of);
+    pgasi_boot_stop();
+    spmd_ok(found && advised, "transparent huge pages are requested for the own memory");
+    spmd_ok(found && is_file == (n > 1), "and it is a file only if the node has other ranks");
+}
+
 /* ---- faults of one rank ---- */
 
 static void parameters(void)
@@ -534,7 +579,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 3 + 2 + 3 + 1);
+    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 3 + 2 + 2 + 3 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();
@@ -554,6 +599,7 @@ int main(int argc, char **argv)
     unshared();
     communicators();
     huge_pages();
+    transparent_huge_pages();
     pages_of_1_gib();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK && pgasi_boot.job_key != key,
             "a new start has a new job key");
