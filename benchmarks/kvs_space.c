@@ -72,7 +72,7 @@ static void measure(double resident, pgas_kvs_t *kvs)
     double mine[N_FIGURES + 1];
     double all[N_FIGURES + 1];
     bench_check(pgas_kvs_info(kvs, &info), "pgas_kvs_info");
-    mine[TABLE] = (double)(info.n_buckets + info.n_overflow) * BUCKET_BYTES;
+    mine[TABLE] = (double)info.n_buckets * BUCKET_BYTES; /* others are in slabs */
     mine[SLABS] = (double)info.slab_bytes;
     mine[BLOCKS] = (double)info.block_bytes;
     mine[DATA] = (double)info.data_bytes;

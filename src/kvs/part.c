@@ -40,15 +40,17 @@ bool pgasi_part_init(char *base, uint64_t bytes, uint64_t n_buckets, bool evict)
 void pgasi_part_open(char *base, pgasi_part_t *part_p)
 {
     pgasi_part_head_t *head = (pgasi_part_head_t *)(void *)base;
-    *part_p = (pgasi_part_t){ .base = base,
-                              .head = head,
-                              .buckets = (pgasi_bucket_t *)(void *)(base + head->buckets),
-                              .used = head->used ? (uint16_t *)(void *)(base + head->used) : NULL,
-                              .n_buckets = head->n_buckets,
-                              .bytes = head->bytes,
-                              .last_block = (head->bytes - sizeof(pgasi_block_t) -
-                                             PGASI_READ_KEY_MAX - PGASI_READ_VALUE_MAX) /
-                                            8 };
+    *part_p =
+        (pgasi_part_t){ .base = base,
+                        .head = head,
+                        .buckets = (pgasi_bucket_t *)(void *)(base + head->buckets),
+                        .used = head->used ? (uint16_t *)(void *)(base + head->used) : NULL,
+                        .n_buckets = head->n_buckets,
+                        .bytes = head->bytes,
+                        .last_block = head->used ? 0
+                                                 : (head->bytes - sizeof(pgasi_block_t) -
+                                                    PGASI_READ_KEY_MAX - PGASI_READ_VALUE_MAX) /
+                                                       8 };
 }
 
 /* Writes a block. Words that readers check first are atomic. */

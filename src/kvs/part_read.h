@@ -44,8 +44,8 @@ PGAS_INLINE void pgasi_read_copy(char *to, const char *from, size_t n)
 
 /** The first half of a read: where the key seems to be. */
 typedef struct {
-    uint64_t last;   /* of the bucket */
-    uint64_t offset; /* of the block; 0: take pgasi_part_get */
+    uint64_t last;  /* of the bucket */
+    uint64_t entry; /* the first with the tag; 0: take pgasi_part_get */
 } pgasi_seen_t;
 
 PGAS_INLINE pgasi_seen_t pgasi_part_see(const pgasi_part_t *part, const pgasi_key_t *key)
@@ -54,14 +54,17 @@ PGAS_INLINE pgasi_seen_t pgasi_part_see(const pgasi_part_t *part, const pgasi_ke
     pgasi_seen_t seen = { __atomic_load_n(&bucket->last, __ATOMIC_ACQUIRE), 0 };
     uint32_t mask = pgasi_bucket_match(bucket, key->tag);
     if (PGAS_LIKELY(mask != 0))
-        seen.offset = pgasi_entry_offset(pgasi_load(&bucket->entry[__builtin_ctz(mask)]));
+        seen.entry = pgasi_load(&bucket->entry[__builtin_ctz(mask)]);
     return seen;
 }
 
 /** Requests the block into the processor's cache. */
 PGAS_INLINE void pgasi_part_fetch(const pgasi_part_t *part, const pgasi_seen_t *seen)
 {
-    __builtin_prefetch(part->base + seen->offset * 8);
+    const char *block = (const char *)pgasi_block_at(part, pgasi_entry_offset(seen->entry));
+    __builtin_prefetch(block);
+    if (pgasi_entry_class(seen->entry) > PGASI_SLAB_CLASS_64)
+        __builtin_prefetch(block + PGASI_CACHELINE);
 }
 
 /** The second half.
@@ -71,11 +74,12 @@ PGAS_INLINE bool pgasi_part_read(const pgasi_part_t *part, const pgasi_key_t *ke
                                  const pgasi_seen_t *seen, void *value, size_t capacity,
                                  size_t *value_bytes_p, uint64_t *version_p)
 {
-    if (PGASI_KVS_TSAN || PGAS_UNLIKELY(seen->offset - 1 >= part->last_block || part->used ||
-                                        (seen->last & PGASI_BUCKET_LOCKED) ||
-                                        key->bytes - 8 > PGASI_READ_KEY_MAX - 8))
+    uint64_t offset = pgasi_entry_offset(seen->entry);
+    if (PGASI_KVS_TSAN ||
+        PGAS_UNLIKELY(offset - 1 >= part->last_block || (seen->last & PGASI_BUCKET_LOCKED) ||
+                      key->bytes - 8 > PGASI_READ_KEY_MAX - 8))
         return false;
-    const pgasi_block_t *block = pgasi_block_at(part, seen->offset);
+    const pgasi_block_t *block = pgasi_block_at(part, offset);
     uint64_t version = pgasi_load(&block->version), meta = pgasi_load(&block->meta);
     uint64_t key_room = PGASI_ALIGN_UP(key->bytes, 8);
     const char *at = (const char *)(block + 1);

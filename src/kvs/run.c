@@ -1,6 +1,7 @@
 /* Operations: a key's home is found, and the work is done there if it is on this node.
  *
- * A run of several items is a pipeline of three steps, so that the misses of many items overlap. */
+ * A run of several items takes three steps for each group of them, so that the misses of a group
+ * overlap. */
 #include <stdlib.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -10,7 +11,7 @@
 #include "kvs/part_read.h"
 #include "kvs/stamps.h"
 
-#define DEPTH           10  /* items between the steps of the pipeline */
+#define GROUP           32  /* items whose misses overlap */
 #define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
 #define FILTER_WORDS    64
 
@@ -34,8 +35,11 @@ int pgasi_kvs_key(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_ke
 
 /* ---- one key ---- */
 
-static pgas_status_t check_item(const pgas_kvs_item_t *item)
+PGAS_INLINE pgas_status_t check_item(const pgas_kvs_item_t *item)
 {
+    if (PGAS_LIKELY(item->op == PGAS_KVS_GET && item->key && item->value &&
+                    pgasi_kvs_key_is_legal(item->key_bytes) && item->condition == PGAS_KVS_ALWAYS))
+        return PGAS_OK;
     if (!item->key || (unsigned)item->op > PGAS_KVS_ADD ||
         (unsigned)item->condition > PGAS_KVS_IF_VERSION)
         return PGAS_ERR_INVALID;
@@ -377,25 +381,19 @@ static inline void do_item(run_t *run, const target_t *target, size_t index)
         run->first = status;
 }
 
-/* A pipeline: the bucket of an item is requested 2 * depth items before its turn, its block `depth`
- * items before. So the misses of many items overlap. */
+/* The buckets of a group are requested, then its blocks. By then the first buckets are there. */
 static void do_items(run_t *run, size_t n)
 {
-    target_t targets[2 * DEPTH + 1]; /* item i is at i modulo their number */
-    size_t depth = PGASI_MIN(n / 3, DEPTH), in = 0, between = 0, out = 0;
-    for (size_t i = 0; i < n + 2 * depth; i++) {
-        if (i < n) {
-            find_target(run->far.kvs, &run->far.items[i], &targets[in]);
-            in = in == 2 * DEPTH ? 0 : in + 1;
-        }
-        if (i >= depth && i - depth < n) {
-            fetch_block(run->far.kvs, &targets[between]);
-            between = between == 2 * DEPTH ? 0 : between + 1;
-        }
-        if (i >= 2 * depth) {
-            do_item(run, &targets[out], i - 2 * depth);
-            out = out == 2 * DEPTH ? 0 : out + 1;
-        }
+    target_t targets[GROUP];
+    const pgas_kvs_t *kvs = run->far.kvs;
+    for (size_t at = 0; at < n; at += GROUP) {
+        size_t m = PGASI_MIN(n - at, GROUP);
+        for (size_t i = 0; i < m; i++)
+            find_target(kvs, &run->far.items[at + i], &targets[i]);
+        for (size_t i = 0; i < m; i++)
+            fetch_block(kvs, &targets[i]);
+        for (size_t i = 0; i < m; i++)
+            do_item(run, &targets[i], at + i);
     }
 }
 

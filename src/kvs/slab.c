@@ -18,6 +18,7 @@
 
 PGASI_STATIC_ASSERT(sizeof(pgasi_slab_class_t) == PGASI_CACHELINE, "a class is a cache line");
 PGASI_STATIC_ASSERT(LINEAR_CLASSES + 8 * 8 == PGASI_SLAB_CLASSES, "up to 32 KiB");
+PGASI_STATIC_ASSERT(LEAST + 8 * PGASI_SLAB_CLASS_64 == 64, "its name");
 
 uint32_t pgasi_slab_class(size_t bytes)
 {

@@ -18,6 +18,7 @@
 #define PGASI_SLAB_BYTES      (1u << PGASI_SLAB_SHIFT)
 #define PGASI_SLAB_BLOCK_MAX  32768u /* larger blocks are runs of pages */
 #define PGASI_SLAB_CLASSES    77
+#define PGASI_SLAB_CLASS_64   4u      /* of blocks of 64 bytes */
 #define PGASI_SLAB_RUN        0xffffu /* the class of a run of pages */
 
 /** Slabs of one class. */
