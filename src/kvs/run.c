@@ -224,8 +224,9 @@ typedef struct {
     pgas_kvs_t *kvs;
     pgas_kvs_item_t *items;
     pgas_sync_t *sync;          /* the caller's; NULL: the run waits */
+    bool is_single;             /* one item: it is sent by itself, and overtakes nothing */
     pgasi_batch_t *batch;       /* NULL: nothing was sent yet */
-    pgasi_outgoing_t *outgoing; /* [n] of the team */
+    pgasi_outgoing_t *outgoing; /* [n] of the team; NULL for a single item */
     /* bits of the hashes of keys that are read, or written, by items that may be under way */
     uint64_t reads[FILTER_WORDS], writes[FILTER_WORDS];
 } far_run_t;
@@ -238,8 +239,8 @@ static pgas_status_t begin_far(far_run_t *run)
     if (status != PGAS_OK)
         return status;
     run->batch = malloc(sizeof *run->batch);
-    run->outgoing = calloc((size_t)run->kvs->n, sizeof *run->outgoing);
-    if (!run->batch || !run->outgoing) {
+    run->outgoing = run->is_single ? NULL : calloc((size_t)run->kvs->n, sizeof *run->outgoing);
+    if (!run->batch || (!run->outgoing && !run->is_single)) {
         free(run->batch);
         free(run->outgoing);
         run->batch = NULL;
@@ -249,8 +250,10 @@ static pgas_status_t begin_far(far_run_t *run)
                                    .items = run->items,
                                    .sync = run->sync ? run->sync : &run->batch->own,
                                    .missing = 1 };
-    memset(run->reads, 0, sizeof run->reads);
-    memset(run->writes, 0, sizeof run->writes);
+    if (!run->is_single) {
+        memset(run->reads, 0, sizeof run->reads);
+        memset(run->writes, 0, sizeof run->writes);
+    }
     pgas_sync_add(run->batch->sync, 1);
     return PGAS_OK;
 }
@@ -326,13 +329,17 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
     }
     if (status != PGAS_INPROGRESS)
         return status;
-    note_under_way(run, target->key.hash, writes);
+    if (!run->is_single)
+        note_under_way(run, target->key.hash, writes);
     item->status = PGAS_INPROGRESS;
     __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
     pgas_sync_add(run->batch->sync, 1);
     pgasi_store(&run->kvs->calls, pgasi_load(&run->kvs->calls) + 1);
-    status =
-        pgasi_kvs_send(run->batch, &run->outgoing[target->home], target->home, (uint32_t)index);
+    if (run->is_single)
+        status = pgasi_kvs_send_one(run->batch, target->home, (uint32_t)index, false);
+    else
+        status =
+            pgasi_kvs_send(run->batch, &run->outgoing[target->home], target->home, (uint32_t)index);
     if (status != PGAS_OK) {
         pgasi_kvs_complete(run->batch, 1);
         return status;
@@ -343,10 +350,12 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
 
 static pgas_status_t end_far(far_run_t *run)
 {
-    flush_far(run);
-    for (int i = 0; i < run->kvs->n; i++)
-        free(run->outgoing[i].at);
-    free(run->outgoing);
+    if (!run->is_single) {
+        flush_far(run);
+        for (int i = 0; i < run->kvs->n; i++)
+            free(run->outgoing[i].at);
+        free(run->outgoing);
+    }
     pgasi_batch_t *waited = run->sync ? NULL : run->batch;
     pgasi_kvs_complete(run->batch, 1);
     pgas_status_t ended = waited ? pgasi_kvs_wait(run->kvs, &waited->own) : PGAS_OK;
@@ -438,6 +447,7 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
     run.far.kvs = kvs;
     run.far.items = items;
     run.far.sync = sync;
+    run.far.is_single = n == 1;
     run.far.batch = NULL;
     run.first = PGAS_OK;
     run.wrote = false;
