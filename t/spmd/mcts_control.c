@@ -429,6 +429,13 @@ static void advance_refused(void)
     pgas_mcts_destroy(mcts);
 }
 
+/* For a search of some hundred rollouts whose best move is checked. While one rank has no processor,
+ * rollouts wait at the nodes that it has, and the others of the phase go to worse moves. */
+static int few_at_a_time(void)
+{
+    return n_ranks < 20 ? 20 / n_ranks : 1;
+}
+
 static void advance_untried(void)
 {
     pgas_mcts_spec_t spec = noughts_spec(), dice = dice_spec();
@@ -442,7 +449,9 @@ static void advance_untried(void)
     good = search_for(mcts, &spec, 500) && good && r.info.visits == 500;
     spmd_ok(good, "a move that was never tried, before any search");
     pgas_mcts_destroy(mcts);
-    mcts = search_at(&dice, NULL, &thrown);
+    pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
+    opts.phase = few_at_a_time();
+    mcts = search_at(&dice, &opts, &thrown);
     good = search_for(mcts, &dice, 1000) && pgas_mcts_advance(mcts, 6) == PGAS_OK &&
            pgas_mcts_advance(mcts, 5) == PGAS_OK;
     good = search_for(mcts, &dice, 500) && good && r.info.best == DICE_KEEP;
@@ -455,6 +464,7 @@ static void new_state(void)
     pgas_mcts_spec_t spec = digits_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.no_proofs = true;
+    opts.phase = few_at_a_time();
     digits_t other = { 1, { 0 } };
     pgas_mcts_t *mcts = NULL;
     bool good = pgas_mcts_create(&spec, &opts, &mcts) == PGAS_OK && !pgas_mcts_state(mcts);

@@ -15,13 +15,16 @@ static const noughts_t noughts_start;
 static const three_t three_start;
 static int n_ranks;
 
-/* In short phases: while one rank has no processor, others would find thousands of ends of games,
- * and nothing would be left of the budget for what that rank has. */
-static pgas_mcts_opts_t no_proofs(void)
+/* The answer is checked, so few rollouts are under way at a time: while one rank has no processor,
+ * rollouts wait at the nodes that it has, and the other ranks spend the rest of the phase on worse
+ * moves. */
+static pgas_mcts_opts_t no_proofs(int n_threads)
 {
+    enum { AT_A_TIME = 100 };
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.no_proofs = true;
-    opts.phase = 50;
+    opts.n_threads = n_threads;
+    opts.phase = AT_A_TIME / (n_threads * n_ranks);
     return opts;
 }
 
@@ -40,8 +43,7 @@ static bool answers(pgas_mcts_opts_t opts, uint64_t rollouts)
 static void threads(void)
 {
     for (int n = 1; n <= 3; n++) {
-        pgas_mcts_opts_t opts = no_proofs();
-        opts.n_threads = n;
+        pgas_mcts_opts_t opts = no_proofs(n);
         bool good = answers(opts, 5000);
         spmd_ok(good && r.info.rollouts == 5000 && r.stats.imbalance >= 1 &&
                     r.stats.imbalance <= n * n_ranks + 1e-6,
@@ -52,7 +54,7 @@ static void threads(void)
 
 static void one_playout(void)
 {
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(1);
     opts.playouts = 1;
     bool good = answers(opts, 6000) && r.stats.playouts + r.stats.final_states == 6000;
     spmd_ok(good, "one playout a rollout, or none where the game is over");
@@ -73,9 +75,8 @@ static void places(void)
     nim_t start = nim_start(2, 3, 4);
     uint64_t remote[3] = { 0 };
     for (int i = 0; i < 3; i++) {
-        pgas_mcts_opts_t opts = no_proofs();
+        pgas_mcts_opts_t opts = no_proofs(2);
         opts.place = (pgas_mcts_place_t)i;
-        opts.n_threads = 2;
         bool good = run(&nim, &opts, &start, 20000) && solve_move(&nim, &start, r.info.best) == 1;
         remote[i] = r.stats.remote;
         good = good && (n_ranks > 1) == (remote[i] > 0) &&
@@ -83,7 +84,7 @@ static void places(void)
         spmd_ok(good && (i == PGAS_MCTS_HASH) == (r.stats.transpositions > 0), "children live %s",
                 names[i]);
     }
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(1);
     opts.place = PGAS_MCTS_NEAR;
     opts.near_every = 1;
     bool good = run(&nim, &opts, &start, 20000);
@@ -97,9 +98,8 @@ static void modes(void)
     static const char *names[] = { "one tree", "a tree on each rank", "simulations on each rank" };
     for (int i = 0; i < 3; i++) {
         for (int n = 1; n <= 2; n++) {
-            pgas_mcts_opts_t opts = no_proofs();
+            pgas_mcts_opts_t opts = no_proofs(n);
             opts.mode = (pgas_mcts_mode_t)i;
-            opts.n_threads = n;
             bool good =
                 answers(opts, 6000) &&
                 r.info.rollouts <=
@@ -115,11 +115,10 @@ static void always_call(void)
 {
     static const pgas_agg_style_t styles[] = { PGAS_AGG_TRAD, PGAS_AGG_OVERFLOW };
     for (int i = 0; i < 8; i++) {
-        pgas_mcts_opts_t opts = no_proofs();
+        pgas_mcts_opts_t opts = no_proofs(2);
         opts.style = styles[i % 2];
         opts.always_call = i / 2 % 2;
         opts.no_combining = i / 4;
-        opts.n_threads = 2;
         bool good = answers(opts, 4000);
         good = good && (opts.always_call ? r.stats.reports_remote > 0
                                          : n_ranks > 1 || r.stats.reports_remote == 0);
@@ -133,7 +132,7 @@ static void always_call(void)
 static void few_at_a_time(void)
 {
     pgas_mcts_spec_t spec = digits_spec();
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(1);
     opts.in_flight = 1;
     opts.phase = 1;
     bool good = answers(opts, 1000);
@@ -162,7 +161,7 @@ static void large_states(void)
 {
     static unsigned char state[PGAS_MCTS_STATE_MAX];
     pgas_mcts_spec_t spec = digits_spec();
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(1);
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     pgas_mcts_result_t info = { .size = sizeof info };
     uint64_t wrong, open;
@@ -187,8 +186,7 @@ static void large_states(void)
 static void counts(void)
 {
     pgas_mcts_spec_t spec = noughts_spec();
-    pgas_mcts_opts_t opts = no_proofs();
-    opts.n_threads = 2;
+    pgas_mcts_opts_t opts = no_proofs(2);
     bool good = run(&spec, &opts, &noughts_start, 5000);
     pgas_mcts_info_t *s = &r.stats;
     spmd_ok(good && s->nodes <= 5001 && s->nodes > 1000 && s->nodes_expanded > 9 &&
@@ -235,7 +233,7 @@ static void same_seed(void)
         return;
     }
     for (int i = 0; i < 3; i++) {
-        pgas_mcts_opts_t opts = no_proofs();
+        pgas_mcts_opts_t opts = no_proofs(1);
         opts.place = i == 1 ? PGAS_MCTS_HASH : PGAS_MCTS_RANDOM;
         bool chance = i == 2, good = run(chance ? &dice : &spec, &opts,
                                          chance ? (const void *)&dice_start : &noughts_start, 3000);
@@ -247,7 +245,7 @@ static void same_seed(void)
         spmd_ok(good && same_results(&first, &r), "the same seed, the same tree: %s",
                 words[i < 2 ? i : 2]);
     }
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(1);
     bool good = run(&spec, &opts, &noughts_start, 3000);
     first = r;
     opts.seed = 2;
@@ -265,11 +263,10 @@ static void one_node_a_state(void)
 {
     pgas_mcts_spec_t spec = nim_spec();
     nim_t start = nim_start(2, 3, 4);
-    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_opts_t opts = no_proofs(2);
     bool good = run(&spec, &opts, &start, 6000);
     uint64_t as_tree = r.stats.nodes;
     opts.place = PGAS_MCTS_HASH;
-    opts.n_threads = 2;
     good = run(&spec, &opts, &start, 6000) && good;
     spmd_ok(good && r.stats.nodes <= 3 * 4 * 5 * 2 && as_tree > r.stats.nodes &&
                 r.stats.transpositions > 10,
@@ -322,8 +319,7 @@ static void side_by_side(void)
 {
     pgas_mcts_spec_t nim = nim_spec(), digits = digits_spec();
     nim_t start = nim_start(4, 5, 6);
-    pgas_mcts_opts_t opts = no_proofs();
-    opts.n_threads = 2;
+    pgas_mcts_opts_t opts = no_proofs(2);
     pgas_mcts_t *a = search_at(&nim, &opts, &start), *b = search_at(&digits, NULL, &digits_start);
     bool good = true;
     for (int i = 1; i <= 4; i++) {
