@@ -74,6 +74,7 @@ typedef enum {
     PGASI_LAYER_BCAST,
     PGASI_LAYER_OBJECT,
     PGASI_LAYER_ARRAY,
+    PGASI_LAYER_KVS,
     PGASI_N_LAYERS
 } pgasi_layer_t;
 

@@ -170,6 +170,7 @@ static pgas_kvs_t *new_store(pgas_team_t *team, const plan_t *plan)
     kvs->n_buckets = buckets_of(plan, kvs->n);
     kvs->parts = calloc((size_t)kvs->n, sizeof *kvs->parts);
     kvs->ranks = calloc((size_t)kvs->n, sizeof *kvs->ranks);
+    kvs->lost = calloc((size_t)kvs->n, sizeof *kvs->lost);
     for (int i = 0; i < kvs->n && kvs->ranks; i++)
         kvs->ranks[i] = pgas_team_to_global(team, i);
     return kvs;
@@ -182,6 +183,7 @@ static void free_store(pgas_kvs_t *kvs)
     pgasi_kvs_cache_destroy(kvs->cache);
     free(kvs->parts);
     free(kvs->ranks);
+    free(kvs->lost);
     free(kvs);
 }
 
@@ -225,7 +227,7 @@ pgas_status_t pgas_kvs_create(pgas_team_t *team, const pgas_kvs_opts_t *opts, pg
         status = make_plan(team, opts, &plan);
     if (status == PGAS_OK) {
         kvs = new_store(team, &plan);
-        bool made = kvs && kvs->parts && kvs->ranks;
+        bool made = kvs && kvs->parts && kvs->ranks && kvs->lost;
         status = pgasi_kvs_agree(team, made ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     }
     if (status == PGAS_OK)
@@ -257,7 +259,6 @@ pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
 {
     if (!kvs)
         return PGAS_OK;
-    (void)pgas_sync_wait(&kvs->probe, -1);
     pgas_status_t status = pgas_barrier(kvs->team);
     pgas_status_t closed = pgasi_kvs_durable_close(kvs->durable);
     if (status == PGAS_OK)

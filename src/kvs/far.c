@@ -5,9 +5,13 @@
  * whose result is written directly to its place. */
 #include <stdlib.h>
 #include "base/param.h"
+#include "base/spin.h"
+#include "boot/hooks.h"
 #include "kvs/cache.h"
 #include "kvs/message.h"
 #include "kvs/stamps.h"
+
+#define N_SPINS 64
 
 pgas_handler_t pgasi_kvs_reply_handler;
 
@@ -16,14 +20,111 @@ size_t pgasi_kvs_message_max(void)
     return PGASI_MIN((size_t)pgasi_param.call_max, PGASI_KVS_MESSAGE_MAX);
 }
 
+/* ---- batches ---- */
+
+void pgasi_kvs_enlist(pgasi_batch_t *batch)
+{
+    pgas_kvs_t *kvs = batch->kvs;
+    pgasi_spin_lock(&kvs->batches_lock, N_SPINS);
+    batch->next = kvs->batches;
+    if (batch->next)
+        batch->next->prev = batch;
+    kvs->batches = batch;
+    pgasi_spin_unlock(&kvs->batches_lock);
+}
+
+static void unlist(pgasi_batch_t *batch)
+{
+    pgas_kvs_t *kvs = batch->kvs;
+    pgasi_spin_lock(&kvs->batches_lock, N_SPINS);
+    if (batch->next)
+        batch->next->prev = batch->prev;
+    if (batch->prev)
+        batch->prev->next = batch->next;
+    else
+        kvs->batches = batch->next;
+    pgasi_spin_unlock(&kvs->batches_lock);
+}
+
+/* A run that waits frees its batch. */
+static void drop(pgasi_batch_t *batch, int64_t n)
+{
+    bool waits = batch->sync == &batch->own;
+    if (__atomic_sub_fetch(&batch->missing, n, __ATOMIC_ACQ_REL) > 0 || waits)
+        return;
+    unlist(batch);
+    free(batch);
+}
+
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n)
 {
     pgas_sync_t *sync = batch->sync;
-    bool waits = sync == &batch->own;
-    bool last = __atomic_sub_fetch(&batch->missing, n, __ATOMIC_ACQ_REL) == 0;
-    if (last && !waits)
-        free(batch);
+    drop(batch, n);
     pgas_sync_done(sync, n);
+}
+
+/* ---- deaths ---- */
+
+/* Claims the items that a dead home will not answer. */
+static int64_t claim_of(pgasi_batch_t *batch, int home)
+{
+    size_t n = __atomic_load_n(&batch->n_begun, __ATOMIC_ACQUIRE);
+    int64_t n_claimed = 0;
+    pgasi_key_t key;
+    for (size_t i = 0; i < n; i++) {
+        pgas_kvs_item_t *item = &batch->items[i];
+        if (__atomic_load_n(&item->status, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS &&
+            pgasi_kvs_key(batch->kvs, item->key, item->key_bytes, &key) == home)
+            n_claimed += pgasi_kvs_claim(item, PGAS_ERR_PEER);
+    }
+    return n_claimed;
+}
+
+/* A batch stays while an item is claimed and not complete. Functions of counters run without the
+ * lock. */
+static void lose_home(pgas_kvs_t *kvs, int home)
+{
+    pgasi_batch_t *batch;
+    int64_t n;
+    __atomic_store_n(&kvs->lost[home], true, __ATOMIC_RELAXED);
+    __atomic_store_n(&kvs->broken, true, __ATOMIC_RELEASE);
+    do {
+        pgasi_spin_lock(&kvs->batches_lock, N_SPINS);
+        for (n = 0, batch = kvs->batches; batch && n == 0; batch = n ? batch : batch->next)
+            n = claim_of(batch, home);
+        pgasi_spin_unlock(&kvs->batches_lock);
+        if (n > 0)
+            pgasi_kvs_complete(batch, n);
+    } while (n > 0);
+}
+
+void pgasi_kvs_end_lost(pgasi_batch_t *batch)
+{
+    for (int i = 0; i < batch->kvs->n; i++) {
+        int64_t n =
+            __atomic_load_n(&batch->kvs->lost[i], __ATOMIC_RELAXED) ? claim_of(batch, i) : 0;
+        if (n > 0)
+            pgasi_kvs_complete(batch, n);
+    }
+}
+
+/* A reply that was still under way when its home died; its batch may be gone. */
+static bool is_of_lost(const pgas_kvs_t *kvs, int rank)
+{
+    for (int i = 0; i < kvs->n; i++)
+        if (kvs->ranks[i] == rank)
+            return __atomic_load_n(&kvs->lost[i], __ATOMIC_RELAXED);
+    return true;
+}
+
+static void end_for_dead(int rank)
+{
+    for (uint64_t id = 0; id < PGASI_KVS_MAX; id++) {
+        pgas_kvs_t *kvs = pgasi_kvs_of(id);
+        for (int i = 0; kvs && i < kvs->n; i++)
+            if (kvs->ranks[i] == rank)
+                lose_home(kvs, i);
+    }
 }
 
 /* ---- requests ---- */
@@ -108,13 +209,15 @@ static void fail_message(pgasi_batch_t *batch, const char *message, pgas_status_
 {
     const pgasi_request_t *head = (const pgasi_request_t *)(const void *)message;
     const char *at = (const char *)(head + 1);
+    int64_t n_failed = 0;
     for (uint32_t i = 0; i < head->n; i++) {
         const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
-        batch->items[wire->index].status = status;
+        n_failed += pgasi_kvs_claim(&batch->items[wire->index], status);
         at += sizeof *wire + PGASI_ALIGN_UP((size_t)wire->key_bytes, 8) +
               PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
     }
-    pgasi_kvs_complete(batch, head->n);
+    if (n_failed > 0)
+        pgasi_kvs_complete(batch, n_failed);
 }
 
 void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home)
@@ -159,13 +262,16 @@ typedef struct {
     pgas_sync_t sync;
 } large_t;
 
+/* The item is claimed by its reply. Once it is in progress again, a death may complete it. */
 static void send_again(pgasi_batch_t *batch, int home, uint32_t index, bool waits)
 {
+    pgas_kvs_item_t *item = &batch->items[index];
+    __atomic_add_fetch(&batch->missing, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_RELEASE);
     pgas_status_t status = pgasi_kvs_send_one(batch, home, index, waits);
-    if (status == PGAS_OK)
-        return;
-    batch->items[index].status = status;
-    pgasi_kvs_complete(batch, 1);
+    if (status != PGAS_OK && pgasi_kvs_claim(item, status))
+        pgasi_kvs_complete(batch, 1);
+    drop(batch, 1);
 }
 
 /* A value that has changed meanwhile has another version. Then the home gives no result, and the
@@ -228,6 +334,8 @@ static bool take_item(pgasi_batch_t *batch, const pgasi_reply_item_t *reply, con
 {
     pgas_kvs_item_t *item = &batch->items[reply->index];
     pgasi_key_t key;
+    if (!pgasi_kvs_claim(item, PGAS_OK))
+        return false;
     if (reply->status == PGAS_ERR_AGAIN) {
         send_again(batch, pgasi_kvs_key(batch->kvs, item->key, item->key_bytes, &key), reply->index,
                    true);
@@ -256,10 +364,13 @@ static void take_reply(const void *args, size_t bytes, pgas_thread_t source, voi
     const pgasi_reply_t *head = (const pgasi_reply_t *)args;
     pgasi_batch_t *batch = (pgasi_batch_t *)(uintptr_t)head->batch;
     const char *at = (const char *)(head + 1);
+    const pgas_kvs_t *kvs = pgasi_kvs_of(head->kvs);
     int64_t n_complete = 0;
     (void)bytes;
-    (void)source;
     (void)context;
+    if (!kvs || (PGAS_UNLIKELY(__atomic_load_n(&kvs->broken, __ATOMIC_ACQUIRE)) &&
+                 is_of_lost(kvs, pgas_thread_rank(source))))
+        return;
     for (uint32_t i = 0; i < head->n; i++) {
         const pgasi_reply_item_t *item = (const pgasi_reply_item_t *)(const void *)at;
         at += sizeof *item;
@@ -274,4 +385,5 @@ static void take_reply(const void *args, size_t bytes, pgas_thread_t source, voi
 static __attribute__((constructor)) void register_reply(void)
 {
     (void)pgas_handler_register("pgas_kvs_reply", take_reply, NULL, NULL, &pgasi_kvs_reply_handler);
+    pgasi_hooks.death_settled[PGASI_LAYER_KVS] = end_for_dead;
 }

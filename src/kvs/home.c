@@ -1,6 +1,5 @@
 /* Operations at a home of this node. They withdraw stamps that other nodes have, log changes, and
  * evict keys from a full part. */
-#include "base/clock.h"
 #include "base/log.h"
 #include "kvs/kvs.h"
 #include "kvs/stamps.h"
@@ -16,62 +15,13 @@ pgas_status_t pgasi_kvs_may_wait(void)
 
 /* ---- waits for other homes ---- */
 
-#define PROBE_US 500000 /* without a reply for so long, a wait asks whether the homes live */
-
-static pgas_handler_t probe_handler;
-
-static void answer_probe(const void *args, size_t bytes, pgas_thread_t source, void *context)
-{
-    (void)args;
-    (void)bytes;
-    (void)source;
-    (void)context;
-}
-
-/* Requests carry no counter, so nobody reports the death of their target. Probes carry one. */
-static void probe_homes(pgas_kvs_t *kvs)
-{
-    if (__atomic_load_n(&kvs->probe.count, __ATOMIC_RELAXED) > 0)
-        return;
-    for (int i = 0; i < kvs->n; i++)
-        if (!kvs->parts[i].base &&
-            pgas_call(kvs->ranks[i], probe_handler, NULL, 0, &kvs->probe) == PGAS_ERR_PEER)
-            kvs->broken = true;
-}
-
-static void look_for_deaths(pgas_kvs_t *kvs)
-{
-    pgas_sync_info_t info = { .size = sizeof info };
-    probe_homes(kvs);
-    if (pgas_sync_info(&kvs->probe, &info) == PGAS_OK && info.status == PGAS_ERR_PEER)
-        kvs->broken = true;
-}
-
-pgas_status_t pgasi_kvs_wait(pgas_kvs_t *kvs, pgas_sync_t *sync)
+pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync)
 {
     pgas_status_t status;
-    while ((status = pgas_sync_wait(sync, PROBE_US)) == PGAS_ERR_TIMEOUT && !kvs->broken)
-        look_for_deaths(kvs);
-    return status == PGAS_ERR_TIMEOUT ? PGAS_ERR_PEER : status;
-}
-
-pgas_status_t pgasi_kvs_wait_below(pgas_kvs_t *kvs, const int64_t *number, int64_t most)
-{
-    uint64_t limit = pgasi_limit_ns(PROBE_US);
-    while (__atomic_load_n(number, __ATOMIC_ACQUIRE) > most) {
-        if (kvs->broken)
+    while ((status = pgas_sync_wait(sync, PGASI_KVS_LOOK_US)) == PGAS_ERR_TIMEOUT)
+        if (__atomic_load_n(&kvs->lost[home], __ATOMIC_RELAXED))
             return PGAS_ERR_PEER;
-        if (pgas_progress() == 0 && pgasi_now_ns() > limit) {
-            look_for_deaths(kvs);
-            limit = pgasi_limit_ns(PROBE_US);
-        }
-    }
-    return PGAS_OK;
-}
-
-static __attribute__((constructor)) void register_probe(void)
-{
-    (void)pgas_handler_register("pgas_kvs_probe", answer_probe, NULL, NULL, &probe_handler);
+    return status;
 }
 
 /* ---- writes ---- */

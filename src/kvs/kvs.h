@@ -21,8 +21,10 @@ struct pgas_kvs {
     int *ranks;          /* [n] of the job */
     bool evict, has_far;
     bool full_logged;
-    bool broken;       /* a rank of the team died */
-    pgas_sync_t probe; /* counts calls that find out whether other homes live */
+    bool broken;      /* a rank of the team died */
+    bool *lost;       /* [n]: this one died */
+    int batches_lock; /* of the list of batches that nobody waits for (message.h) */
+    struct pgasi_batch *batches;
     /* Only if the team has several nodes: one word for each bucket of the store. A write changes
      * the word of its bucket, before any thread can read what it has written. */
     pgasi_stamps_t *stamps;
@@ -66,11 +68,9 @@ static inline bool pgasi_kvs_is_attached(void)
  *  not attached. */
 pgas_status_t pgasi_kvs_may_wait(void);
 
-/** Waits for replies of other homes. After some time without them it probes the homes.
- *  @return PGAS_ERR_PEER: a home died; the replies may still be missing */
-pgas_status_t pgasi_kvs_wait(pgas_kvs_t *kvs, pgas_sync_t *sync);
-/** The same until *number, which replies lower, is at most `most`. */
-pgas_status_t pgasi_kvs_wait_below(pgas_kvs_t *kvs, const int64_t *number, int64_t most);
+/** Waits for the reply of a home. @return PGAS_ERR_PEER: it died */
+pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync);
+#define PGASI_KVS_LOOK_US 100000 /* a wait looks so often whether a rank died */
 
 /* ---- the stores of this rank ---- */
 

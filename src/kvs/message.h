@@ -42,13 +42,16 @@ typedef struct {
     uint8_t pad[1];
 } pgasi_reply_item_t;
 
-/** Items of one pgas_kvs_run that other nodes carry out. */
-typedef struct {
+/** Items of one pgas_kvs_run that other nodes carry out. An item has the status PGAS_INPROGRESS
+ *  until somebody claims it: its reply, an error when it is sent, or the death of its home. */
+typedef struct pgasi_batch {
     pgas_kvs_t *kvs;
     pgas_kvs_item_t *items;
+    size_t n_begun;    /* the items before have been sent, or have their status */
     pgas_sync_t *sync; /* counts items: the caller's, or own */
-    int64_t missing;   /* items without a result, and 1 while the run sends */
+    int64_t missing;   /* items without a result, and 1 for each function that uses the batch */
     pgas_sync_t own;   /* of a run that waits. That run frees the batch, otherwise the last item */
+    struct pgasi_batch *next, *prev; /* in the store's list, unless the run waits */
 } pgasi_batch_t;
 
 /** Requests that are being put together, one for each home. */
@@ -71,7 +74,18 @@ pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, i
 /** Sends them now. If that fails, they are complete with its status. */
 void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
 
+/** Puts a batch that nobody waits for into the store's list, where deaths find it. */
+void pgasi_kvs_enlist(pgasi_batch_t *batch);
+/** Ends the items of a batch whose homes have died. */
+void pgasi_kvs_end_lost(pgasi_batch_t *batch);
 /** Notes that n items of a batch have their results. The batch may be gone afterwards. */
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n);
+/** Gives an item its status. @return false: it had one, and others complete it */
+static inline bool pgasi_kvs_claim(pgas_kvs_item_t *item, pgas_status_t status)
+{
+    pgas_status_t pending = PGAS_INPROGRESS;
+    return __atomic_compare_exchange_n(&item->status, &pending, status, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
 
 #endif

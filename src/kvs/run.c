@@ -250,6 +250,8 @@ static pgas_status_t begin_far(far_run_t *run)
                                    .items = run->items,
                                    .sync = run->sync ? run->sync : &run->batch->own,
                                    .missing = 1 };
+    if (run->sync)
+        pgasi_kvs_enlist(run->batch);
     if (!run->is_single) {
         memset(run->reads, 0, sizeof run->reads);
         memset(run->writes, 0, sizeof run->writes);
@@ -280,6 +282,16 @@ static void flush_far(const far_run_t *run)
         pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
 }
 
+/* Waits until at most so many items are under way. */
+static void wait_below(pgasi_batch_t *batch, int64_t most)
+{
+    while (__atomic_load_n(&batch->missing, __ATOMIC_ACQUIRE) > most) {
+        if (PGAS_UNLIKELY(__atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE)))
+            pgasi_kvs_end_lost(batch);
+        (void)pgas_progress();
+    }
+}
+
 /* Waits until no item is under way. */
 static pgas_status_t settle(far_run_t *run)
 {
@@ -287,10 +299,10 @@ static pgas_status_t settle(far_run_t *run)
     if (status != PGAS_OK)
         return status;
     flush_far(run);
-    status = pgasi_kvs_wait_below(run->kvs, &run->batch->missing, 1);
+    wait_below(run->batch, 1);
     memset(run->reads, 0, sizeof run->reads);
     memset(run->writes, 0, sizeof run->writes);
-    return status;
+    return PGAS_OK;
 }
 
 /* A read first looks for a copy. @return PGAS_INPROGRESS: there is no valid one */
@@ -311,7 +323,7 @@ static void limit_items(const far_run_t *run)
 {
     if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) > ITEMS_UNDER_WAY &&
         pgasi_kvs_may_wait() == PGAS_OK)
-        (void)pgasi_kvs_wait_below(run->kvs, &run->batch->missing, ITEMS_UNDER_WAY);
+        wait_below(run->batch, ITEMS_UNDER_WAY);
 }
 
 static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
@@ -331,9 +343,10 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
         return status;
     if (!run->is_single)
         note_under_way(run, target->key.hash, writes);
-    item->status = PGAS_INPROGRESS;
     __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
     pgas_sync_add(run->batch->sync, 1);
+    __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_RELEASE);
+    __atomic_store_n(&run->batch->n_begun, index + 1, __ATOMIC_RELEASE);
     pgasi_store(&run->kvs->calls, pgasi_load(&run->kvs->calls) + 1);
     if (run->is_single)
         status = pgasi_kvs_send_one(run->batch, target->home, (uint32_t)index, false);
@@ -341,11 +354,24 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
         status =
             pgasi_kvs_send(run->batch, &run->outgoing[target->home], target->home, (uint32_t)index);
     if (status != PGAS_OK) {
-        pgasi_kvs_complete(run->batch, 1);
+        if (pgasi_kvs_claim(item, status))
+            pgasi_kvs_complete(run->batch, 1);
         return status;
     }
     limit_items(run);
     return PGAS_INPROGRESS;
+}
+
+/* Homes that live answer also after a death. */
+static pgas_status_t wait_for_all(pgasi_batch_t *batch)
+{
+    pgas_status_t status;
+    while ((status = pgas_sync_wait(&batch->own, PGASI_KVS_LOOK_US)) == PGAS_ERR_TIMEOUT)
+        if (__atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE))
+            pgasi_kvs_end_lost(batch);
+    if (status == PGAS_OK) /* otherwise replies may still come */
+        free(batch);
+    return status;
 }
 
 static pgas_status_t end_far(far_run_t *run)
@@ -358,10 +384,7 @@ static pgas_status_t end_far(far_run_t *run)
     }
     pgasi_batch_t *waited = run->sync ? NULL : run->batch;
     pgasi_kvs_complete(run->batch, 1);
-    pgas_status_t ended = waited ? pgasi_kvs_wait(run->kvs, &waited->own) : PGAS_OK;
-    if (ended != PGAS_ERR_PEER) /* otherwise replies of homes that live may still come */
-        free(waited);
-    return ended;
+    return waited ? wait_for_all(waited) : PGAS_OK;
 }
 
 /* The state of a run. */
@@ -427,14 +450,6 @@ static void fail_writes(const pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n,
             items[i].status = status;
 }
 
-/* Items whose replies will not come. */
-static void fail_items(pgas_kvs_item_t *items, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (items[i].status == PGAS_INPROGRESS)
-            items[i].status = PGAS_ERR_PEER;
-}
-
 pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pgas_sync_t *sync)
 {
     if (!kvs || (n > 0 && !items))
@@ -460,8 +475,6 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
     ended = ended == PGAS_OK ? committed : ended;
     if (sync)
         return ended;
-    if (ended == PGAS_ERR_PEER)
-        fail_items(items, n);
     pgas_status_t first = sent ? first_error(items, n) : run.first;
     return first == PGAS_OK ? ended : first;
 }

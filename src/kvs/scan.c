@@ -109,7 +109,7 @@ static pgas_status_t copy_far_chains(pgas_kvs_t *kvs, int home, uint64_t *bucket
     status = pgas_call(kvs->ranks[home], scan_handler, &request, sizeof request, NULL);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_kvs_wait(kvs, &scan.sync);
+    status = pgasi_kvs_wait(kvs, home, &scan.sync);
     *bucket_p = scan.bucket;
     return status == PGAS_OK ? scan.status : status;
 }

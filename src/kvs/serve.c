@@ -222,12 +222,33 @@ static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t sourc
     return s->kvs != NULL;
 }
 
+/* This rank has ended the store. It has learnt of a death before the caller has: otherwise all ranks
+ * end a store together. */
+static void refuse(serving_t *s, const pgasi_request_t *head)
+{
+    const char *at = (const char *)(head + 1);
+    bool in_buffers = pgas_buffer_count() > 0;
+    for (uint32_t i = 0; i < head->n; i++) {
+        const pgasi_request_item_t *wire = (const pgasi_request_item_t *)(const void *)at;
+        pgasi_reply_item_t *reply = next_item(s, wire->index);
+        reply->status = PGAS_ERR_PEER;
+        end_item(s, reply);
+        at += sizeof *wire;
+        if (!in_buffers)
+            at += PGASI_ALIGN_UP((size_t)wire->key_bytes, 8) +
+                  PGASI_ALIGN_UP((size_t)wire->value_bytes, 8);
+    }
+    send_reply(s);
+}
+
 static void serve(const void *args, pgas_thread_t source, bool may_wait)
 {
     const pgasi_request_t *head = (const pgasi_request_t *)args;
     serving_t s;
-    if (!begin(&s, head, source, may_wait))
+    if (!begin(&s, head, source, may_wait)) {
+        refuse(&s, head);
         return;
+    }
     const char *at = (const char *)(head + 1);
     const pgasi_part_t *part = &s.kvs->parts[s.home];
     arrived_t arrived[AT_ONCE];
