@@ -4,8 +4,8 @@
  *           between reads and writes of the same elements, and while their home has pinned the
  *           chunk. A thread that reads its element sees its own applies. A thread that was informed
  *           of applies, by a barrier or by another element, sees them. Few of them miss, and
- *           messages carry many. A chunk that gets a large part of the applies comes here. Applies
- *           are complete when the array is destroyed.
+ *           messages carry many. A chunk that gets a large part of the applies comes here, and so
+ *           do chunks of applies in order. Applies are complete when the array is destroyed.
  *   np:     2 3 4 3
  *   nodes:  1 1 2 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_CALL_MAX=512 |
@@ -300,6 +300,24 @@ static void cost(void)
     BAD(pgas_array_destroy(array));
 }
 
+/* Applies in order go to cache lines, although earlier ones have made the chunks sparse. */
+static void walks(void)
+{
+    array = crew_array(8, n_elems, CHUNK, 2 * LINES, NULL);
+    uint64_t first = (uint64_t)((me + 1) % n_ranks) * N_EACH, x = seed;
+    bool far = pgas_node_of((me + 1) % n_ranks) != pgas_node();
+    for (uint64_t k = 0; k < 20000; k++)
+        BAD(pgas_array_apply_u64(array, first + pgas_splitmix(&x) % N_EACH, PGAS_ADD, 1));
+    uint64_t before = crew_info(array).remote_ops;
+    for (uint64_t k = 0; k < N_EACH; k++)
+        BAD(pgas_array_apply_u64(array, first + k, PGAS_ADD, 1));
+    uint64_t n = crew_info(array).remote_ops - before;
+    if (far && !crew_judge(n < N_EACH / 2, "a walk"))
+        printf("# rank %d: %d of %d applies in order at their home\n", me, (int)n, (int)N_EACH);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+}
+
 /* Contributions are under way when the array ends. */
 static void end(void)
 {
@@ -314,7 +332,7 @@ static void end(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 6);
+    job_begin(&argc, &argv, 7);
     seed = spmd_seed(11);
     n_elems = N_EACH * (uint64_t)n_ranks;
     model();
@@ -325,6 +343,8 @@ int main(int argc, char **argv)
     spmd_ok(crew_faults() == 0, "applies beside pins of the home are not lost");
     cost();
     spmd_ok(crew_faults() == 0, "applies beyond the cache wait seldom");
+    walks();
+    spmd_ok(crew_faults() == 0, "applies in order use cache lines");
     end();
     spmd_ok(crew_faults() == 0, "applies are complete at the end of the array");
     breaks = true;
