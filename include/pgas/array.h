@@ -91,7 +91,7 @@ typedef struct {
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
  *          own; the cache. Elsewhere on each rank: 6 bytes for every chunk of the whole array, 64
- *          for each of its own, 144 for each cache line. On several nodes 16 bytes more for every
+ *          for each of its own, 152 for each cache line. On several nodes 16 bytes more for every
  *          chunk, and 4 KiB for each rank of other nodes to whose cold chunks a thread applies.
  *  @return the same on all ranks of the team:
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range

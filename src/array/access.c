@@ -119,7 +119,7 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_location_t *l
     pgasi_array_own_pin_add(site.grant);
     status = pgasi_array_grant_try(&site, x, true);
     pgasi_array_grant_unpin(site.grant, mode, &recall);
-    pgasi_array_pin_ended(a, loc, site.grant, recall);
+    pgasi_array_pin_ended(a, loc->first, site.grant, recall);
     return status;
 }
 

@@ -24,7 +24,6 @@
 #include "base/clock.h"
 #include "base/sync.h"
 
-#define NO_CHUNK       UINT64_MAX
 #define JOIN_NS_MIN    (500 * UINT64_C(1000)) /* some ten times the cost of a join and its end */
 #define JOIN_SHIFT_MAX 6u
 
@@ -48,11 +47,6 @@ static pgasi_array_location_t locate(const pgasi_array_t *a, uint64_t chunk)
     if (!pgasi_array_locate_chunk(&a->map, chunk, &loc))
         pgasi_array_broken(a, "no chunk", chunk, 0, 0);
     return loc;
-}
-
-static int home_of(const pgasi_array_t *a, uint64_t chunk)
-{
-    return a->global[locate(a, chunk).home];
 }
 
 /* ---- counters of prefetches ---- */
@@ -94,13 +88,14 @@ void pgasi_array_cache_end_prefetches(pgasi_array_t *a)
 
 /* ---- lines come and go ---- */
 
-static bool is_near(const pgasi_array_t *a, uint64_t chunk)
+static bool is_near(const pgasi_array_t *a, const pgasi_array_cache_line_t *line)
 {
-    return a->n_near_max && a->node_rank[locate(a, chunk).home] >= 0;
+    return a->n_near_max && a->node_rank[line->home] >= 0;
 }
 
-static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
+static uint32_t take_line(pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
+    uint64_t chunk = loc->chunk;
     uint32_t li = a->first_free;
     if (li == PGASI_ARRAY_NONE)
         return li;
@@ -108,7 +103,8 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
-    a->n_near += is_near(a, chunk);
+    line->home = loc->home;
+    a->n_near += is_near(a, line);
     pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
@@ -155,11 +151,11 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     uint64_t chunk = line->grant.now.chunk;
     __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
     *pgasi_array_heat_of(a, chunk) = line->grant.now.heat;
-    pgasi_array_grant_renew(&line->grant, NO_CHUNK, 0);
+    /* the grant permits nothing, and take_line renews it */
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
-    if (is_near(a, chunk)) {
+    if (is_near(a, line)) {
         a->n_near--;
         note_join_end(a, line);
     }
@@ -345,7 +341,7 @@ static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *l
         wait_at(a, li, x);
         return PGAS_OK;
     }
-    li = take_line(a, loc->chunk);
+    li = take_line(a, loc);
     if (li == PGASI_ARRAY_NONE)
         return do_without_line(a, loc, x);
     a->line[li].op = x->op;
@@ -377,11 +373,11 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
 {
     if (need == PGASI_ARRAY_NEED_O && pgasi_array_is_too_large_for_line(a, op))
         return;
+    pgasi_array_location_t loc = { .cut = true };
     pgasi_array_run_begin();
     for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_blocks;
          chunk++) {
-        pgasi_array_location_t loc;
-        if (!pgasi_array_locate_chunk(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0)
+        if (!pgasi_array_locate_next(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0)
             continue;
         uint32_t li = find_line(a, chunk);
         if (li != PGASI_ARRAY_NONE) {
@@ -393,7 +389,7 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
             break;
         if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
-        li = take_line(a, chunk);
+        li = take_line(a, &loc);
         a->line[li].op = op;
         if (sync)
             promise(a, li, sync);
@@ -410,7 +406,7 @@ void pgasi_array_cache_join(pgasi_array_t *a, const pgasi_array_location_t *loc,
 {
     if (a->n_near >= a->n_near_max || find_line(a, loc->chunk) != PGASI_ARRAY_NONE)
         return;
-    uint32_t li = take_line(a, loc->chunk);
+    uint32_t li = take_line(a, loc);
     if (li == PGASI_ARRAY_NONE)
         return;
     a->line[li].op = op;
@@ -479,19 +475,19 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
         open_operate(a, li);
         break;
     case PGASI_A_SEND_FETCH_R:
-        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_R, li, 0);
+        pgasi_array_send_request(a, line->home, chunk, PGASI_E_FETCH_R, li, 0);
         break;
     case PGASI_A_SEND_FETCH_W:
-        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_W, li, 0);
+        pgasi_array_send_request(a, line->home, chunk, PGASI_E_FETCH_W, li, 0);
         break;
     case PGASI_A_SEND_FETCH_O:
-        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_O, li, line->op);
+        pgasi_array_send_request(a, line->home, chunk, PGASI_E_FETCH_O, li, line->op);
         break;
     case PGASI_A_SEND_UPGRADE:
-        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_UPGRADE, li, 0);
+        pgasi_array_send_request(a, line->home, chunk, PGASI_E_UPGRADE, li, 0);
         break;
     case PGASI_A_SEND_ACK:
-        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK);
+        pgasi_array_send_answer(a, a->global[line->home], chunk, PGASI_E_ACK);
         break;
     case PGASI_A_SEND_WB:
         send_back(a, li, PGASI_E_WB);
@@ -503,7 +499,8 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
         send_back(a, li, PGASI_E_WB_O);
         break;
     case PGASI_A_RUN:
-        run(a, li);
+        if (line->waiting.first)
+            run(a, li);
         break;
     case PGASI_A_FREE:
         give_line(a, li);
@@ -527,7 +524,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
     if (asked && line->closed == PGASI_ARRAY_CLOSED)
         step(a, li, PGASI_E_QUIET);
-    else if (!freed)
+    else if (!freed && line->waiting.first)
         serve(a, li);
     if (PGAS_UNLIKELY(line->told) && is_stable(line))
         tell(line, PGAS_OK);
@@ -544,7 +541,8 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
     if (event == PGASI_E_GIVE)
         pgasi_array_sparse_end(a, chunk, true);
     if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
-        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in state C_I */
+        pgasi_array_send_answer(a, a->global[locate(a, chunk).home], chunk,
+                                PGASI_E_ACK); /* as in state C_I */
         return;
     }
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
@@ -572,7 +570,6 @@ void pgasi_array_cache_start(pgasi_array_t *a)
     for (uint32_t li = a->n_lines; li-- > 0;) {
         memset(&a->line[li], 0, sizeof a->line[li]);
         a->line[li].state = PGASI_C_I;
-        a->line[li].grant.now.chunk = NO_CHUNK;
         a->line[li].next_free = a->first_free;
         a->first_free = li;
     }

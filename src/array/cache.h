@@ -24,6 +24,7 @@ typedef struct {
     uint8_t state;
     uint8_t level, closed; /* as in a directory entry */
     bool leaving;          /* evicted, not free yet */
+    int home;              /* of the chunk, a team rank */
     uint32_t op;           /* requested */
     uint64_t joined_ns;    /* when the line was taken for a chunk of this node's other ranks */
     pgasi_array_queue_t waiting;

@@ -38,6 +38,20 @@ pgasi_array_location_t pgasi_array_locate(const pgasi_array_map_t *map, uint64_t
 bool pgasi_array_locate_chunk(const pgasi_array_map_t *map, uint64_t chunk,
                               pgasi_array_location_t *loc_p);
 
+/** The same for chunks in order: *loc_p is where an earlier one is, or `cut` is true. */
+static inline bool pgasi_array_locate_next(const pgasi_array_map_t *map, uint64_t chunk,
+                                           pgasi_array_location_t *loc_p)
+{
+    uint64_t size = UINT64_C(1) << map->shift;
+    if (loc_p->cut || loc_p->chunk + 1 != chunk ||
+        loc_p->first + 2 * size > map->offsets[loc_p->home + 1])
+        return pgasi_array_locate_chunk(map, chunk, loc_p);
+    loc_p->chunk = chunk;
+    loc_p->first += size;
+    loc_p->index++;
+    return true;
+}
+
 /** The chunk with an index among those of a rank. */
 pgasi_array_location_t pgasi_array_locate_index(const pgasi_array_map_t *map, int rank,
                                                 uint64_t index);

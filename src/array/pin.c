@@ -59,10 +59,8 @@ pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
         status = pgasi_array_grant_unpin(pin->grant, pin->mode, &recall);
     if (status != PGAS_OK)
         return status;
-    pgasi_array_t *a = pgasi_array_of(pin->array);
-    pgasi_array_location_t loc = pgasi_array_locate(&a->map, pin->first);
     pgasi_array_grant_t *grant = pin->grant;
     pin->grant = NULL;
-    pgasi_array_pin_ended(a, &loc, grant, recall);
+    pgasi_array_pin_ended(pgasi_array_of(pin->array), pin->first, grant, recall);
     return PGAS_OK;
 }

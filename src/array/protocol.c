@@ -108,15 +108,15 @@ static void report_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
         pgasi_array_cache_unpinned(a, grant);
 }
 
-void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                           pgasi_array_grant_t *grant, bool recall)
+void pgasi_array_pin_ended(pgasi_array_t *a, uint64_t i, pgasi_array_grant_t *grant, bool recall)
 {
     /* the pin ends before want_line is read; pgasi_array_cache_keep_free has the matching fence */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!recall && !__atomic_load_n(&a->want_line.first, __ATOMIC_RELAXED))
         return;
+    pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
     pgasi_path_state_t before = pgasi_serve_begin();
-    report_unpinned(a, loc, grant);
+    report_unpinned(a, &loc, grant);
     pgasi_array_cache_keep_free(a);
     pgasi_array_poll();
     pgasi_serve_end(before);

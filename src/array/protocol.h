@@ -23,9 +23,9 @@ pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x);
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                            pgas_op_t op);
 
-/** The calling thread has ended a pin. recall: the protocol waits for that. */
-void pgasi_array_pin_ended(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                           pgasi_array_grant_t *grant, bool recall);
+/** The calling thread has ended a pin of the chunk of element i. recall: the protocol waits for
+ *  that. */
+void pgasi_array_pin_ended(pgasi_array_t *a, uint64_t i, pgasi_array_grant_t *grant, bool recall);
 
 /** Executes one barrier for all chunks that are closing, and continues those that all threads have
  *  left. The caller is serving. */

@@ -300,14 +300,14 @@ static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
     }
 }
 
+/* *loc_p is where the chunk of the message before it is, in a run, and where this one is then. */
 static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void *data, size_t bytes,
-                   int source)
+                   int source, pgasi_array_location_t *loc_p)
 {
-    pgasi_array_location_t loc;
-    if (!pgasi_array_locate_chunk(&a->map, m->chunk, &loc)) {
+    if (!pgasi_array_locate_next(&a->map, m->chunk, loc_p)) {
         drop(m, source);
     } else if (m->kind == PGASI_ARRAY_M_REPLY) {
-        on_reply(a, m, &loc, data, bytes);
+        on_reply(a, m, loc_p, data, bytes);
     } else if (m->kind == PGASI_ARRAY_M_SPARSE_DONE) {
         pgasi_array_sparse_arrived(a, member(a, source));
     } else if (m->kind == PGASI_ARRAY_M_FILL) {
@@ -316,18 +316,18 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
             pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
     } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE &&
                m->event < PGASI_ARRAY_N_EVENTS) {
-        if (a->global[loc.home] != source) {
+        if (a->global[loc_p->home] != source) {
             drop(m, source);
             return;
         }
         bool fills = m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W;
-        const char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, &loc) : NULL;
+        const char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, loc_p) : NULL;
         if (m->event == PGASI_E_GRANT_O && m->line != PGASI_ARRAY_NONE)
-            a->reads_lines[loc.home] = m->pull != 0;
+            a->reads_lines[loc_p->home] = m->pull != 0;
         if (there)
             pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
         pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
-    } else if (loc.home != a->rank || !for_home(a, m, &loc, data, bytes, source)) {
+    } else if (loc_p->home != a->rank || !for_home(a, m, loc_p, data, bytes, source)) {
         drop(m, source);
     }
 }
@@ -336,6 +336,7 @@ static void on_run(pgasi_array_t *a, pgasi_array_message_t m, const char *entrie
                    int source)
 {
     uint64_t chunk = m.chunk;
+    pgasi_array_location_t loc = { .cut = true };
     pgasi_array_run_entry_t entry;
     if (m.kind != PGASI_ARRAY_M_REQUEST && m.kind != PGASI_ARRAY_M_ANSWER &&
         m.kind != PGASI_ARRAY_M_TO_CACHE) {
@@ -348,7 +349,7 @@ static void on_run(pgasi_array_t *a, pgasi_array_message_t m, const char *entrie
         memcpy(&entry, entries, sizeof entry);
         m.line = entry.line;
         m.chunk = chunk + (uint64_t)(int64_t)entry.distance;
-        on_one(a, &m, NULL, 0, source);
+        on_one(a, &m, NULL, 0, source, &loc);
     }
     pgasi_array_run_end();
 }
@@ -357,6 +358,7 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
 {
     (void)context;
     pgasi_array_message_t m;
+    pgasi_array_location_t loc = { .cut = true };
     int source = pgas_thread_rank(from);
     if (bytes < sizeof m)
         return;
@@ -375,7 +377,7 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
     else if (m.run)
         on_run(a, m, data, bytes, source);
     else
-        on_one(a, &m, data, bytes, source);
+        on_one(a, &m, data, bytes, source, &loc);
 }
 
 void pgasi_array_receive_start(void)

@@ -98,10 +98,9 @@ static bool continues_run(const pgasi_array_t *a, int to, const pgasi_array_mess
     size_t entry_bytes = applies ? sizeof out.apply[0] : sizeof out.entry[0];
     bool full = out.n == (applies ? APPLIES_MAX : RUN_MAX) ||
                 (out.n + 1) * entry_bytes > pgasi_param.call_max - sizeof *m;
-    pgasi_array_message_t next = out.first;
-    next.chunk = m->chunk;
-    next.line = m->line;
-    return out.n && !full && to == out.to && a == out.array && memcmp(&next, m, sizeof next) == 0 &&
+    const pgasi_array_message_t *first = &out.first;
+    return out.n && !full && to == out.to && a == out.array && m->kind == first->kind &&
+           m->event == first->event && m->op == first->op && m->pull == first->pull &&
            distance == (int32_t)distance;
 }
 
@@ -258,16 +257,15 @@ void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t ch
 
 /* ---- requests, answers, events ---- */
 
-void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
-                              uint32_t line, uint32_t op)
+void pgasi_array_send_request(pgasi_array_t *a, int member, uint64_t chunk,
+                              pgasi_array_event_t event, uint32_t line, uint32_t op)
 {
-    pgasi_array_location_t loc;
-    pgasi_array_locate_chunk(&a->map, chunk, &loc);
+    int to = a->global[member];
     pgasi_array_send_heap(a, to);
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_REQUEST, chunk, event);
     m.line = line;
     m.op = op;
-    m.pull = pgasi_array_mapped_chunk(a, &loc) != NULL;
+    m.pull = mapped(to, a->home_offset[member], a->stride) != NULL; /* all of the heap is mapped */
     send_to_run(a, to, &m);
 }
 

@@ -170,8 +170,7 @@ void pgasi_array_sparse_ask(pgasi_array_t *a, const pgasi_array_location_t *loc,
             continue;
         s->n_asked++;
         write_grant(s, block, (uint64_t)op << 32 | PGASI_ARRAY_SPARSE_ASKED);
-        pgasi_array_send_request(a, a->global[loc->home], block, PGASI_E_FETCH_O, PGASI_ARRAY_NONE,
-                                 op);
+        pgasi_array_send_request(a, loc->home, block, PGASI_E_FETCH_O, PGASI_ARRAY_NONE, op);
     }
     pgasi_array_run_end();
 }

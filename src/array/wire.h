@@ -74,9 +74,9 @@ void pgasi_array_receive_start(void);
 void pgasi_array_run_begin(void);
 void pgasi_array_run_end(void);
 
-/** To the home. */
-void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
-                              uint32_t line, uint32_t op);
+/** To the home. A request goes to a rank of the team. */
+void pgasi_array_send_request(pgasi_array_t *a, int member, uint64_t chunk,
+                              pgasi_array_event_t event, uint32_t line, uint32_t op);
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event);
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk);
 /** Elements written back, with the answer WB or WB_KEEP; a contribution, with WB_O. */
