@@ -378,7 +378,8 @@ void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_
 void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op)
 {
     lock(grant);
-    grant->opened_ns = pgasi_now_ns();
+    /* a close without mapping entries costs no barrier, so its time does not matter */
+    grant->opened_ns = grant->now.published ? pgasi_now_ns() : 0;
     grant->now.recall = PGASI_ARRAY_KEEP;
     grant->now.permits = permits;
     grant->now.op = op;

@@ -53,7 +53,9 @@ typedef struct pgasi_array_grant {
     uint32_t touched;
     uint32_t pins_read, pins_write; /* write: operate, too */
     pgasi_array_grant_state_t now;
-    uint64_t opened_ns; /* when the protocol last permitted accesses; 0: since the beginning */
+    /* when the protocol last permitted accesses or, if there were no mapping entries then, when the
+     * first was published since; 0: none was */
+    uint64_t opened_ns;
 } pgasi_array_grant_t;
 
 static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)

@@ -7,6 +7,7 @@
 #include "array/array.h"
 #include "array/slots.h"
 #include "base/checks.h"
+#include "base/clock.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 
@@ -89,6 +90,8 @@ void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights
         __atomic_store_n(&mapping[j].rights, rights, __ATOMIC_RELEASE);
     }
     site->grant->now.published = 1;
+    if (!site->grant->opened_ns)
+        site->grant->opened_ns = pgasi_now_ns();
     bool own = rights == pgas_array_path.data;
     if (!(rights & PGAS_ARRAY_RIGHT_READ) && !(own && pgasi_array_is_sole()))
         return;

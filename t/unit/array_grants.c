@@ -9,6 +9,7 @@
 #include "array/array.h"
 #include "array/own_pins.h"
 #include "array/slots.h"
+#include "base/clock.h"
 #include "boot/boot.h"
 #include "call/progress.h"
 #include "msg/serve.h"
@@ -150,6 +151,43 @@ static void pins_keep_away(void)
     good = good && unpin_recalls(PGAS_ARRAY_READ) && !is_kept_away(PGASI_ARRAY_SET);
     ok(good && pins(PGAS_ARRAY_READ) && !unpin_recalls(PGAS_ARRAY_READ),
        "accesses of another node wait for pins that are against them, and for no others");
+}
+
+/* ---- recalls soon after the first use ---- */
+
+#define LONG_NS (600 * UINT64_C(1000)) /* a recall so long after the first use is not soon */
+
+static void let_time_pass(void)
+{
+    for (uint64_t begin = pgasi_now_ns(); pgasi_now_ns() - begin < LONG_NS;)
+        sched_yield();
+}
+
+static void read_as_thread(void)
+{
+    uint64_t words[WORDS];
+    pgasi_array_site_t at = site();
+    pgasi_array_grant_try(&at,
+                          &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .n = 1, .out = words },
+                          true);
+}
+
+static void heat_of_recalls(void)
+{
+    pgasi_array_site_t at = site();
+    pgasi_array_grant_renew(&grant, 0, 1);
+    pgasi_array_grant_open(&grant, PGASI_ARRAY_READS, 0);
+    let_time_pass();
+    read_as_thread();
+    pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true);
+    is_int(grant.now.heat, 2,
+           "a recall soon after the first use counts, also long after the grant");
+    pgasi_array_grant_renew(&grant, 0, 1);
+    pgasi_array_grant_open(&grant, PGASI_ARRAY_READS, 0);
+    read_as_thread();
+    let_time_pass();
+    pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true);
+    is_int(grant.now.heat, 0, "one long after it does not");
 }
 
 /* ---- a second and a third thread ---- */
@@ -307,12 +345,13 @@ static void locked_once(int node_rank)
 
 int main(void)
 {
-    plan(14);
+    plan(16);
     lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=5");
     if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
         bail("no array");
     newcomers();
     pins_keep_away();
+    heat_of_recalls();
     renewals();
     for (int r = 0; r < 3; r++)
         locked_once(r);
