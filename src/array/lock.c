@@ -18,10 +18,10 @@
 #include "array/registry.h"
 #include "base/checks.h"
 #include "base/clock.h"
+#include "base/deaths.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
-#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
@@ -425,6 +425,6 @@ pgas_status_t pgasi_array_locks_start(void)
     held.n = held.room = 0;
     pthread_mutex_unlock(&held.lock);
     pgasi_handler_set_internal(PGASI_DESC_ARRAY_LOCK, on_message);
-    pgasi_hooks.death_settled[PGASI_LAYER_ARRAY] = drop_dead;
+    pgasi_deaths_add(drop_dead);
     return PGAS_OK;
 }

@@ -11,8 +11,8 @@
 #include "base/checks.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
-#include "boot/hooks.h"
 #include "boot/wait.h"
+#include "base/deaths.h"
 #include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"
@@ -229,7 +229,7 @@ pgas_status_t pgasi_bcast_ack_start(void)
     acks.entry = pgasi_lazy_alloc(n * sizeof *acks.entry);
     acks.slots_taken = 0;
     pgasi_bcast_stats = (pgasi_bcast_stats_t){ 0, 0 };
-    pgasi_hooks.death_settled[PGASI_LAYER_BCAST] = end_for_dead;
+    pgasi_deaths_add(end_for_dead);
     pgasi_handler_set_internal(PGASI_DESC_BCAST_ACK, on_ack);
     return acks.entry ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }

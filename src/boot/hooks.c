@@ -40,10 +40,3 @@ int pgasi_hooks_poll(void)
         n += pgasi_hooks.poll[__builtin_ctz(wanted)]();
     return n;
 }
-
-void pgasi_hooks_death_settled(int rank)
-{
-    for (int i = 0; i < PGASI_N_LAYERS; i++)
-        if (pgasi_hooks.death_settled[i])
-            pgasi_hooks.death_settled[i](rank);
-}

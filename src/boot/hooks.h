@@ -38,11 +38,6 @@
  *  |                  | if the layer wants it                    | receive lock | array/array.c   |
  *  | call_bulk,       | call/target.c: a call with buffers, or to| any          | bulk/start.c,   |
  *  | call_team        | a team                                   |              | bcast/start.c   |
- *  | death_settled    | call/progress.c: a rank died; the layers | any, without | call/sync.c,    |
- *  |                  | end what they wait for from it           | locks        | bulk/start.c,   |
- *  |                  |                                          |              | bcast/ack.c,    |
- *  |                  |                                          |              | object/lock.c,  |
- *  |                  |                                          |              | array/lock.c    |
  *  | on_block         | boot/wait.c: a wait of this thread       | that thread  | call/task.c     |
  *  |                  | begins, and ends                         |              |                 |
  *  | work             | boot/wait.c: progress found nothing      | that thread  | call/call.c     |
@@ -74,7 +69,6 @@ typedef enum {
     PGASI_LAYER_BCAST,
     PGASI_LAYER_OBJECT,
     PGASI_LAYER_ARRAY,
-    PGASI_LAYER_KVS,
     PGASI_N_LAYERS
 } pgasi_layer_t;
 
@@ -130,7 +124,6 @@ typedef struct {
     int (*poll[PGASI_N_LAYERS])(void);
     /** Bit 1 << layer: the layer wants its poll to be called (pgasi_hooks_want_poll). */
     _Alignas(64) uint32_t poll_wanted;
-    void (*death_settled[PGASI_N_LAYERS])(int rank);
 } pgasi_hooks_t;
 
 typedef struct {
@@ -158,6 +151,5 @@ void pgasi_hooks_thread_attached(void);
 pgas_status_t pgasi_hooks_thread_detaching(void);
 /** Polls the layers that want it. @return the number of handled events */
 int pgasi_hooks_poll(void);
-void pgasi_hooks_death_settled(int rank);
 
 #endif

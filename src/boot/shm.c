@@ -7,9 +7,9 @@
  * (containers give it 64 MiB), so a killed job leaves no files.
  *
  * Explicit huge pages are reserved by mmap. So a file that its maker could map has all its pages,
- * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE requests transparent ones, which most
- * kernels give to anonymous memory, and to files only where the administrator has allowed it. So a
- * rank that is alone on its node has anonymous memory. */
+ * and no rank dies of SIGBUS later. Without them MADV_HUGEPAGE requests transparent ones. Most
+ * kernels give these to anonymous memory, and to files only where the administrator has allowed it.
+ * So a rank that is alone on its node has anonymous memory. */
 #include "boot/internal.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* Start, stop and progress of bulk messages, and the messages that a death ends. */
+#include "base/deaths.h"
 #include "boot/hooks.h"
 #include "bulk/bulk.h"
 #include "mem/ctx.h"
@@ -42,7 +43,7 @@ pgas_status_t pgasi_bulk_start(void)
     pgasi_hooks.call_bulk = pgasi_bulk_call;
     pgasi_hooks.poll[PGASI_LAYER_BULK] = poll;
     pgasi_hooks_want_poll(PGASI_LAYER_BULK, false); /* a request of an earlier job */
-    pgasi_hooks.death_settled[PGASI_LAYER_BULK] = forget_dead;
+    pgasi_deaths_add(forget_dead);
     return status;
 }
 

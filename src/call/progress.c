@@ -12,6 +12,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/deaths.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -85,7 +86,7 @@ __attribute__((noinline)) void pgasi_progress_settle_deaths(void)
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
         if (!pgasi_boot_is_dead(r))
             continue;
-        pgasi_hooks_death_settled(r);
+        pgasi_deaths_tell(r);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deaths.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -302,7 +303,7 @@ int pgasi_sync_work_round(void)
 
 void pgasi_sync_set_handlers(void)
 {
-    pgasi_hooks.death_settled[PGASI_LAYER_CALL] = end_for_dead;
+    pgasi_deaths_add(end_for_dead);
     pgasi_hooks.sync_forget = forget;
     pgasi_handler_set_internal(PGASI_DESC_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_DESC_REPLY, on_reply);

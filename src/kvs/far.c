@@ -4,9 +4,9 @@
  * carry it out without waiting. Values that do not fit into a message are fetched by a second call,
  * whose result is written directly to its place. */
 #include <stdlib.h>
+#include "base/deaths.h"
 #include "base/param.h"
 #include "base/spin.h"
-#include "boot/hooks.h"
 #include "kvs/cache.h"
 #include "kvs/message.h"
 #include "kvs/stamps.h"
@@ -385,5 +385,5 @@ static void take_reply(const void *args, size_t bytes, pgas_thread_t source, voi
 static __attribute__((constructor)) void register_reply(void)
 {
     (void)pgas_handler_register("pgas_kvs_reply", take_reply, NULL, NULL, &pgasi_kvs_reply_handler);
-    pgasi_hooks.death_settled[PGASI_LAYER_KVS] = end_for_dead;
+    pgasi_deaths_add(end_for_dead);
 }

@@ -222,8 +222,8 @@ static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t sourc
     return s->kvs != NULL;
 }
 
-/* This rank has ended the store. It has learnt of a death before the caller has: otherwise all ranks
- * end a store together. */
+/* This rank has ended the store, because it has learnt of a death before the caller. Otherwise all
+ * ranks end a store together. */
 static void refuse(serving_t *s, const pgasi_request_t *head)
 {
     const char *at = (const char *)(head + 1);

@@ -19,10 +19,10 @@
 
 #include "base/checks.h"
 #include "base/clock.h"
+#include "base/deaths.h"
 #include "base/log.h"
 #include "base/waiters.h"
 #include "boot/boot.h"
-#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "msg/dispatch.h"
 #include "object/named.h"
@@ -518,7 +518,7 @@ static void release_lock(void *thing)
 pgas_status_t pgasi_locks_start(void)
 {
     state.waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *state.waits);
-    pgasi_hooks.death_settled[PGASI_LAYER_OBJECT] = forget_dead;
+    pgasi_deaths_add(forget_dead);
     pgasi_handler_set_internal(PGASI_DESC_LOCK, on_lock);
     return state.waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }

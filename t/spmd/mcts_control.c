@@ -429,8 +429,9 @@ static void advance_refused(void)
     pgas_mcts_destroy(mcts);
 }
 
-/* For a search of some hundred rollouts whose best move is checked. While one rank has no processor,
- * rollouts wait at the nodes that it has, and the others of the phase go to worse moves. */
+/* For a search of some hundred rollouts whose best move is checked. While one rank has no
+ * processor, rollouts wait at the nodes that it has, and the others of the phase go to worse
+ * moves. */
 static int few_at_a_time(void)
 {
     return n_ranks < 20 ? 20 / n_ranks : 1;
