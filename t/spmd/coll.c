@@ -764,7 +764,7 @@ static void by_pieces(side_t *side)
     side->key += 7;
     bool good = true;
     for (int kind = 0; kind < N_KINDS; kind++)
-        good = many(side, kind, 6) && good;
+        good = many(side, kind, 3) && good;
     pgasi_between_piece_bytes = before;
     spmd_ok(good, "data too long for MPI's counts is sent in pieces over %s", side->name);
 }
@@ -780,14 +780,14 @@ static void with_and_without_direct(side_t *side)
     side->key += 13;
     pgasi_direct_least = 1;
     for (int kind = 0; kind < N_KINDS; kind++)
-        good = many(side, kind, 8) && good;
+        good = many(side, kind, 3) && good;
     pgasi_direct_least = before;
     spmd_ok(good, "members read each other's buffers for data of any size, %s", side->name);
     good = true;
     if (!side->absent)
         team->board.pids = NULL;
     for (int kind = 0; kind < N_KINDS; kind++)
-        good = many(side, kind, 8) && good;
+        good = many(side, kind, 3) && good;
     if (!side->absent)
         team->board.pids = pids;
     spmd_ok(good, "they never do so, %s", side->name);
