@@ -179,6 +179,7 @@ done
 published() {
     local n=$1 input=$2 output=$3 tolerance=$4
     shift 4
+    if [ "${PGAS_TEST_MATRIX:-}" = short ]; then skip 1 "LDBC's values are not for the short form" && return; fi
     if [ ! -r "$ldbc/$output" ]; then skip 1 "no $ldbc here (set PGAS_TEST_SHARED)" && return; fi
     gives "$n" "$ldbc/$output" "$tolerance" "LDBC: $output" "$1" "$ldbc/$input" "${@:2}"
 }
