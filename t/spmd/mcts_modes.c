@@ -66,8 +66,6 @@ static void one_playout(void)
     spmd_ok(good, "sixteen by default");
 }
 
-/* Rollouts enough to find the move also where ranks run one after the other, each with a budget's
- * share under way. */
 static void places(void)
 {
     static const char *names[] = { "anywhere", "by hash", "near" };
@@ -77,7 +75,7 @@ static void places(void)
     for (int i = 0; i < 3; i++) {
         pgas_mcts_opts_t opts = no_proofs(2);
         opts.place = (pgas_mcts_place_t)i;
-        bool good = run(&nim, &opts, &start, 20000) && solve_move(&nim, &start, r.info.best) == 1;
+        bool good = run(&nim, &opts, &start, 6000) && solve_move(&nim, &start, r.info.best) == 1;
         remote[i] = r.stats.remote;
         good = good && (n_ranks > 1) == (remote[i] > 0) &&
                (n_ranks > 1) == (r.stats.reports_remote > 0);
@@ -87,7 +85,7 @@ static void places(void)
     pgas_mcts_opts_t opts = no_proofs(1);
     opts.place = PGAS_MCTS_NEAR;
     opts.near_every = 1;
-    bool good = run(&nim, &opts, &start, 20000);
+    bool good = run(&nim, &opts, &start, 6000);
     spmd_ok(good && (n_ranks == 1 || (remote[PGAS_MCTS_NEAR] < remote[PGAS_MCTS_RANDOM] &&
                                       r.stats.remote > remote[PGAS_MCTS_NEAR])),
             "near goes over ranks less often than anywhere, and as often as near_every says");
