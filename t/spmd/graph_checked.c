@@ -11,7 +11,7 @@
 #include "t/spmd/graph_pair.h"
 
 enum { BFS, PAGERANK, COMPONENTS, SSSP, CDLP, LCC, TRIANGLES, BETWEENNESS, N_ALGORITHMS };
-enum { GRAPHS = 24, VARIANTS = 3, SOURCES = 3 };
+enum { GRAPHS = 12, VARIANTS = 3, SOURCES = 3 };
 
 static const char *const names[N_ALGORITHMS] = { "bfs",  "pagerank", "components", "sssp",
                                                  "cdlp", "lcc",      "triangles",  "betweenness" };

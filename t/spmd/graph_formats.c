@@ -2,7 +2,7 @@
  *   what:   On any number of ranks a text becomes the graph that a serial reader gives, with its
  *           weights and labels. A malformed or truncated text gives the same status on all ranks,
  *           and one log line with file, line and reason.
- *   np:     1 2 3 5 7
+ *   np:     1 2 3 7
  *   nodes:  0 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/graph.h; public headers; seeded model test

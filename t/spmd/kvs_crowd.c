@@ -85,10 +85,10 @@ static void overflow_chains(void)
 
 /* ---- keys with the same home, bucket and tag ---- */
 
-#define TWINS      40
+#define TWINS      20
 #define CANDIDATES 4000000
 
-/* The numbers of keys that agree with the first one. All ranks find the same ones. */
+/* The numbers of keys that agree with the first one. */
 static int find_twins(int *twins)
 {
     char key[32];
@@ -108,7 +108,9 @@ static void tag_collisions(void)
     char key[32];
     int n_bad = 0, value = 0;
     create(1, 1 << 20, false);
-    int n = find_twins(twins);
+    int n = me == 0 ? find_twins(twins) : 0;
+    BAD(pgas_broadcast(NULL, &n, sizeof n, 0));
+    BAD(pgas_broadcast(NULL, twins, sizeof twins, 0));
     for (int i = me; i < n; i += n_ranks)
         BAD(pgas_kvs_put(kvs, key_of(key, "twin", twins[i]), KEY_BYTES, &twins[i], 4));
     BAD(pgas_barrier(NULL));

@@ -1,5 +1,5 @@
 /* A key-value store against a plain table.
- *   what:   200,000 random operations of every kind give what a plain table gives: first one rank
+ *   what:   50,000 random operations of every kind give what a plain table gives: first one rank
  *           at a time, each on what the others left, then all ranks at the same time on keys of
  *           their own. A plain table that is wrong is noticed.
  *   np:     1 2 3 5 4
@@ -368,7 +368,7 @@ static void the_model_can_fail(void)
 int main(int argc, char **argv)
 {
     const char *text = getenv("KVS_STEPS");
-    int n_steps = text ? atoi(text) : 200000;
+    int n_steps = text ? atoi(text) : 50000;
     pgas_kvs_opts_t opts = PGAS_KVS_OPTS_INIT;
     job_begin(&argc, &argv, 9);
     pgasi_rng_seed(&rng, spmd_seed(1) + 1000 * (uint64_t)spmd_rank());
