@@ -19,6 +19,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TAP_SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAP_SANITIZED 1
+#endif
+#ifndef TAP_SANITIZED
+#define TAP_SANITIZED 0
+#endif
+
 static int tap_n_planned_, tap_n_run_, tap_n_failed_;
 
 #define TAP_PRINTF_(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -30,6 +41,12 @@ static inline void plan(int n)
     setvbuf(stdout, NULL, _IOLBF, 0);
     tap_n_planned_ = n;
     printf("1..%d\n", n);
+}
+
+/* The steps of a long test with a seed: n, or a quarter in builds with sanitizers, which are slow. */
+static inline unsigned tap_steps(unsigned n)
+{
+    return TAP_SANITIZED ? n / 4 : n;
 }
 
 /* Skips the whole program. */

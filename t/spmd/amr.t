@@ -9,13 +9,15 @@ set -u
 make_scratch
 amr=$BUILD/examples/amr/amr
 cd "$scratch" || exit 1
+steps=20
+if [ "${PGAS_TEST_MATRIX:-}" = short ]; then steps=8; fi
 
 # amr_n N OPTION..: standard output in out, standard error in err, exit status in $status. Ranks have nodes of their own if
 # NODES is set. Lines of the launcher are left out.
 amr_n() {
     local n=$1
     shift
-    PGAS_NODE_MAXSIZE=${NODES:-0} mpirun_n "$n" "$amr" --check --steps 20 "$@" >out 2>all
+    PGAS_NODE_MAXSIZE=${NODES:-0} mpirun_n "$n" "$amr" --check --steps $steps "$@" >out 2>all
     status=$?
     grep -vE '^(mpirun|mpiexec|prterun)[^ ]*: Forwarding signal ' all >err
 }

@@ -681,9 +681,12 @@ static void prove(void)
     for (size_t w = 0; w < PGASI_ARRAY_LENGTH(once); w++) {
         how_t how = once[w];
         for (int i = 0; i < SNIC_N_ADVERSARIES; i++)
-            all_are_right((plan_t){ how, RIGHT, 16, snic_adversaries[i], 10000 },
+            all_are_right((plan_t){ how, RIGHT, 16, snic_adversaries[i], tap_steps(10000) },
                           seed + (uint64_t)i);
-        all_are_right((plan_t){ how, RIGHT, 16, 0, 80000 }, seed); /* indices wrap */
+        if (TAP_SANITIZED)
+            skip(1, "indices wrap in other builds");
+        else
+            all_are_right((plan_t){ how, RIGHT, 16, 0, 80000 }, seed);
         all_are_right((plan_t){ how, RIGHT, 2, PGAS_VERBS_SNIC_ALL, 3000 }, seed);
         is_noticed((plan_t){ how, MASTER_EARLY, 16, PGAS_VERBS_SNIC_PREFETCH, 1000 }, seed,
                    "the master enables itself early");
