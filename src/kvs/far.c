@@ -47,19 +47,14 @@ static void unlist(pgasi_batch_t *batch)
 }
 
 /* A run that waits frees its batch. */
-static void drop(pgasi_batch_t *batch, int64_t n)
-{
-    bool waits = batch->sync == &batch->own;
-    if (__atomic_sub_fetch(&batch->missing, n, __ATOMIC_ACQ_REL) > 0 || waits)
-        return;
-    unlist(batch);
-    free(batch);
-}
-
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n)
 {
     pgas_sync_t *sync = batch->sync;
-    drop(batch, n);
+    bool waits = sync == &batch->own;
+    if (__atomic_sub_fetch(&batch->missing, n, __ATOMIC_ACQ_REL) == 0 && !waits) {
+        unlist(batch);
+        free(batch);
+    }
     pgas_sync_done(sync, n);
 }
 
@@ -80,22 +75,26 @@ static int64_t claim_of(pgasi_batch_t *batch, int home)
     return n_claimed;
 }
 
-/* A batch stays while an item is claimed and not complete. Functions of counters run without the
- * lock. */
+/* Claims items of the first batch that has some. It stays until they are complete. */
+static pgasi_batch_t *claim_first(pgas_kvs_t *kvs, int home, int64_t *n_p)
+{
+    pgasi_spin_lock(&kvs->batches_lock, N_SPINS);
+    pgasi_batch_t *batch = kvs->batches;
+    while (batch && (*n_p = claim_of(batch, home)) == 0)
+        batch = batch->next;
+    pgasi_spin_unlock(&kvs->batches_lock);
+    return batch;
+}
+
+/* Functions of counters run without the lock. */
 static void lose_home(pgas_kvs_t *kvs, int home)
 {
     pgasi_batch_t *batch;
     int64_t n;
     __atomic_store_n(&kvs->lost[home], true, __ATOMIC_RELAXED);
-    __atomic_store_n(&kvs->broken, true, __ATOMIC_RELEASE);
-    do {
-        pgasi_spin_lock(&kvs->batches_lock, N_SPINS);
-        for (n = 0, batch = kvs->batches; batch && n == 0; batch = n ? batch : batch->next)
-            n = claim_of(batch, home);
-        pgasi_spin_unlock(&kvs->batches_lock);
-        if (n > 0)
-            pgasi_kvs_complete(batch, n);
-    } while (n > 0);
+    __atomic_store_n(&kvs->broken, true, __ATOMIC_SEQ_CST);
+    while ((batch = claim_first(kvs, home, &n)) != NULL)
+        pgasi_kvs_complete(batch, n);
 }
 
 void pgasi_kvs_end_lost(pgasi_batch_t *batch)
@@ -108,7 +107,8 @@ void pgasi_kvs_end_lost(pgasi_batch_t *batch)
     }
 }
 
-/* A reply that was still under way when its home died; its batch may be gone. */
+/* A reply that was still under way when its home died; its batch may be gone. So may that of a
+ * stranger. */
 static bool is_of_lost(const pgas_kvs_t *kvs, int rank)
 {
     for (int i = 0; i < kvs->n; i++)
@@ -262,16 +262,18 @@ typedef struct {
     pgas_sync_t sync;
 } large_t;
 
-/* The item is claimed by its reply. Once it is in progress again, a death may complete it. */
+/* The item is claimed by its reply. Once it is in progress again, a death may complete it, so the
+ * batch is kept. */
 static void send_again(pgasi_batch_t *batch, int home, uint32_t index, bool waits)
 {
     pgas_kvs_item_t *item = &batch->items[index];
     __atomic_add_fetch(&batch->missing, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_RELEASE);
+    pgas_sync_add(batch->sync, 1);
+    __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_SEQ_CST);
     pgas_status_t status = pgasi_kvs_send_one(batch, home, index, waits);
     if (status != PGAS_OK && pgasi_kvs_claim(item, status))
         pgasi_kvs_complete(batch, 1);
-    drop(batch, 1);
+    pgasi_kvs_complete(batch, 1);
 }
 
 /* A value that has changed meanwhile has another version. Then the home gives no result, and the

@@ -23,7 +23,7 @@ struct pgas_kvs {
     bool full_logged;
     bool broken;      /* a rank of the team died */
     bool *lost;       /* [n]: this one died */
-    int batches_lock; /* of the list of batches that nobody waits for (message.h) */
+    int batches_lock; /* of the list of batches of runs with the caller's counter (message.h) */
     struct pgasi_batch *batches;
     /* Only if the team has several nodes: one word for each bucket of the store. A write changes
      * the word of its bucket, before any thread can read what it has written. */
@@ -68,7 +68,7 @@ static inline bool pgasi_kvs_is_attached(void)
  *  not attached. */
 pgas_status_t pgasi_kvs_may_wait(void);
 
-/** Waits for the reply of a home. @return PGAS_ERR_PEER: it died */
+/** Waits for the reply of a home. @return PGAS_ERR_PEER: it died; its reply may still arrive */
 pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync);
 #define PGASI_KVS_LOOK_US 100000 /* a wait looks so often whether a rank died */
 

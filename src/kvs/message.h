@@ -43,7 +43,7 @@ typedef struct {
 } pgasi_reply_item_t;
 
 /** Items of one pgas_kvs_run that other nodes carry out. An item has the status PGAS_INPROGRESS
- *  until somebody claims it: its reply, an error when it is sent, or the death of its home. */
+ *  until its reply, a failed send or the death of its home claims it. */
 typedef struct pgasi_batch {
     pgas_kvs_t *kvs;
     pgas_kvs_item_t *items;
@@ -74,13 +74,14 @@ pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, i
 /** Sends them now. If that fails, they are complete with its status. */
 void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
 
-/** Puts a batch that nobody waits for into the store's list, where deaths find it. */
+/** Puts the batch of a run with the caller's counter into the store's list, where deaths find it. */
 void pgasi_kvs_enlist(pgasi_batch_t *batch);
 /** Ends the items of a batch whose homes have died. */
 void pgasi_kvs_end_lost(pgasi_batch_t *batch);
 /** Notes that n items of a batch have their results. The batch may be gone afterwards. */
 void pgasi_kvs_complete(pgasi_batch_t *batch, int64_t n);
-/** Gives an item its status. @return false: it had one, and others complete it */
+/** Gives an item its status. @return false: it has one already, and the thread that set it
+ *  completes it */
 static inline bool pgasi_kvs_claim(pgas_kvs_item_t *item, pgas_status_t status)
 {
     pgas_status_t pending = PGAS_INPROGRESS;

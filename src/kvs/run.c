@@ -234,7 +234,7 @@ typedef struct {
 static pgas_status_t begin_far(far_run_t *run)
 {
     pgas_status_t status = run->sync ? PGAS_OK : pgasi_kvs_may_wait();
-    if (run->kvs->broken)
+    if (__atomic_load_n(&run->kvs->broken, __ATOMIC_RELAXED))
         status = PGAS_ERR_PEER;
     if (status != PGAS_OK)
         return status;
@@ -285,11 +285,9 @@ static void flush_far(const far_run_t *run)
 /* Waits until at most so many items are under way. */
 static void wait_below(pgasi_batch_t *batch, int64_t most)
 {
-    while (__atomic_load_n(&batch->missing, __ATOMIC_ACQUIRE) > most) {
-        if (PGAS_UNLIKELY(__atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE)))
+    while (__atomic_load_n(&batch->missing, __ATOMIC_ACQUIRE) > most)
+        if (pgas_progress() == 0 && __atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE))
             pgasi_kvs_end_lost(batch);
-        (void)pgas_progress();
-    }
 }
 
 /* Waits until no item is under way. */
@@ -318,12 +316,16 @@ static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas
     return status;
 }
 
-/* While many items are under way it waits, so that memory of the homes is bounded. */
+/* While many items are under way it waits, so that memory of the homes is bounded. Items that are in
+ * no message yet count, so these messages go first. */
 static void limit_items(const far_run_t *run)
 {
-    if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) > ITEMS_UNDER_WAY &&
-        pgasi_kvs_may_wait() == PGAS_OK)
-        wait_below(run->batch, ITEMS_UNDER_WAY);
+    if (run->is_single ||
+        __atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) <= ITEMS_UNDER_WAY ||
+        pgasi_kvs_may_wait() != PGAS_OK)
+        return;
+    flush_far(run);
+    wait_below(run->batch, ITEMS_UNDER_WAY / 2);
 }
 
 static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
@@ -346,7 +348,8 @@ static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index
     __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
     pgas_sync_add(run->batch->sync, 1);
     __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_RELEASE);
-    __atomic_store_n(&run->batch->n_begun, index + 1, __ATOMIC_RELEASE);
+    /* a death either finds the item, or is known when the item is sent */
+    __atomic_store_n(&run->batch->n_begun, index + 1, __ATOMIC_SEQ_CST);
     pgasi_store(&run->kvs->calls, pgasi_load(&run->kvs->calls) + 1);
     if (run->is_single)
         status = pgasi_kvs_send_one(run->batch, target->home, (uint32_t)index, false);

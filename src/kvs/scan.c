@@ -57,7 +57,7 @@ static void serve_scan(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)context;
     reply.status =
         kvs ? copy_chains(kvs, (int)request->home, &reply.bucket, request->n, true, &scratch)
-            : PGAS_ERR_INVALID;
+            : PGAS_ERR_PEER; /* ended here after a death */
     pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY,
                              .address = scratch.at,
                              .bytes = scratch.bytes };
@@ -204,7 +204,7 @@ static void serve_clear(const void *args, size_t bytes, pgas_thread_t source, vo
 {
     const clear_request_t *request = (const clear_request_t *)args;
     pgas_kvs_t *kvs = pgasi_kvs_of(request->kvs);
-    int64_t status = kvs ? clear_here(kvs, (int)request->home) : PGAS_ERR_INVALID;
+    int64_t status = kvs ? clear_here(kvs, (int)request->home) : PGAS_ERR_PEER;
     (void)bytes;
     (void)source;
     (void)context;

@@ -222,7 +222,7 @@ static bool begin(serving_t *s, const pgasi_request_t *head, pgas_thread_t sourc
     return s->kvs != NULL;
 }
 
-/* This rank has ended the store, because it has learnt of a death before the caller. Otherwise all
+/* This rank noticed a death earlier than the caller, and has ended the store. Without a death all
  * ranks end a store together. */
 static void refuse(serving_t *s, const pgasi_request_t *head)
 {

@@ -462,6 +462,28 @@ static pgas_status_t remove_it(pgas_kvs_item_t *item, void *arg)
     return PGAS_OK;
 }
 
+/* More items than may be under way, none of which fills a message to its home. */
+static void large_runs(void)
+{
+    enum { N = 1500 };
+    static uint64_t key[N];
+    static pgas_kvs_item_t item[N];
+    pgas_sync_t done = PGAS_SYNC_INIT;
+    bool good = true;
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < N; i++) {
+            key[i] = UINT64_C(1) << 60 | i;
+            item[i] = (pgas_kvs_item_t){ .key = &key[i], .key_bytes = sizeof *key };
+        }
+        pgas_status_t status = pgas_kvs_run(kvs, item, N, round ? &done : NULL);
+        good &= status == (round ? PGAS_OK : PGAS_ERR_NOT_FOUND);
+        good &= pgas_sync_wait(&done, -1) == PGAS_OK;
+        for (int i = 0; i < N; i++)
+            good &= item[i].status == PGAS_ERR_NOT_FOUND;
+    }
+    spmd_ok(good, "runs of 1500 small items end");
+}
+
 static void update_body(int number, void *arg)
 {
     unsigned char byte = (unsigned char)(me * CREW_THREADS_MAX + number);
@@ -501,7 +523,7 @@ int main(int argc, char **argv)
     pgas_kvs_opts_t opts = PGAS_KVS_OPTS_INIT;
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
-    job_begin(&argc, &argv, 29);
+    job_begin(&argc, &argv, 30);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     all_ranks_see_a_key();
     replaces_values();
@@ -515,6 +537,7 @@ int main(int argc, char **argv)
     no_item_is_overtaken();
     runs_do_not_block();
     get_many_and_put_many();
+    large_runs();
     updates();
     spmd_is_int(crew_faults(), 0, "no other status was wrong");
     spmd_ok(pgas_kvs_destroy(kvs) == PGAS_OK, "destroy");
