@@ -1,14 +1,14 @@
-/* Functions that are told of deaths. */
+/* Functions that handle the death of a rank. */
 #include "base/deaths.h"
 
-#include "base/checks.h"
+#include <stdlib.h>
 #include "base/spin.h"
 
 #define N_MAX   8
 #define N_SPINS 64
 
 static struct {
-    int lock; /* of those who add */
+    int lock; /* held while a function is added */
     int n;
     pgasi_death_fn_t fn[N_MAX];
 } deaths;
@@ -19,7 +19,8 @@ void pgasi_deaths_add(pgasi_death_fn_t fn)
     int i = 0;
     while (i < deaths.n && deaths.fn[i] != fn)
         i++;
-    PGASI_ASSERT(i < N_MAX);
+    if (i == N_MAX)
+        abort();
     if (i == deaths.n) {
         deaths.fn[i] = fn;
         __atomic_store_n(&deaths.n, i + 1, __ATOMIC_RELEASE);
@@ -27,7 +28,7 @@ void pgasi_deaths_add(pgasi_death_fn_t fn)
     pgasi_spin_unlock(&deaths.lock);
 }
 
-void pgasi_deaths_tell(int rank)
+void pgasi_deaths_report(int rank)
 {
     int n = __atomic_load_n(&deaths.n, __ATOMIC_ACQUIRE);
     for (int i = 0; i < n; i++)

@@ -1,8 +1,9 @@
 /** Deaths of ranks, for all folders that wait for other ranks.
  *
- *  A folder adds a function when it starts. call/progress.c calls all of them, in the order in
- *  which they were added, when a rank died and the job goes on (PGAS_ON_PEER_DEATH=continue). They
- *  end what waits for the rank. Any thread, without locks. */
+ *  A folder adds a function. call/progress.c calls all of them, in no certain order, when a rank
+ *  died and the job goes on (PGAS_ON_PEER_DEATH=continue). They end what waits for the rank. Any
+ *  thread calls them, and holds no lock. The list is here and not among the hooks of boot, because
+ *  engines use base only. */
 #ifndef PGASI_DEATHS_H
 #define PGASI_DEATHS_H
 
@@ -11,6 +12,6 @@ typedef void (*pgasi_death_fn_t)(int rank);
 /** Adds a function. One that was added before is not added again. */
 void pgasi_deaths_add(pgasi_death_fn_t fn);
 /** Calls the functions. */
-void pgasi_deaths_tell(int rank);
+void pgasi_deaths_report(int rank);
 
 #endif

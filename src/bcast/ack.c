@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/checks.h"
+#include "base/deaths.h"
 #include "bcast/bcast.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "base/deaths.h"
 #include "base/sync.h"
 #include "mem/thread.h"
 #include "msg/descriptor.h"

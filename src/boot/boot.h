@@ -123,7 +123,7 @@ void pgasi_watch_lost(int rank);
 bool pgasi_watch_suspect(int rank);
 void pgasi_watch_print(FILE *out);
 
-/** Shared mappings: sparse, zeroed memory from memfd that these functions never touch. Collective
+/** Shared mappings: sparse, zeroed, anonymous memory that these functions never touch. Collective
  *  over the ranks that share, same status on all.
  *
  *  create: makes one mapping of `bytes` for all members of the team on this node (a NULL team: all

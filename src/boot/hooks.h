@@ -1,4 +1,5 @@
-/** Hooks: the only way in which a folder calls functions of folders above it.
+/** Hooks: the way in which a folder calls functions of folders above it. Deaths have a list of
+ *  their own (base/deaths.h).
  *
  *  A higher folder stores a function here when it starts. A lower folder calls the function through
  *  the pointer, so it does not include the higher folder. NULL: no function is registered, and the

@@ -85,7 +85,7 @@ static size_t system_page(void)
 
 /* Maps a file, or anonymous memory if fd is -1, at a multiple of a super page if it is large enough
  * to profit. MAP_FAILED with errno. */
-static void *map_file(int fd, size_t bytes, size_t page_bytes)
+static void *map_memory(int fd, size_t bytes, size_t page_bytes)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     flags |= page_bytes > system_page() ? 0 : MAP_NORESERVE;
@@ -126,7 +126,7 @@ static int make_huge(size_t bytes, size_t page_bytes, pgasi_shm_t *shm)
     int fd = pgasi_shm_file(whole, MFD_HUGETLB | (unsigned)__builtin_ctzl(page_bytes) << 26);
     if (fd < 0)
         return -1;
-    void *base = map_file(fd, whole, page_bytes);
+    void *base = map_memory(fd, whole, page_bytes);
     if (base == MAP_FAILED) {
         int reason = errno;
         close(fd);
@@ -137,32 +137,31 @@ static int make_huge(size_t bytes, size_t page_bytes, pgasi_shm_t *shm)
     return fd;
 }
 
-static bool note_plain(void *base, size_t whole, pgasi_shm_t *shm)
-{
-    if (base == MAP_FAILED) {
-        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno),
-                    pgasi_limits_cure(errno));
-        return false;
-    }
-    *shm = (pgasi_shm_t){ base, whole, system_page() };
-    return true;
-}
-
 static int make_plain(size_t bytes, pgasi_shm_t *shm)
 {
     size_t whole = PGASI_ALIGN_UP(bytes, system_page());
     int fd = pgasi_shm_file(whole, 0);
-    if (note_plain(fd < 0 ? MAP_FAILED : map_file(fd, whole, system_page()), whole, shm))
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    void *base = fd < 0 ? MAP_FAILED : map_memory(fd, whole, system_page());
+    if (base == MAP_FAILED) {
+        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno),
+                    pgasi_limits_cure(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    *shm = (pgasi_shm_t){ base, whole, system_page() };
+    return fd;
 }
 
+/* Limits of private memory (RLIMIT_DATA, vm.overcommit_memory=2) do not hold for files. */
 static bool make_private(size_t bytes, pgasi_shm_t *shm)
 {
     size_t whole = PGASI_ALIGN_UP(bytes, system_page());
-    return note_plain(map_file(-1, whole, system_page()), whole, shm);
+    void *base = map_memory(-1, whole, system_page());
+    if (base == MAP_FAILED)
+        return false;
+    *shm = (pgasi_shm_t){ base, whole, system_page() };
+    return true;
 }
 
 /* Whether pages of this size serve a mapping: rounding up wastes at most an eighth of it. Pages of
@@ -213,7 +212,7 @@ static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
 {
     const box_t *box = &boxes[node_rank];
     int fd = pgasi_shm_open_peer(pgasi_boot.node_pids[node_rank], box->fd);
-    void *base = fd < 0 ? MAP_FAILED : map_file(fd, box->bytes, box->page_bytes);
+    void *base = fd < 0 ? MAP_FAILED : map_memory(fd, box->bytes, box->page_bytes);
     if (base == MAP_FAILED)
         PGASI_ERROR("shm", "cannot map %zu bytes of rank %d: %s%s", (size_t)box->bytes,
                     pgasi_boot.node_members[node_rank], strerror(errno), pgasi_limits_cure(errno));
@@ -232,8 +231,8 @@ static pgas_status_t offer(size_t bytes, size_t page_bytes, pgasi_shm_t *shm, in
     box_t *box = &boxes[pgasi_boot.node_rank];
     bool huge = page_bytes > system_page();
     *reason_p = 0;
-    if (!huge && pgasi_boot.node_size == 1)
-        return make_private(bytes, shm) ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    if (!huge && pgasi_boot.node_size == 1 && make_private(bytes, shm))
+        return PGAS_OK;
     box->fd = huge ? make_huge(bytes, page_bytes, shm) : make_plain(bytes, shm);
     *reason_p = box->fd < 0 && huge ? errno : 0;
     if (box->fd < 0)
@@ -400,7 +399,7 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
     int fd = leads ? offered[0] : pgasi_shm_open_peer(offered[1], offered[0]);
     if (!leads && fd >= 0) {
         size_t whole = PGASI_ALIGN_UP(bytes, system_page());
-        void *base = map_file(fd, whole, system_page());
+        void *base = map_memory(fd, whole, system_page());
         if (base != MAP_FAILED)
             control = (pgasi_shm_t){ base, whole, system_page() };
     }

@@ -86,7 +86,7 @@ __attribute__((noinline)) void pgasi_progress_settle_deaths(void)
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
         if (!pgasi_boot_is_dead(r))
             continue;
-        pgasi_deaths_tell(r);
+        pgasi_deaths_report(r);
     }
 }
 

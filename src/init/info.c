@@ -138,7 +138,7 @@ static void print_all(FILE *out)
     print_transports(out);
     if (pgasi_running)
         fprintf(out, "heap: %s, pages of %zu bytes\n",
-                pgasi_heap_from_transport ? "from the transport" : "from memfd",
+                pgasi_heap_from_transport ? "from the transport" : "anonymous",
                 pgasi_heap_page_bytes);
     fprintf(out, "wake-ups: %s\n",
             pgasi_wait_light_is_fence ? "fences (no membarrier here)" : "membarrier");

@@ -74,7 +74,8 @@ pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, i
 /** Sends them now. If that fails, they are complete with its status. */
 void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
 
-/** Puts the batch of a run with the caller's counter into the store's list, where deaths find it. */
+/** Puts the batch of a run with the caller's counter into the store's list, where deaths find
+ *  it. */
 void pgasi_kvs_enlist(pgasi_batch_t *batch);
 /** Ends the items of a batch whose homes have died. */
 void pgasi_kvs_end_lost(pgasi_batch_t *batch);

@@ -316,8 +316,8 @@ static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas
     return status;
 }
 
-/* While many items are under way it waits, so that memory of the homes is bounded. Items that are in
- * no message yet count, so these messages go first. */
+/* While many items are under way it waits, so that memory of the homes is bounded. Items that are
+ * in no message yet count, so these messages go first. */
 static void limit_items(const far_run_t *run)
 {
     if (run->is_single ||

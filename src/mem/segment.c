@@ -2,9 +2,9 @@
  *
  * If peers of the same host are reached through the transport (fake nodes), the heap comes from the
  * transport. The transport then works directly on it, in tens of ns, without a request to the
- * owner; the node's ranks map it by its key. Otherwise the heap comes from memfd and is registered
- * once. The table is 16 MiB of zeros of which only the pages with the node's ranks are ever
- * written. It is read-only memory while the library runs. */
+ * owner; the node's ranks map it by its key. Otherwise the heap is anonymous memory and is
+ * registered once. The table is 16 MiB of zeros of which only the pages with the node's ranks are
+ * ever written. It is read-only memory while the library runs. */
 #include "mem/segment.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ size_t pgasi_heap_tail_bytes;
 static struct {
     void **of;             /* [node_size] the addresses of the node's heaps in this process */
     pgasi_tp_key_t **keys; /* [node_size] the keys that map them, if they come from the transport */
-    pgasi_shm_t shm;       /* if they come from memfd */
+    pgasi_shm_t shm;       /* if they are anonymous memory */
 } heaps;
 
 /* ---- the table ---- */

@@ -27,7 +27,7 @@ typedef struct {
 extern pgasi_segment_t *pgasi_segments;
 extern int pgasi_n_segments;
 extern size_t pgasi_heap_page_bytes;
-extern bool pgasi_heap_from_transport; /* otherwise from memfd */
+extern bool pgasi_heap_from_transport; /* otherwise anonymous (boot/shm.c) */
 
 /** Bytes behind the heap, in the same registration, for src/msg. It sets this before start, the
  *  same on all ranks. No global pointer refers to them. */

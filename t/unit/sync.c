@@ -352,7 +352,7 @@ static void ended_twice(void)
     pgasi_token_for_t what = { &sync, 1, 7, &reply, sizeof reply };
     pgas_sync_add(&sync, 2);
     ok(pgasi_token_take(&what, &token) == PGAS_OK, "a reply is awaited");
-    pgasi_deaths_tell(1);
+    pgasi_deaths_report(1);
     ok(sync.count == 1 && pgas_sync_test(&sync) == PGAS_INPROGRESS &&
            pgasi_error_status(sync.error) == PGAS_ERR_PEER && !pgasi_token_give(token) &&
            !pgasi_token_give(token),
