@@ -43,7 +43,7 @@ static inline void plan(int n)
     printf("1..%d\n", n);
 }
 
-/* The steps of a long test with a seed: n, or a quarter in builds with sanitizers, which are slow. */
+/* The steps of a long test with a seed: n, or a quarter in the slow builds with sanitizers. */
 static inline unsigned tap_steps(unsigned n)
 {
     return TAP_SANITIZED ? n / 4 : n;
