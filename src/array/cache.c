@@ -499,8 +499,7 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
         send_back(a, li, PGASI_E_WB_O);
         break;
     case PGASI_A_RUN:
-        if (line->waiting.first)
-            run(a, li);
+        run(a, li);
         break;
     case PGASI_A_FREE:
         give_line(a, li);
@@ -524,7 +523,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
     if (asked && line->closed == PGASI_ARRAY_CLOSED)
         step(a, li, PGASI_E_QUIET);
-    else if (!freed && line->waiting.first)
+    else if (!freed)
         serve(a, li);
     if (PGAS_UNLIKELY(line->told) && is_stable(line))
         tell(line, PGAS_OK);
