@@ -114,7 +114,9 @@ static void use_table(size_t bytes, int which)
 /* Caches of several nodes have what a load has left in them after a while. */
 static void warm(void)
 {
-    uint64_t n = pgas_n_nodes() == 1 ? 0 : kvs_opt.n_keys < WARM_MAX ? kvs_opt.n_keys : WARM_MAX;
+    uint64_t n = kvs_opt.n_keys < WARM_MAX ? kvs_opt.n_keys : WARM_MAX;
+    if (pgas_n_nodes() == 1)
+        return;
     kvs_carry_out(&zipf, n, false);
     kvs_carry_out(&uniform, n / 4, false);
     bench_check(pgas_barrier(NULL), "pgas_barrier");

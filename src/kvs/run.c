@@ -320,8 +320,7 @@ static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas
  * in no message yet count, so these messages go first. */
 static void limit_items(const far_run_t *run)
 {
-    if (run->is_single ||
-        __atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) <= ITEMS_UNDER_WAY ||
+    if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) <= ITEMS_UNDER_WAY ||
         pgasi_kvs_may_wait() != PGAS_OK)
         return;
     flush_far(run);

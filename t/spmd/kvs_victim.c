@@ -132,9 +132,12 @@ int main(int argc, char **argv)
     }
     pgas_barrier(NULL);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    int n_bad = traffic(dies, strcmp(argv[2], "waits") == 0    ? run_waiting
-                              : strcmp(argv[2], "counts") == 0 ? run_counting
-                                                               : run_scan);
+    pgas_status_t (*once)(void) = run_scan;
+    if (strcmp(argv[2], "waits") == 0)
+        once = run_waiting;
+    if (strcmp(argv[2], "counts") == 0)
+        once = run_counting;
+    int n_bad = traffic(dies, once);
     clock_gettime(CLOCK_MONOTONIC, &ended);
     n_bad += after();
     printf("%s %d after %d s\n", n_bad == 0 ? "survived" : "failed", pgas_rank(),
