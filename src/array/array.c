@@ -266,9 +266,8 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
     open->elem_bytes = (uint32_t)elem_bytes;
     open->n_elems = n_elems;
     a->stride = PGASI_ALIGN_UP(((size_t)1 << a->map.shift) * elem_bytes, 64);
-    a->guard_all = pgasi_wait_light_is_fence ||
-                   pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED ||
-                   (!a->wide && a->map.shift < PGAS_ARRAY_SUBBLOCK_SHIFT);
+    a->guard_all =
+        pgasi_wait_light_is_fence || pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED;
 }
 
 static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_t elem_bytes,

@@ -27,13 +27,6 @@ static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t b
     return (!bytes || bytes == array->elem_bytes) && value ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-/* Whether a single load reads an element, and chunks are not smaller than sub-blocks. */
-static bool has_words(const pgas_array_t *array)
-{
-    const pgasi_array_t *a = pgasi_array_of_const(array);
-    return !a->wide && a->map.shift >= PGAS_ARRAY_SUBBLOCK_SHIFT;
-}
-
 /* ---- by mapping entries ---- */
 
 static const pgas_array_mapping_t *mapping_of(const pgas_array_t *array, uint64_t i)
@@ -152,9 +145,9 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     pgas_status_t status = check_sized(array, i, bytes, operand);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);
-    if (status != PGAS_OK || (has_words(array) && apply_shared(array, i, op, def, operand)))
-        return status;
     pgasi_array_t *a = pgasi_array_of(array);
+    if (status != PGAS_OK || (!a->wide && apply_shared(array, i, op, def, operand)))
+        return status;
     status = pgasi_array_sparse_add(a, i, op, def, operand);
     if (status != PGAS_INPROGRESS)
         return status;

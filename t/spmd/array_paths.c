@@ -261,22 +261,47 @@ static void neighbours(void)
     spmd_is_int(crew_faults(), 0, "ranks of a node share a chunk without a lock");
 }
 
-/* The lock is seen where it is used: what several threads write that no single load reads. */
+/* Chunks that are smaller than a sub-block have mapping entries, too. */
+static void small_chunks(void)
+{
+    enum { SMALL = CHUNK / 8 };
+    uint64_t value = 1;
+    for (int turn = 0; turn < n_ranks; turn++) {
+        pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * SMALL, SMALL, 64, NULL);
+        uint64_t own = own_element(array), far = far_element(array);
+        for (uint64_t k = 0; turn == me && k < N_TIMES; k++) {
+            BAD(pgas_array_get(array, own + k % SMALL, &value));
+            BAD(pgas_array_try_get(array, own + k % SMALL, &value));
+        }
+        crew_judge(took(array, (ways_t){ 0, 0, 0, 0 }), "own elements of small chunks");
+        for (uint64_t k = 0; turn == me && k < N_TIMES; k++)
+            BAD(pgas_array_get(array, far + k % SMALL, &value));
+        if (turn == me)
+            crew_judge(took(array, (ways_t){ 1, 1, 0, 1 }), "copies of small chunks");
+        BAD(pgas_barrier(NULL));
+        BAD(pgas_array_destroy(array));
+    }
+    spmd_is_int(crew_faults(), 0, "elements of small chunks are read without a lock");
+}
+
+/* The lock is seen where it is used: in a chunk that has parts at two homes. */
 static void a_lock_is_counted(void)
 {
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
     pgas_array_t *array = NULL;
-    uint64_t first = 0, n = 0, value = 0;
-    opts.chunk_elems = CHUNK / 2; /* not for plain instructions */
+    uint64_t first = 0, n = 0, value = 0, offsets[8] = { 0 };
+    opts.chunk_elems = CHUNK;
+    opts.offsets = offsets;
+    for (int r = 1; r <= n_ranks; r++)
+        offsets[r] = (uint64_t)r * CHUNK + (r < n_ranks);
     BAD(pgas_array_create(NULL, 8, (uint64_t)n_ranks * CHUNK, &opts, &array));
     BAD(pgas_array_range(array, -1, &first, &n));
     for (int k = 0; k < N_TIMES; k++)
-        BAD(pgas_array_get_u64(array, first, &value));
+        BAD(pgas_array_get_u64(array, me == 0 ? CHUNK : first, &value));
     crew_judge(took(array, (ways_t){ 0, 0, 0, N_TIMES }), "each access is counted");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0,
-                "accesses to elements of small chunks are under the lock, and are counted");
+    spmd_is_int(crew_faults(), 0, "accesses to a part of a chunk are under the lock, and counted");
 }
 
 int main(int argc, char **argv)
@@ -286,7 +311,7 @@ int main(int argc, char **argv)
     pgas_op_def_t pair_def = { 8, 16, (uint64_t[2]){ 0 }, add_pairs, add_pair };
     pgas_op_register("t.add", &def, &own_add);
     pgas_op_register("t.add_pair", &pair_def, &pair_add);
-    job_begin(&argc, &argv, 16);
+    job_begin(&argc, &argv, 17);
     own_elements();
     far_elements();
     used_once_and_again();
@@ -294,6 +319,7 @@ int main(int argc, char **argv)
     prefetches(PGAS_ARRAY_READ);
     prefetches(PGAS_ARRAY_WRITE);
     neighbours();
+    small_chunks();
     a_lock_is_counted();
     return job_end();
 }
