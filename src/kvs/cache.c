@@ -25,6 +25,7 @@ struct pgasi_kvs_cache {
     uint64_t bytes;  /* of the ring, a power of two */
     uint64_t n_sets; /* a power of two */
     uint64_t *table; /* [n_sets][WAYS]: position / 8 + 1, and 16 bits of the hash above; 0: empty */
+    uint16_t *seen;  /* [n_sets]: 16 bits of the hash of the last key that was not stored */
     uint64_t head PGASI_ALIGNED(64);
     int lock;
 };
@@ -39,7 +40,8 @@ pgasi_kvs_cache_t *pgasi_kvs_cache_create(size_t bytes)
     cache->n_sets = PGASI_MAX(cache->bytes / (WAYS * BYTES_PER_WAY), 1);
     cache->ring = malloc(cache->bytes);
     cache->table = calloc(cache->n_sets * WAYS, sizeof *cache->table);
-    if (cache->ring && cache->table)
+    cache->seen = calloc(cache->n_sets, sizeof *cache->seen);
+    if (cache->ring && cache->table && cache->seen)
         return cache;
     pgasi_kvs_cache_destroy(cache);
     return NULL;
@@ -51,6 +53,7 @@ void pgasi_kvs_cache_destroy(pgasi_kvs_cache_t *cache)
         return;
     free(cache->ring);
     free(cache->table);
+    free(cache->seen);
     free(cache);
 }
 
@@ -67,6 +70,11 @@ static uint64_t word_of(uint64_t hash, uint64_t position)
 static uint64_t position_of(uint64_t word)
 {
     return ((word & POSITION_MASK) - 1) * 8;
+}
+
+static bool is_of(uint64_t word, uint64_t hash)
+{
+    return word && word >> POSITION_BITS == hash >> POSITION_BITS;
 }
 
 static bool is_live(const pgasi_kvs_cache_t *cache, uint64_t position)
@@ -105,7 +113,7 @@ pgas_status_t pgasi_kvs_cache_get(pgasi_kvs_cache_t *cache, const pgasi_key_t *k
     const uint64_t *set = set_of(cache, key->hash);
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t word = __atomic_load_n(&set[i], __ATOMIC_ACQUIRE);
-        if (!word || word >> POSITION_BITS != key->hash >> POSITION_BITS)
+        if (!is_of(word, key->hash))
             continue;
         uint64_t position = position_of(word);
         if (!is_live(cache, position))
@@ -139,7 +147,7 @@ static uint64_t *choose_way(const pgasi_kvs_cache_t *cache, uint64_t hash)
     uint64_t *set = set_of(cache, hash), *best = set;
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t word = set[i];
-        if (word && word >> POSITION_BITS == hash >> POSITION_BITS)
+        if (is_of(word, hash))
             return &set[i];
         if ((word & POSITION_MASK) < (*best & POSITION_MASK))
             best = &set[i];
@@ -147,14 +155,21 @@ static uint64_t *choose_way(const pgasi_kvs_cache_t *cache, uint64_t hash)
     return best;
 }
 
-void pgasi_kvs_cache_put(pgasi_kvs_cache_t *cache, const pgasi_key_t *key, uint64_t stamp,
-                         const pgas_kvs_item_t *item)
+/* Once the ring is full, a key that has no copy is stored when it comes for the second time. So
+ * keys that are read once displace nothing. */
+static bool is_worth(pgasi_kvs_cache_t *cache, uint64_t way, uint64_t hash)
 {
-    uint64_t bytes = sizeof(copy_t) + PGASI_ALIGN_UP(key->bytes, 8) +
-                     PGASI_ALIGN_UP((uint64_t)item->value_bytes, 8);
-    if (bytes > cache->bytes / SHARE || !pgasi_spin_try(&cache->lock))
-        return;
-    uint64_t position = reserve(cache, bytes);
+    uint16_t *seen = &cache->seen[hash & (cache->n_sets - 1)];
+    uint16_t mark = (uint16_t)(hash >> POSITION_BITS);
+    if (cache->head < cache->bytes || is_of(way, hash) || *seen == mark)
+        return true;
+    *seen = mark;
+    return false;
+}
+
+static void store_copy(pgasi_kvs_cache_t *cache, uint64_t position, const pgasi_key_t *key,
+                       uint64_t stamp, const pgas_kvs_item_t *item)
+{
     char *at = cache->ring + (position & (cache->bytes - 1));
     copy_t copy = { .hash = key->hash,
                     .stamp = stamp,
@@ -166,6 +181,20 @@ void pgasi_kvs_cache_put(pgasi_kvs_cache_t *cache, const pgasi_key_t *key, uint6
     pgasi_racy_copy(at + sizeof copy, key->key, key->bytes);
     pgasi_racy_copy(at + sizeof copy + PGASI_ALIGN_UP(key->bytes, 8), item->value,
                     item->value_bytes);
-    __atomic_store_n(choose_way(cache, key->hash), word_of(key->hash, position), __ATOMIC_RELEASE);
+}
+
+void pgasi_kvs_cache_put(pgasi_kvs_cache_t *cache, const pgasi_key_t *key, uint64_t stamp,
+                         const pgas_kvs_item_t *item)
+{
+    uint64_t bytes = sizeof(copy_t) + PGASI_ALIGN_UP(key->bytes, 8) +
+                     PGASI_ALIGN_UP((uint64_t)item->value_bytes, 8);
+    if (bytes > cache->bytes / SHARE || !pgasi_spin_try(&cache->lock))
+        return;
+    uint64_t *way = choose_way(cache, key->hash);
+    if (is_worth(cache, *way, key->hash)) {
+        uint64_t position = reserve(cache, bytes);
+        store_copy(cache, position, key, stamp, item);
+        __atomic_store_n(way, word_of(key->hash, position), __ATOMIC_RELEASE);
+    }
     pgasi_spin_unlock(&cache->lock);
 }

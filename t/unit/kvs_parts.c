@@ -385,9 +385,51 @@ static void copies_are_valid_or_absent(uint64_t seed)
     pgasi_kvs_cache_destroy(cache);
 }
 
+static pgasi_key_t copy_key(char *text, int i)
+{
+    pgasi_key_t key = key_of(text, i, 1, 1);
+    key.hash *= UINT64_C(0x9e3779b97f4a7c15);
+    return key;
+}
+
+/* The ring is full of keys when others come once each, and then one of these comes again. */
+static void single_reads_displace_nothing(void)
+{
+    enum { FIRST = 2000, OTHERS = 20000 };
+    pgasi_kvs_cache_t *cache = pgasi_kvs_cache_create(65536);
+    uint64_t value[8] = { 0 };
+    char text[16];
+    pgas_kvs_item_t item = { .value = value, .value_bytes = sizeof value, .capacity = 64 };
+    int n_before = 0, n_after = 0;
+    for (int i = 0; i < FIRST; i++) {
+        pgasi_key_t key = copy_key(text, i);
+        pgasi_kvs_cache_put(cache, &key, 0, &item);
+        pgasi_kvs_cache_put(cache, &key, 0, &item);
+    }
+    for (int i = FIRST - 300; i < FIRST; i++) {
+        pgasi_key_t key = copy_key(text, i);
+        n_before += pgasi_kvs_cache_get(cache, &key, 0, &item) == PGAS_OK;
+    }
+    for (int i = FIRST; i < FIRST + OTHERS; i++) {
+        pgasi_key_t key = copy_key(text, i);
+        pgasi_kvs_cache_put(cache, &key, 0, &item);
+    }
+    for (int i = FIRST - 300; i < FIRST; i++) {
+        pgasi_key_t key = copy_key(text, i);
+        n_after += pgasi_kvs_cache_get(cache, &key, 0, &item) == PGAS_OK;
+    }
+    ok(n_before > 200 && n_after > n_before - 20, "of %d copies %d stay", n_before, n_after);
+    pgasi_key_t last = copy_key(text, FIRST + OTHERS - 1);
+    pgas_status_t once = pgasi_kvs_cache_get(cache, &last, 0, &item);
+    pgasi_kvs_cache_put(cache, &last, 0, &item);
+    pgas_status_t twice = pgasi_kvs_cache_get(cache, &last, 0, &item);
+    ok(once == PGAS_INPROGRESS && twice == PGAS_OK, "the second read of a key is stored");
+    pgasi_kvs_cache_destroy(cache);
+}
+
 int main(void)
 {
-    plan(26);
+    plan(28);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
@@ -397,6 +439,7 @@ int main(void)
     the_newest_version_wins();
     cold_keys_are_evicted();
     copies_are_valid_or_absent(seed);
+    single_reads_displace_nothing();
     free(memory);
     return done();
 }
