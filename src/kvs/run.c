@@ -2,18 +2,12 @@
  *
  * A run of several items takes three steps for each group of them, so that the misses of a group
  * overlap. */
-#include <stdlib.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-#include "base/log.h"
-#include "kvs/cache.h"
-#include "kvs/message.h"
+#include "kvs/far_run.h"
 #include "kvs/part_read.h"
-#include "kvs/stamps.h"
 
-#define GROUP           32  /* items whose misses overlap */
-#define ITEMS_UNDER_WAY 512 /* of one run at other nodes */
-#define FILTER_WORDS    64
+#define GROUP 32 /* items whose misses overlap */
 
 PGAS_INLINE int find_home(const pgas_kvs_t *kvs, const void *key, size_t bytes, pgasi_key_t *k)
 {
@@ -59,11 +53,6 @@ static pgas_status_t write_here(pgas_kvs_t *kvs, int home, const pgasi_key_t *ke
     return status == PGAS_ERR_AGAIN ? PGAS_ERR_CONTEXT : status;
 }
 
-static pgas_status_t run_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
-{
-    return pgas_kvs_run(kvs, item, 1, NULL);
-}
-
 /* seen NULL: the bucket was not looked at yet. */
 PGAS_INLINE pgas_status_t get_here(const pgasi_part_t *part, const pgasi_key_t *key,
                                    const pgasi_seen_t *seen, pgas_kvs_item_t *item)
@@ -80,7 +69,34 @@ PGAS_INLINE pgas_status_t get_here(const pgasi_part_t *part, const pgasi_key_t *
     return PGAS_OK;
 }
 
-/* Everything that pgas_kvs_get does not do inline. */
+/* @return PGAS_INPROGRESS: it is under way, sync counts it, and its reply sets its status */
+static pgas_status_t run_single(pgas_kvs_t *kvs, pgas_kvs_item_t *item, pgas_sync_t *sync)
+{
+    pgas_status_t status = check_item(item);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        return status;
+    pgasi_key_t key;
+    int home = find_home(kvs, item->key, item->key_bytes, &key);
+    const pgasi_part_t *part = &kvs->parts[home];
+    if (!part->base)
+        return pgasi_far_single(kvs, home, &key, item, sync);
+    if (item->op == PGAS_KVS_GET)
+        return get_here(part, &key, NULL, item);
+    status = write_here(kvs, home, &key, item);
+    pgas_status_t committed = pgasi_kvs_commit(kvs);
+    return status == PGAS_OK ? committed : status;
+}
+
+static pgas_status_t give_size(const pgas_kvs_item_t *item, pgas_status_t status,
+                               size_t *value_bytes_p)
+{
+    if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
+        *value_bytes_p = item->value_bytes;
+    return status;
+}
+
+/* Everything that pgas_kvs_get does not do inline, in two functions: the second one is for a key
+ * whose home, on another node, is known. */
 static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const void *key,
                                                        size_t key_bytes, void *value,
                                                        size_t capacity, size_t *value_bytes_p)
@@ -88,19 +104,17 @@ static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const vo
     pgas_kvs_item_t item = {
         .key = key, .key_bytes = key_bytes, .value = value, .capacity = capacity
     };
-    pgas_status_t status = kvs ? check_item(&item) : PGAS_ERR_INVALID;
-    if (status != PGAS_OK)
-        return status;
-    pgasi_key_t k;
-    int home = find_home(kvs, key, key_bytes, &k);
-    const pgasi_part_t *part = &kvs->parts[home];
-    if (part->base)
-        status = get_here(part, &k, NULL, &item);
-    else
-        status = run_one(kvs, &item);
-    if (value_bytes_p && (status == PGAS_OK || status == PGAS_ERR_RANGE))
-        *value_bytes_p = item.value_bytes;
-    return status;
+    pgas_status_t status = kvs ? run_single(kvs, &item, NULL) : PGAS_ERR_INVALID;
+    return give_size(&item, status, value_bytes_p);
+}
+static __attribute__((noinline)) pgas_status_t get_far(pgas_kvs_t *kvs, int home,
+                                                       const pgasi_key_t *key, void *value,
+                                                       size_t capacity, size_t *value_bytes_p)
+{
+    pgas_kvs_item_t item = {
+        .key = key->key, .key_bytes = key->bytes, .value = value, .capacity = capacity
+    };
+    return give_size(&item, pgasi_far_single(kvs, home, key, &item, NULL), value_bytes_p);
 }
 
 pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
@@ -110,14 +124,15 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
         pgasi_key_t k;
         uint64_t version;
         size_t bytes;
-        const pgasi_part_t *part = &kvs->parts[find_home(kvs, key, 8, &k)];
-        if (PGAS_LIKELY(part->base)) {
-            pgasi_seen_t seen = pgasi_part_see(part, &k);
-            if (PGAS_LIKELY(pgasi_part_read(part, &k, &seen, value, capacity, &bytes, &version))) {
-                if (value_bytes_p)
-                    *value_bytes_p = bytes;
-                return PGAS_OK;
-            }
+        int home = find_home(kvs, key, 8, &k);
+        const pgasi_part_t *part = &kvs->parts[home];
+        if (PGAS_UNLIKELY(!part->base))
+            return get_far(kvs, home, &k, value, capacity, value_bytes_p);
+        pgasi_seen_t seen = pgasi_part_see(part, &k);
+        if (PGAS_LIKELY(pgasi_part_read(part, &k, &seen, value, capacity, &bytes, &version))) {
+            if (value_bytes_p)
+                *value_bytes_p = bytes;
+            return PGAS_OK;
         }
     }
     return get_any(kvs, key, key_bytes, value, capacity, value_bytes_p);
@@ -125,18 +140,9 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
 
 static pgas_status_t write_one(pgas_kvs_t *kvs, pgas_kvs_item_t *item)
 {
-    pgasi_key_t key;
-    pgas_status_t status = kvs ? check_item(item) : PGAS_ERR_INVALID;
     if (PGAS_UNLIKELY(!pgasi_kvs_is_attached()))
-        status = PGAS_ERR_CONTEXT;
-    if (PGAS_UNLIKELY(status != PGAS_OK))
-        return status;
-    int home = find_home(kvs, item->key, item->key_bytes, &key);
-    if (PGAS_UNLIKELY(!kvs->parts[home].base))
-        return run_one(kvs, item);
-    status = write_here(kvs, home, &key, item);
-    pgas_status_t committed = pgasi_kvs_commit(kvs);
-    return status == PGAS_OK ? committed : status;
+        return PGAS_ERR_CONTEXT;
+    return kvs ? run_single(kvs, item, NULL) : PGAS_ERR_INVALID;
 }
 
 /* The value of a PUT is not changed. */
@@ -217,181 +223,9 @@ static inline pgas_status_t do_here(pgas_kvs_t *kvs, const target_t *target, pga
     return get_here(&kvs->parts[target->home], &target->key, &target->seen, item);
 }
 
-/* ---- other nodes ---- */
-
-/* A run whose items go to other nodes. */
-typedef struct {
-    pgas_kvs_t *kvs;
-    pgas_kvs_item_t *items;
-    pgas_sync_t *sync;          /* the caller's; NULL: the run waits */
-    bool is_single;             /* one item: it is sent by itself, and overtakes nothing */
-    pgasi_batch_t *batch;       /* NULL: nothing was sent yet */
-    pgasi_outgoing_t *outgoing; /* [n] of the team; NULL for a single item */
-    /* bits of the hashes of keys that are read, or written, by items that may be under way */
-    uint64_t reads[FILTER_WORDS], writes[FILTER_WORDS];
-} far_run_t;
-
-static pgas_status_t begin_far(far_run_t *run)
-{
-    pgas_status_t status = run->sync ? PGAS_OK : pgasi_kvs_may_wait();
-    if (__atomic_load_n(&run->kvs->broken, __ATOMIC_RELAXED))
-        status = PGAS_ERR_PEER;
-    if (status != PGAS_OK)
-        return status;
-    run->batch = malloc(sizeof *run->batch);
-    run->outgoing = run->is_single ? NULL : calloc((size_t)run->kvs->n, sizeof *run->outgoing);
-    if (!run->batch || (!run->outgoing && !run->is_single)) {
-        free(run->batch);
-        free(run->outgoing);
-        run->batch = NULL;
-        return PGAS_ERR_NO_MEMORY;
-    }
-    *run->batch = (pgasi_batch_t){ .kvs = run->kvs,
-                                   .items = run->items,
-                                   .sync = run->sync ? run->sync : &run->batch->own,
-                                   .missing = 1 };
-    if (run->sync)
-        pgasi_kvs_enlist(run->batch);
-    if (!run->is_single) {
-        memset(run->reads, 0, sizeof run->reads);
-        memset(run->writes, 0, sizeof run->writes);
-    }
-    pgas_sync_add(run->batch->sync, 1);
-    return PGAS_OK;
-}
-
-/* Whether items of this key are under way that the new one must not overtake, or a key with the
- * same bit has some. A large item, or one that has to be sent again, would be overtaken by
- * others. */
-static bool conflicts(const far_run_t *run, uint64_t hash, bool writes)
-{
-    uint32_t word = hash % FILTER_WORDS;
-    uint64_t bit = UINT64_C(1) << (hash / FILTER_WORDS % 64);
-    return run->batch && ((run->writes[word] | (writes ? run->reads[word] : 0)) & bit);
-}
-
-static void note_under_way(far_run_t *run, uint64_t hash, bool writes)
-{
-    (writes ? run->writes : run->reads)[hash % FILTER_WORDS] |= UINT64_C(1)
-                                                                << (hash / FILTER_WORDS % 64);
-}
-
-static void flush_far(const far_run_t *run)
-{
-    for (int i = 0; i < run->kvs->n; i++)
-        pgasi_kvs_flush(run->batch, &run->outgoing[i], i);
-}
-
-/* Waits until at most so many items are under way. */
-static void wait_below(pgasi_batch_t *batch, int64_t most)
-{
-    while (__atomic_load_n(&batch->missing, __ATOMIC_ACQUIRE) > most)
-        if (pgas_progress() == 0 && __atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE))
-            pgasi_kvs_end_lost(batch);
-}
-
-/* Waits until no item is under way. */
-static pgas_status_t settle(far_run_t *run)
-{
-    pgas_status_t status = pgasi_kvs_may_wait();
-    if (status != PGAS_OK)
-        return status;
-    flush_far(run);
-    wait_below(run->batch, 1);
-    memset(run->reads, 0, sizeof run->reads);
-    memset(run->writes, 0, sizeof run->writes);
-    return PGAS_OK;
-}
-
-/* A read first looks for a copy. @return PGAS_INPROGRESS: there is no valid one */
-static pgas_status_t look_in_cache(pgas_kvs_t *kvs, const target_t *target, pgas_kvs_item_t *item)
-{
-    uint64_t stamp;
-    if (!kvs->cache || item->op != PGAS_KVS_GET ||
-        !pgasi_stamps_look(kvs->stamps, target->home, target->key.bucket, &stamp))
-        return PGAS_INPROGRESS;
-    pgas_status_t status = pgasi_kvs_cache_get(kvs->cache, &target->key, stamp, item);
-    if (status != PGAS_INPROGRESS)
-        pgasi_store(&kvs->cache_hits, pgasi_load(&kvs->cache_hits) + 1);
-    return status;
-}
-
-/* While many items are under way it waits, so that memory of the homes is bounded. Items that are
- * in no message yet count, so these messages go first. */
-static void limit_items(const far_run_t *run)
-{
-    if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) <= ITEMS_UNDER_WAY ||
-        pgasi_kvs_may_wait() != PGAS_OK)
-        return;
-    flush_far(run);
-    wait_below(run->batch, ITEMS_UNDER_WAY / 2);
-}
-
-static pgas_status_t do_far(far_run_t *run, const target_t *target, size_t index)
-{
-    pgas_kvs_item_t *item = &run->items[index];
-    bool writes = item->op != PGAS_KVS_GET;
-    pgas_status_t status = PGAS_OK;
-    if (PGAS_UNLIKELY(conflicts(run, target->key.hash, writes)))
-        status = settle(run);
-    if (status == PGAS_OK)
-        status = look_in_cache(run->kvs, target, item);
-    if (status == PGAS_INPROGRESS && !run->batch) {
-        status = begin_far(run);
-        status = status == PGAS_OK ? PGAS_INPROGRESS : status;
-    }
-    if (status != PGAS_INPROGRESS)
-        return status;
-    if (!run->is_single)
-        note_under_way(run, target->key.hash, writes);
-    __atomic_add_fetch(&run->batch->missing, 1, __ATOMIC_RELAXED);
-    pgas_sync_add(run->batch->sync, 1);
-    __atomic_store_n(&item->status, PGAS_INPROGRESS, __ATOMIC_RELEASE);
-    /* a death either finds the item, or is known when the item is sent */
-    __atomic_store_n(&run->batch->n_begun, index + 1, __ATOMIC_SEQ_CST);
-    pgasi_store(&run->kvs->calls, pgasi_load(&run->kvs->calls) + 1);
-    if (run->is_single)
-        status = pgasi_kvs_send_one(run->batch, target->home, (uint32_t)index, false);
-    else
-        status =
-            pgasi_kvs_send(run->batch, &run->outgoing[target->home], target->home, (uint32_t)index);
-    if (status != PGAS_OK) {
-        if (pgasi_kvs_claim(item, status))
-            pgasi_kvs_complete(run->batch, 1);
-        return status;
-    }
-    limit_items(run);
-    return PGAS_INPROGRESS;
-}
-
-/* Homes that live answer also after a death. */
-static pgas_status_t wait_for_all(pgasi_batch_t *batch)
-{
-    pgas_status_t status;
-    while ((status = pgas_sync_wait(&batch->own, PGASI_KVS_LOOK_US)) == PGAS_ERR_TIMEOUT)
-        if (__atomic_load_n(&batch->kvs->broken, __ATOMIC_ACQUIRE))
-            pgasi_kvs_end_lost(batch);
-    if (status == PGAS_OK) /* otherwise replies may still come */
-        free(batch);
-    return status;
-}
-
-static pgas_status_t end_far(far_run_t *run)
-{
-    if (!run->is_single) {
-        flush_far(run);
-        for (int i = 0; i < run->kvs->n; i++)
-            free(run->outgoing[i].at);
-        free(run->outgoing);
-    }
-    pgasi_batch_t *waited = run->sync ? NULL : run->batch;
-    pgasi_kvs_complete(run->batch, 1);
-    return waited ? wait_for_all(waited) : PGAS_OK;
-}
-
 /* The state of a run. */
 typedef struct {
-    far_run_t far;
+    pgasi_far_run_t far;
     pgas_status_t first; /* error of an item that was complete at once */
     bool wrote;
 } run_t;
@@ -406,7 +240,7 @@ static inline void do_item(run_t *run, const target_t *target, size_t index)
         if (PGAS_LIKELY(kvs->parts[target->home].base))
             status = do_here(kvs, target, item);
         else
-            status = do_far(&run->far, target, index);
+            status = pgasi_far_add(&run->far, target->home, &target->key, index);
         if (status == PGAS_INPROGRESS)
             return; /* the reply sets the item's status, perhaps already */
         item->status = status;
@@ -460,12 +294,14 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
         return PGAS_ERR_LIMIT;
     if (PGAS_UNLIKELY(!pgasi_kvs_is_attached()))
         return PGAS_ERR_CONTEXT;
-    run_t run; /* the rest is for a run that sends something */
-    run.far.kvs = kvs;
-    run.far.items = items;
-    run.far.sync = sync;
-    run.far.is_single = n == 1;
-    run.far.batch = NULL;
+    if (n == 1) {
+        pgas_status_t status = run_single(kvs, items, sync);
+        if (status != PGAS_INPROGRESS)
+            items->status = status;
+        return sync && status != PGAS_ERR_IO ? PGAS_OK : status;
+    }
+    run_t run;
+    pgasi_far_init(&run.far, kvs, items, sync);
     run.first = PGAS_OK;
     run.wrote = false;
     do_items(&run, n);
@@ -473,7 +309,7 @@ pgas_status_t pgas_kvs_run(pgas_kvs_t *kvs, pgas_kvs_item_t *items, size_t n, pg
     if (committed != PGAS_OK)
         fail_writes(kvs, items, n, committed);
     bool sent = run.far.batch != NULL;
-    pgas_status_t ended = sent ? end_far(&run.far) : PGAS_OK;
+    pgas_status_t ended = sent ? pgasi_far_end(&run.far) : PGAS_OK;
     ended = ended == PGAS_OK ? committed : ended;
     if (sync)
         return ended;
