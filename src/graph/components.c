@@ -9,6 +9,7 @@
  * skipped. This needs the edge in the rows of both ends, so nothing is skipped in directed graphs.
  *
  * Invariant: parent[id] <= id. A root is its own parent. */
+#include <limits.h>
 #include <string.h>
 #include "base/checks.h"
 #include "base/clock.h"
@@ -17,7 +18,10 @@
 #include "pgas/coll.h"
 
 #define FIRST_EDGES 2 /* of each vertex, before the large set is chosen */
-#define SAMPLES     1024
+/* The large sets of all ranks get one value in the first round. A vertex that gets it later is only
+ * not skipped. */
+#define FIRST_ROUNDS 1
+#define SAMPLES      1024
 
 typedef struct {
     pgas_graph_run_t *run;
@@ -85,11 +89,14 @@ static void compress(int i, int n, void *arg)
 
 /* ---- between ranks ---- */
 
+/* Most values are not lower. Without the branch, each load of the large set's value would wait for
+ * the store before it. */
 static bool lower(uint32_t *element, uint32_t value)
 {
-    bool lowers = value < *element;
-    *element = lowers ? value : *element;
-    return lowers;
+    if (PGAS_LIKELY(value >= *element))
+        return false;
+    *element = value;
+    return true;
 }
 
 /* Compares once in both directions. Stores whether a least vertex of this rank has changed. */
@@ -113,8 +120,9 @@ static pgas_status_t compare(joining_t *j, bool *changed_p)
     return status;
 }
 
-/* Sets `value` of all own vertices to the least vertex of the component, as far as it is known. */
-static pgas_status_t agree_on_least(joining_t *j, int *n_rounds_p)
+/* Lowers `value` to the least vertex of the component that is known, in at most so many rounds. The
+ * values before are vertices of the same components. */
+static pgas_status_t agree_on_least(joining_t *j, int most, int *n_rounds_p)
 {
     const pgas_graph_info_t *info = &j->run->info;
     pgas_status_t status = PGAS_OK;
@@ -122,8 +130,8 @@ static pgas_status_t agree_on_least(joining_t *j, int *n_rounds_p)
     pgas_graph_run_threads(j->run, compress, j);
     memset(j->least, 0xff, n_ids(j) * sizeof *j->least);
     for (uint32_t id = 0; id < n_ids(j); id++)
-        lower(&j->least[j->parent[id]], (uint32_t)info->vertex[id]);
-    while (status == PGAS_OK && any) {
+        lower(&j->least[j->parent[id]], j->value[id]);
+    for (int round = 0; round < most && status == PGAS_OK && any; round++) {
         bool changed = false;
         status = compare(j, &changed);
         any = changed;
@@ -131,7 +139,7 @@ static pgas_status_t agree_on_least(joining_t *j, int *n_rounds_p)
             status = pgas_allreduce(NULL, &any, &any, 1, PGAS_U32, PGAS_MAX);
         pgasi_run_report(j->run, "wcc", (uint64_t)++ * n_rounds_p, 0);
     }
-    for (uint32_t id = 0; id < info->n_local; id++)
+    for (uint32_t id = 0; id < n_ids(j); id++)
         j->value[id] = j->least[j->parent[id]];
     return status;
 }
@@ -159,19 +167,21 @@ static pgas_status_t choose_large(joining_t *j)
 static pgas_status_t join_all(joining_t *j, int *n_rounds_p)
 {
     pgas_status_t status = PGAS_OK;
-    for (uint32_t id = 0; id < n_ids(j); id++)
+    for (uint32_t id = 0; id < n_ids(j); id++) {
         j->parent[id] = id;
+        j->value[id] = (uint32_t)j->run->info.vertex[id];
+    }
     first_vertex_map(j->run, j);
     j->skips = !j->run->info.directed;
     if (j->skips) {
-        status = agree_on_least(j, n_rounds_p);
+        status = agree_on_least(j, FIRST_ROUNDS, n_rounds_p);
         if (status == PGAS_OK)
             status = choose_large(j);
     }
     if (status != PGAS_OK)
         return status;
     rest_vertex_map(j->run, j);
-    return agree_on_least(j, n_rounds_p);
+    return agree_on_least(j, INT_MAX, n_rounds_p);
 }
 
 pgas_status_t pgas_components(pgas_graph_t *graph, const pgas_graph_run_opts_t *opts,
