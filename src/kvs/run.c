@@ -96,7 +96,8 @@ static pgas_status_t give_size(const pgas_kvs_item_t *item, pgas_status_t status
 }
 
 /* Everything that pgas_kvs_get does not do inline, in two functions: the second one is for a key
- * whose home, on another node, is known. */
+ * whose home, on another node, is known. It takes a copy, so that pgas_kvs_get's key may stay in
+ * registers. */
 static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const void *key,
                                                        size_t key_bytes, void *value,
                                                        size_t capacity, size_t *value_bytes_p)
@@ -107,14 +108,14 @@ static __attribute__((noinline)) pgas_status_t get_any(pgas_kvs_t *kvs, const vo
     pgas_status_t status = kvs ? run_single(kvs, &item, NULL) : PGAS_ERR_INVALID;
     return give_size(&item, status, value_bytes_p);
 }
-static __attribute__((noinline)) pgas_status_t get_far(pgas_kvs_t *kvs, int home,
-                                                       const pgasi_key_t *key, void *value,
-                                                       size_t capacity, size_t *value_bytes_p)
+static __attribute__((noinline)) pgas_status_t get_far(pgas_kvs_t *kvs, int home, pgasi_key_t key,
+                                                       void *value, size_t capacity,
+                                                       size_t *value_bytes_p)
 {
     pgas_kvs_item_t item = {
-        .key = key->key, .key_bytes = key->bytes, .value = value, .capacity = capacity
+        .key = key.key, .key_bytes = key.bytes, .value = value, .capacity = capacity
     };
-    return give_size(&item, pgasi_far_single(kvs, home, key, &item, NULL), value_bytes_p);
+    return give_size(&item, pgasi_far_single(kvs, home, &key, &item, NULL), value_bytes_p);
 }
 
 pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
@@ -127,7 +128,7 @@ pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, v
         int home = find_home(kvs, key, 8, &k);
         const pgasi_part_t *part = &kvs->parts[home];
         if (PGAS_UNLIKELY(!part->base))
-            return get_far(kvs, home, &k, value, capacity, value_bytes_p);
+            return get_far(kvs, home, k, value, capacity, value_bytes_p);
         pgasi_seen_t seen = pgasi_part_see(part, &k);
         if (PGAS_LIKELY(pgasi_part_read(part, &k, &seen, value, capacity, &bytes, &version))) {
             if (value_bytes_p)
