@@ -88,8 +88,9 @@ typedef struct {
 /** Creates a store. opts NULL: defaults.
  *  Shape:  collective over the team (NULL: all ranks). The team must outlive the store.
  *  Owns:   pgas_kvs_destroy frees it.
- *  Cost:   opts->bytes of the symmetric heap. Pages are touched when slabs are used. In a job with
- *          several nodes also 10 bytes for every bucket, and the cache.
+ *  Cost:   opts->bytes of the symmetric heap. Pages of slabs are touched when they are used. In a
+ *          job with several nodes also 10 bytes for every own bucket, the cache, and 8 bytes for
+ *          every bucket of other nodes, at most 32 MiB.
  *  @return the same on all ranks:
  *          PGAS_ERR_MISMATCH   options differ between ranks; the log names the option
  *          PGAS_ERR_RANGE      bytes is below 1 MiB, or too small for n_keys
@@ -118,16 +119,16 @@ PGAS_API pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs);
 PGAS_API pgas_status_t pgas_kvs_get(pgas_kvs_t *kvs, const void *key, size_t key_bytes, void *value,
                                     size_t capacity, size_t *value_bytes_p);
 
-/** Gives a key a value, whether it has one or not. It then does not expire.
+/** Gives a key a value, whether it has one or not. The key then does not expire.
  *  Cost:   own node: a spin lock of the bucket. Other nodes: one round trip. If other nodes have
- *          copies of keys of the bucket, the home's node also withdraws them first. */
+ *          valid copies of keys of the bucket, the home's node first makes them invalid. */
 PGAS_API pgas_status_t pgas_kvs_put(pgas_kvs_t *kvs, const void *key, size_t key_bytes,
                                     const void *value, size_t value_bytes);
 
 /** Deletes a key. @return PGAS_ERR_NOT_FOUND: there is no such key */
 PGAS_API pgas_status_t pgas_kvs_delete(pgas_kvs_t *kvs, const void *key, size_t key_bytes);
 
-/** Adds delta to a value, an int64_t in the machine's byte order, and stores the value before at
+/** Adds delta to a value, an int64_t in the machine's byte order, and stores the old value at
  *  *old_p (may be NULL). A key that does not exist counts as 0. The sum wraps around. A key that
  *  expires keeps its time.
  *  @return PGAS_ERR_MISMATCH  the value does not have 8 bytes. It is unchanged */
@@ -159,7 +160,7 @@ typedef struct {
     size_t key_bytes;
     void *value;        /* GET: destination; PUT: source, not changed; ADD: see above */
     size_t value_bytes; /* PUT: in. GET: out, the size of the value */
-    size_t capacity;    /* GET: bytes at value; may be 0, then the status is PGAS_ERR_RANGE */
+    size_t capacity;    /* GET: bytes at value; may be 0. PGAS_ERR_RANGE if the value has more */
     uint64_t version;   /* in: for IF_VERSION. Out: the version of the key's value now; 0: none */
     int64_t expires_ms; /* PUT: in; GET: out. Milliseconds since 1970; 0: the key does not expire.
                          * A key that has expired counts as absent */
@@ -176,7 +177,7 @@ typedef struct {
  *  Owns:   items, keys and values until completion.
  *  Done:   each item has its own status; sync reports no errors of items.
  *  Cost:   own node: misses of the processor's caches overlap. Other nodes: for each home one
- *          message, and one back, per PGAS_CALL_MAX bytes.
+ *          message, and one back, per 8 KiB, or per PGAS_CALL_MAX bytes if that is less.
  *  @return PGAS_OK
  *          with sync NULL the status of the first item that failed
  *          PGAS_ERR_LIMIT  n is above 2^32 - 1, and nothing was begun
@@ -205,7 +206,7 @@ PGAS_API pgas_status_t pgas_kvs_update(pgas_kvs_t *kvs, const void *key, size_t 
 
 /* ---- all keys ---- */
 
-/** Visits one key. After false, the scan still visits the other keys of the same bucket, and ends.
+/** Visits one key. After false, the scan visits the other keys of the same bucket, and then ends.
  *  key and value are copies that are valid until the function returns. It may use the store. */
 typedef bool (*pgas_kvs_visit_fn_t)(const pgas_kvs_item_t *item, void *arg);
 
@@ -231,10 +232,11 @@ PGAS_API pgas_status_t pgas_kvs_clear(pgas_kvs_t *kvs);
  *  Shape:  collective over the team. Other threads may write meanwhile. The snapshot has the state
  *          of such a key before or after the write. path NULL: the directory of a durable store,
  *          whose log then begins anew.
- *  Done:   `path` has its name after all files are on the disk. An earlier snapshot stays usable
- *          until that moment. Every file has checksums.
+ *  Done:   the file `path` gets its name when all files are on the disk. Until then an earlier
+ *          snapshot stays usable. Every file has checksums.
  *  @return the same on all ranks:
- *          PGAS_ERR_INVALID  path is NULL, and the store is not durable
+ *          PGAS_ERR_INVALID  path is NULL, and the store is not durable; or path is the manifest
+ *                            in the directory of a durable store
  *          PGAS_ERR_IO       a file cannot be written; the log names it */
 PGAS_API pgas_status_t pgas_kvs_save(pgas_kvs_t *kvs, const char *path);
 
@@ -245,7 +247,7 @@ PGAS_API pgas_status_t pgas_kvs_save(pgas_kvs_t *kvs, const char *path);
  *          PGAS_ERR_FORMAT     a file is damaged; the log names it */
 PGAS_API pgas_status_t pgas_kvs_load(pgas_kvs_t *kvs, const char *path);
 
-/* ---- what it holds ---- */
+/* ---- figures ---- */
 
 typedef struct {
     size_t size; /* the caller sets it */

@@ -60,7 +60,7 @@ typedef struct {
 
 typedef struct {
     uint64_t n_records;
-    uint64_t last_version; /* not below the versions in the file */
+    uint64_t last_version; /* a shard: not below the versions in the file; a log: 0 */
 } pgasi_kvs_end_t;
 
 /** Makes the head of a file. */

@@ -1,4 +1,4 @@
-/** Buckets and blocks: what the words in a home's memory mean. Nothing here waits.
+/** Buckets and blocks: the meaning of the words in a home's memory. Nothing here waits.
  *
  *  A bucket has 16 words: 15 entries, and a word with its lock, its sequence number and the next
  *  bucket of the chain. An entry is 0, or
@@ -12,7 +12,7 @@
  *  Further buckets have only the offset there. A block is a header of two words, the time of expiry
  *  if the header says so, the key up to the next multiple of 8 bytes, and the value.
  *
- *  Source: DArray, figure 11, without the lock and the sequence number. */
+ *  Source: DArray, figure 11, which has no lock and no sequence number. */
 #ifndef PGASI_KVS_BUCKET_H
 #define PGASI_KVS_BUCKET_H
 
@@ -59,7 +59,7 @@ typedef struct {
     uint64_t meta;    /* the value's bytes, 32 bits; flags, shifted by 32 */
 } pgasi_block_t;
 #define PGASI_BLOCK_EXPIRES (UINT64_C(1) << 32) /* a word with the time follows the header */
-#define PGASI_BLOCK_DELETED (UINT64_C(1) << 33) /* while files are loaded: the key is deleted */
+#define PGASI_BLOCK_DELETED (UINT64_C(1) << 33) /* during recovery: the key is deleted */
 
 static inline uint64_t pgasi_entry_make(uint32_t tag, uint32_t class_number, uint64_t offset)
 {

@@ -10,7 +10,7 @@
 
 #define WAYS          4u
 #define BYTES_PER_WAY 128u
-#define SHARE         64u /* a copy takes at most so small a part of the ring */
+#define SHARE         64u /* a copy takes at most 1/64 of the ring */
 #define POSITION_BITS 48
 #define POSITION_MASK ((UINT64_C(1) << POSITION_BITS) - 1)
 

@@ -19,7 +19,8 @@ void pgasi_kvs_cache_destroy(pgasi_kvs_cache_t *cache);
 pgas_status_t pgasi_kvs_cache_get(pgasi_kvs_cache_t *cache, const pgasi_key_t *key, uint64_t stamp,
                                   pgas_kvs_item_t *item);
 
-/** Stores a copy of an item's value. It is dropped if it is large, or if another thread stores. */
+/** Stores a copy of an item's value. It stores nothing if the value is large, or if another thread
+ *  stores. A full ring also refuses a key that comes for the first time. */
 void pgasi_kvs_cache_put(pgasi_kvs_cache_t *cache, const pgasi_key_t *key, uint64_t stamp,
                          const pgas_kvs_item_t *item);
 

@@ -1,5 +1,5 @@
-/** A durable store: its directory, its log and its snapshots. All functions are collective over the
- *  team, and return the same status on all ranks. The first rank that detects an error logs it.
+/** A durable store: its directory, its log and its snapshots. Functions that say "Collective" give
+ *  all ranks of the team the same status. The first rank that detects an error logs it.
  *
  *  The directory has
  *      lock      shared by all ranks of the store that uses it
@@ -26,7 +26,8 @@ typedef struct pgasi_kvs_durable pgasi_kvs_durable_t;
  *  highest version wins; a deleted one is kept as a mark until pgasi_kvs_restore_end. */
 pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *record);
 
-/** Ends the recovery, after all ranks have restored. Later versions are above last_version. */
+/** Ends the recovery, after all ranks have restored. Later versions are above last_version.
+ *  Collective. */
 pgas_status_t pgasi_kvs_restore_end(pgas_kvs_t *kvs, uint64_t last_version);
 
 /** Whether this rank reads the i-th file at recovery: one rank of each node does. */
@@ -48,6 +49,7 @@ pgas_status_t pgasi_kvs_log_sync(pgas_kvs_t *kvs);
 /* ---- what the store uses ---- */
 
 /** Locks the directory, which it creates if needed, restores its records, and begins new logs.
+ *  Collective.
  *  @return PGAS_ERR_BUSY    another store uses the directory
  *          PGAS_ERR_IO, PGAS_ERR_FORMAT  no file was changed
  *          the status of a restore */
@@ -55,7 +57,7 @@ pgas_status_t pgasi_kvs_durable_open(pgas_kvs_t *kvs, const char *dir,
                                      pgas_kvs_durability_t durability,
                                      pgasi_kvs_durable_t **durable_p);
 
-/** Ends the log. Not collective: any rank, when it does not write any more. */
+/** Ends the log, when this rank does not write any more. */
 pgas_status_t pgasi_kvs_durable_close(pgasi_kvs_durable_t *durable);
 
 /** The log of this rank. It stays the same over rotations. */
@@ -64,12 +66,12 @@ pgasi_kvs_log_t *pgasi_kvs_durable_log(pgasi_kvs_durable_t *durable);
 /** Bytes that this rank has written to logs. */
 uint64_t pgasi_kvs_durable_bytes(const pgasi_kvs_durable_t *durable);
 
-/** Writes a snapshot to the directory, and begins the log anew. */
+/** Writes a snapshot to the directory, and begins the log anew. Collective. */
 pgas_status_t pgasi_kvs_durable_save(pgas_kvs_t *kvs, pgasi_kvs_durable_t *durable);
 
-/* ---- shared with save.c and load.c ---- */
+/* ---- shared with save.c and load.c; collective ---- */
 
-/** Rank 0 has a manifest, or an error (status). Then all ranks have it, and each frees its list. */
+/** Gives rank 0's manifest, or its error (status), to all ranks. Each rank frees its list. */
 pgas_status_t pgasi_kvs_share_manifest(pgas_team_t *team, pgas_status_t status,
                                        pgasi_kvs_manifest_t *manifest);
 

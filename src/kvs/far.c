@@ -107,8 +107,8 @@ void pgasi_kvs_end_lost(pgasi_batch_t *batch)
     }
 }
 
-/* A reply that was still under way when its home died; its batch may be gone. So may that of a
- * stranger. */
+/* Whether the sender of a reply has died, or is not in the team. The batch of such a reply may be
+ * gone. */
 static bool is_of_lost(const pgas_kvs_t *kvs, int rank)
 {
     for (int i = 0; i < kvs->n; i++)
@@ -174,7 +174,7 @@ static size_t append(char *at, const pgas_kvs_item_t *item, uint32_t index)
     return item_bytes(item);
 }
 
-/* By buffers, for an item that does not fit into a message. The home reads them from here. */
+/* Sends an item that does not fit into a message, as buffers that the home reads from here. */
 static pgas_status_t send_large(pgasi_batch_t *batch, int home, uint32_t index,
                                 pgas_handler_t handler)
 {

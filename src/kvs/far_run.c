@@ -139,9 +139,8 @@ static pgas_status_t begin_run(pgasi_far_run_t *run)
     return status;
 }
 
-/* Whether items of this key are under way that the new one must not overtake, or a key with the
- * same bit has some. A large item, or one that has to be sent again, would be overtaken by
- * others. */
+/* Whether the new item must wait for items of its key that are under way. Otherwise it could
+ * overtake a large item, or one that is sent again. Keys with the same bit count as one. */
 static bool conflicts(const pgasi_far_run_t *run, uint64_t hash, bool writes)
 {
     uint32_t word = hash % PGASI_FAR_FILTER_WORDS;
@@ -173,8 +172,8 @@ static pgas_status_t settle(pgasi_far_run_t *run)
     return PGAS_OK;
 }
 
-/* While many items are under way it waits, so that memory of the homes is bounded. Items that are
- * in no message yet count, so these messages go first. */
+/* Waits while many items are under way, so that memory of the homes is bounded. Items in messages
+ * that are not sent yet count, so these messages are sent first. */
 static void limit_items(const pgasi_far_run_t *run)
 {
     if (__atomic_load_n(&run->batch->missing, __ATOMIC_RELAXED) <= ITEMS_UNDER_WAY ||

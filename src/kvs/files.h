@@ -1,4 +1,4 @@
-/** What the store does with files: whole reads and writes, names that appear at once, the lock of a
+/** The store's work on files: whole reads and writes, atomic renames, the lock of a
  *  directory. Functions that return a status log the error with the file's name and the reason,
  *  unless they say otherwise. */
 #ifndef PGASI_KVS_FILES_H
@@ -28,12 +28,12 @@ pgas_status_t pgasi_kvs_sync_folder(const char *path);
 /** Gives the file `from` the name `to`, in place of a file that has it, and makes that durable. */
 pgas_status_t pgasi_kvs_rename(const char *from, const char *to);
 
-/** A name that grows by its shards. Too long a name is PGAS_ERR_LIMIT. */
+/** A path, and the function that prints it. @return PGAS_ERR_LIMIT: it is too long */
 typedef char pgasi_kvs_path_t[PATH_MAX];
 pgas_status_t pgasi_kvs_path(char *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Removes a file that may be absent. It logs nothing: a file that stays does no harm. */
+/** Removes a file that may be absent. It logs no error: a file that stays does no harm. */
 void pgasi_kvs_remove(const char *path);
 
 /** Takes the lock of a directory for this rank. One rank, the first, takes it with `first`: it is

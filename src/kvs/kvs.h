@@ -13,7 +13,7 @@ typedef struct pgasi_stamps pgasi_stamps_t;
 
 struct pgas_kvs {
     pgas_team_t *team;
-    int id;      /* the same on all ranks: a message names its store so */
+    int id;      /* the same on all ranks, for messages */
     int rank, n; /* of the team */
     pgas_gptr_t memory;
     uint64_t n_buckets;  /* of each part */
@@ -22,7 +22,7 @@ struct pgas_kvs {
     bool evict, has_far;
     bool full_logged;
     bool broken;      /* a rank of the team died */
-    bool *lost;       /* [n]: this one died */
+    bool *lost;       /* [n]: the rank died */
     int batches_lock; /* of the list of batches of runs with the caller's counter (message.h) */
     struct pgasi_batch *batches;
     /* Only if the team has several nodes: one word for each bucket of the store. A write changes
@@ -46,11 +46,11 @@ static inline bool pgasi_kvs_key_is_legal(size_t bytes)
 
 /** Carries out an item that is not a GET, and logs it if the store is durable.
  *  @param may_wait  the thread is not in a plain handler
- *  @return also PGAS_ERR_AGAIN: another node has copies, and the thread may not wait */
+ *  @return also PGAS_ERR_AGAIN: another node has the stamp, and the thread may not wait */
 pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
                               pgas_kvs_item_t *item, bool may_wait);
 
-/** Makes the writes that this thread has made durable, as the options say. */
+/** Makes this thread's writes durable, as the options say. */
 pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs);
 
 /** Appends copies of the keys of a chain. Expired keys are deleted. */
@@ -70,7 +70,7 @@ pgas_status_t pgasi_kvs_may_wait(void);
 
 /** Waits for the reply of a home. @return PGAS_ERR_PEER: it died; its reply may still arrive */
 pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync);
-#define PGASI_KVS_LOOK_US 100000 /* a wait looks so often whether a rank died */
+#define PGASI_KVS_LOOK_US 100000 /* a wait checks for deaths at this interval */
 
 /* ---- the stores of this rank ---- */
 

@@ -353,7 +353,7 @@ static pgas_status_t finish_file(pgasi_kvs_log_file_t *file, bool failed)
     return status;
 }
 
-/* Between the two writes of the old file and the change to the new one, commits wait. */
+/* Commits wait until all chunks are in the old file and the new one takes its place. */
 pgas_status_t pgasi_kvs_log_rotate(pgasi_kvs_log_t *log, uint64_t generation)
 {
     pgasi_kvs_log_file_t *new_file = malloc(sizeof *new_file);

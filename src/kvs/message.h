@@ -63,7 +63,7 @@ typedef struct {
 extern pgas_handler_t pgasi_kvs_request_handler, pgasi_kvs_waiting_handler;
 extern pgas_handler_t pgasi_kvs_reply_handler, pgasi_kvs_large_handler;
 
-/** The bytes of messages that a call may carry. */
+/** The most bytes that a message may have. */
 size_t pgasi_kvs_message_max(void);
 
 /** Sends an item by itself. waits: to the handler that may wait. */
@@ -74,8 +74,8 @@ pgas_status_t pgasi_kvs_send(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, i
 /** Sends them now. If that fails, they are complete with its status. */
 void pgasi_kvs_flush(pgasi_batch_t *batch, pgasi_outgoing_t *outgoing, int home);
 
-/** Puts the batch of a run with the caller's counter into the store's list, where deaths find
- *  it. */
+/** Puts the batch of a run with the caller's counter into the store's list. The death of
+ *  a home ends its items in these batches. */
 void pgasi_kvs_enlist(pgasi_batch_t *batch);
 /** Ends the items of a batch whose homes have died. */
 void pgasi_kvs_end_lost(pgasi_batch_t *batch);

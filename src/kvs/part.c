@@ -2,10 +2,10 @@
  *
  * A reader notes the sequence number of the chain, copies what it needs, and starts again if the
  * number has changed. Memory that it looks at meanwhile may be freed and reused, but it stays
- * mapped, so every offset is checked against the end of the part before it is used. A value of
- * at most 1 KiB is overwritten in place. A larger one is written to a new block before the lock
- * is taken, so that a lock is held for a short time only. No function of the library is called
- * under a lock, except the hooks, which do not wait. */
+ * mapped, so every offset is checked against the end of the part before it is used. A block
+ * of at most 1 KiB is overwritten in place if its size class stays. A larger one is written before
+ * the lock is taken, so that a lock is held for a short time only. No function of the library is
+ * called under a lock, except the hooks, which do not wait. */
 #include "kvs/part.h"
 
 #include "kvs/part_inside.h"
@@ -144,8 +144,8 @@ static pgas_status_t get_locked(const pgasi_part_t *part, const pgasi_key_t *key
     return status;
 }
 
-/* The sequence number has 23 bits. A reader that slept while it went round would find the same
- * number; the version of the block is different then, because versions are unique. */
+/* The sequence number has 23 bits. A reader that slept while it wrapped around may find the same
+ * number. The version of the block is different then, because versions are unique. */
 static inline bool is_unchanged(const pgasi_bucket_t *bucket, uint64_t last,
                                 const pgasi_block_t *block, uint64_t version)
 {
@@ -390,7 +390,7 @@ static void free_blocks(const write_t *w)
 pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
                                pgas_kvs_item_t *item, const pgasi_write_hooks_t *hooks)
 {
-    write_t w; /* not initialised as a whole, because most of it is what find() stores */
+    write_t w; /* not initialised as a whole, because find() stores most of it */
     w.part = part;
     w.key = key;
     w.hooks = hooks;

@@ -43,9 +43,9 @@ typedef struct {
     uint32_t bucket, tag;
 } pgasi_key_t;
 
-/** What a write does when it has found the key, while it has the lock. */
+/** Functions that a write calls. changes and changed run under the lock of the bucket's chain. */
 typedef struct {
-    /* Called around the time in which the lock of a bucket's chain is held. May be NULL */
+    /* Called before the lock is taken, and after it is released. May be NULL */
     void (*begin)(void *arg, uint32_t bucket);
     void (*end)(void *arg, uint32_t bucket);
     /* Called before the first change. Another status than PGAS_OK ends the write. May be NULL */
@@ -53,8 +53,8 @@ typedef struct {
     /* Called after the change: the item as it is now; deleted: the key is deleted. May be NULL */
     void (*changed)(void *arg, const pgas_kvs_item_t *item, bool deleted);
     void *arg;
-    uint64_t version; /* to be given; 0: the next one. Then a write of an older version is dropped,
-                       * and a delete leaves a mark (pgas_kvs_load) */
+    uint64_t version; /* to be given; 0: the next one. Above 0 (pgasi_kvs_restore), a write of an
+                       * older version is dropped, and a delete leaves a mark */
 } pgasi_write_hooks_t;
 
 /** Lays out a part in `bytes` bytes at base. Returns false if the buckets do not fit. */
@@ -125,7 +125,7 @@ bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_i
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
                                const pgasi_write_hooks_t *hooks, bool marks_only);
 
-/** Deletes keys that were not used lately until about `bytes` bytes are free.
+/** Deletes keys that were not used lately until a block of `bytes` bytes probably fits.
  *  @return PGAS_ERR_NO_MEMORY: it found nothing to delete; the status of hooks->changes: it found
  *          only keys that may not be deleted now */
 pgas_status_t pgasi_part_evict(const pgasi_part_t *part, size_t bytes,

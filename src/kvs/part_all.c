@@ -1,8 +1,8 @@
 /* Work on all keys of a chain of buckets: copies for scans, deletion, eviction.
  *
  * Eviction is the clock algorithm: a hand passes over the buckets. If a reader has set the bit
- * of a key, the hand clears it. A key without a bit is deleted. Keys in overflow buckets have no
- * bits. */
+ * of a key, the hand clears it. Otherwise it deletes the key. Keys in overflow buckets have no
+ * bits, so it deletes them always. */
 #include <stdlib.h>
 #include "kvs/part_inside.h"
 

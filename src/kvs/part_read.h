@@ -1,5 +1,5 @@
 /** The usual read in few instructions: the first entry with the tag is the key's, its value does
- *  not expire, and no writer is at work. Everything else is pgasi_part_get's.
+ *  not expire, and no writer is at work. pgasi_part_get does the rest.
  *
  *  A read waits for two misses of the processor's caches, one for the bucket and one for the
  *  block. The processor overlaps the misses of successive reads if they are few instructions

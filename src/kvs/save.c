@@ -1,4 +1,4 @@
-/* Snapshots of a store, written and read by all ranks of its team. */
+/* Snapshots of a store, written by all ranks of its team. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void remove_shard(const char *manifest_path, uint64_t generation, uint64_
         pgasi_kvs_remove(path);
 }
 
-/* If the manifest may have its name, the shards stay. */
+/* After an error the shards stay, because the manifest may already have its name. */
 static pgas_status_t write_manifest(pgas_team_t *team, const char *path,
                                     const pgasi_kvs_manifest_t *manifest)
 {

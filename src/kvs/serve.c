@@ -53,7 +53,7 @@ static void send_reply(serving_t *s)
     ((pgasi_reply_t *)(void *)s->reply)->n = 0;
 }
 
-/* Room for one more item; what is there is sent if it has none. */
+/* Makes room for one more item. A full reply is sent first. */
 static pgasi_reply_item_t *next_item(serving_t *s, uint32_t index)
 {
     if (s->bytes + sizeof(pgasi_reply_item_t) > s->max)

@@ -1,5 +1,5 @@
-/* The shard of a snapshot that one rank writes: records are encoded straight into a block of 512
- * KiB, which stays in the processor's cache until its checksum is known and the system has copied
+/* The shard of a snapshot that one rank writes. Records are encoded straight into a block of 512
+ * KiB. It stays in the processor's cache until its checksum is known and the system has copied
  * it. */
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  *  size class. Larger blocks are runs of pages. Blocks are named by their offset from the base, in
  *  units of 8 bytes; 0 names no block. Every process has its own address of the base.
  *
- *  Locks are held for some dozen instructions and never while another lock of this file is held,
- *  except that of the pages below that of a class. */
+ *  A lock is held for some dozen instructions, or for a search of the bitmap. A thread that holds
+ *  the lock of a class may take that of the pages. It never holds two locks otherwise. */
 #ifndef PGASI_KVS_SLAB_H
 #define PGASI_KVS_SLAB_H
 
@@ -29,7 +29,7 @@ typedef struct {
     uint64_t pad[5];
 } pgasi_slab_class_t;
 
-/** What is known of a slab. */
+/** The state of a slab. */
 typedef struct {
     uint32_t next, prev; /* 1 + the neighbour in the list of partial slabs; 0: none */
     uint32_t free;       /* 1 + a free block, whose first word is 1 + the next one; 0: none */
@@ -55,7 +55,7 @@ uint32_t pgasi_slab_class(size_t bytes);
 uint32_t pgasi_slab_class_bytes(uint32_t class_number);
 
 /** Lays out slabs in the memory base + from .. base + end. The head is zeroed memory of the caller
- *  within it. Returns false if there is no room for a slab. */
+ *  outside of it. Returns false if there is no room for a slab. */
 bool pgasi_slabs_init(char *base, pgasi_slabs_t *slabs, uint64_t from, uint64_t end);
 
 /** Returns a block for `bytes` bytes, or 0 if there is no room. */

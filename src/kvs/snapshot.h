@@ -69,7 +69,7 @@ pgas_status_t pgasi_kvs_shard_finish(pgasi_kvs_shard_t *shard, pgas_status_t sta
 pgas_status_t pgasi_kvs_shard_read(const char *manifest_path, const pgasi_kvs_manifest_t *manifest,
                                    uint64_t rank, pgasi_kvs_record_fn_t fn, void *arg);
 
-/** Gives a shard of a snapshot that exists its final name, if it still has the fresh one. */
+/** Gives a shard of a complete snapshot its final name, if it still has the fresh one. */
 pgas_status_t pgasi_kvs_shard_settle(const char *manifest_path,
                                      const pgasi_kvs_manifest_t *manifest, uint64_t rank);
 

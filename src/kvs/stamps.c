@@ -1,9 +1,9 @@
 /* Stamps, and the choice between the cache and calls.
  *
  * A chunk of stamps is worth having on another node if it is read often between two writes
- * there. A request and a withdrawal cost some round trips, each hit saves one. So a node
- * requests a chunk after it has missed it some times; the number doubles when a chunk is
- * withdrawn before it was used four times as often, and is halved otherwise. */
+ * there. A request and a withdrawal cost some round trips, each hit saves one. So a rank
+ * requests a chunk after some misses. At a withdrawal that number is halved if there were four
+ * times as many hits. Otherwise it doubles. */
 #include "kvs/stamps.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /** Stamps: words in a coherent array, one for each bucket of a store whose team has several nodes.
  *
  *  A writer changes the stamp of its bucket before it changes the bucket. A reader on another node
- *  keeps a value together with the stamp that the bucket had when the value was read there. While
- *  the reader's node has the stamp in its cache of the array and the stamp is the same, the value
- *  is the key's value now: the home's write of the stamp withdraws the stamp's chunk first, and
+ *  keeps a value together with the stamp that the bucket had when the value was read there. The
+ *  value is the key's value now if the reader's node has the stamp in its cache of the array, and
+ *  the stamp is the same. The reason: before a stamp changes, the home withdraws its chunk, and
  *  waits until no node has it. */
 #ifndef PGASI_KVS_STAMPS_H
 #define PGASI_KVS_STAMPS_H
