@@ -7,7 +7,7 @@
  *      pgas_bfs(graph, 0, NULL, levels, NULL, NULL);
  *
  *  Vertices have the numbers 0 .. n_vertices-1. Each rank owns a range of consecutive vertices:
- *  rank r owns first_of[r] .. first_of[r + 1] - 1. The ranges have about the same number of edges.
+ *  rank r owns first_of[r] .. first_of[r + 1] - 1. The ranges have about the same cost: see alpha.
  *  An owner has the out-edges of its vertices. The result of an algorithm is an array: element i
  *  belongs to the owner's vertex first_vertex + i. The same input gives the same graph, and integer
  *  results with the same bits, on any number of ranks and threads.

@@ -2,8 +2,8 @@
  *
  * A rank joins its own vertices and its ghosts by union-find along its edges, without any exchange.
  * Then the ranks compare the least vertices of the sets that share a vertex, until none changes. As
- * in Afforest (Sutton, Ben-Nun, Barak 2018), they do this first with two edges of each vertex. The
- * largest set is then large in most graphs, and the ranks skip the rows of its vertices.
+ * in Afforest (Sutton, Ben-Nun, Barak 2018), they first join two edges of each vertex, and compare
+ * once. The largest set is then large in most graphs, and the ranks skip the rows of its vertices.
  *
  * An edge between that set and another one is also in the row of its other end, which is not
  * skipped. This needs the edge in the rows of both ends, so nothing is skipped in directed graphs.
@@ -18,8 +18,8 @@
 #include "pgas/coll.h"
 
 #define FIRST_EDGES 2 /* of each vertex, before the large set is chosen */
-/* The large sets of all ranks get one value in the first round. A vertex that gets it later is only
- * not skipped. */
+/* The large sets of all ranks get one value in the first round. A vertex that would get it later is
+ * not skipped, which only costs time. */
 #define FIRST_ROUNDS 1
 #define SAMPLES      1024
 
@@ -27,7 +27,7 @@ typedef struct {
     pgas_graph_run_t *run;
     uint32_t *parent; /* by id; after compress(): the root */
     uint32_t *least;  /* by root: the least vertex that is known of the component */
-    uint32_t *value;  /* by id: of exchanges */
+    uint32_t *value;  /* by id: the least known vertex, which ranks exchange */
     uint32_t large;   /* vertices with this value are skipped */
     bool skips;
 } joining_t;
@@ -120,8 +120,8 @@ static pgas_status_t compare(joining_t *j, bool *changed_p)
     return status;
 }
 
-/* Lowers `value` to the least vertex of the component that is known, in at most so many rounds. The
- * values before are vertices of the same components. */
+/* Lowers each value to the least known vertex of its component, in at most `most` rounds. Before
+ * that, it is any vertex of the component. */
 static pgas_status_t agree_on_least(joining_t *j, int most, int *n_rounds_p)
 {
     const pgas_graph_info_t *info = &j->run->info;
