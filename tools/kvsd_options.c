@@ -122,7 +122,7 @@ static void read_password(const char *path, kvsd_options_t *opts)
     while (bytes < (size_t)n && text[bytes] != '\n' && text[bytes] != '\r')
         bytes++;
     if (bytes == 0 || bytes > PASSWORD_MAX)
-        refuse("not possible", "a password without letters, or with more than 512");
+        refuse("not possible", "a password of 0 or more than 512 bytes");
     memset(opts->password, 0, sizeof opts->password);
     memcpy(opts->password, text, bytes);
     opts->password_bytes = bytes;

@@ -95,7 +95,7 @@ typedef struct {
  *          PGAS_ERR_MISMATCH   options differ between ranks; the log names the option
  *          PGAS_ERR_RANGE      bytes is below 1 MiB, or too small for n_keys
  *          PGAS_ERR_NO_MEMORY  PGAS_HEAP_SIZE is too small; the log says how much is needed
- *          PGAS_ERR_LIMIT      there are 64 stores already
+ *          PGAS_ERR_LIMIT      there are 64 stores already, or the path of dir is too long
  *          PGAS_ERR_BUSY       another store uses dir; the log names its process
  *          PGAS_ERR_IO         dir cannot be read or written; the log names the file
  *          PGAS_ERR_FORMAT     a file in dir is damaged; the log names it. No file is changed */

@@ -68,7 +68,7 @@ static pgas_status_t compare(pgas_team_t *team, const plan_t *plan)
 static pgas_status_t default_bytes(pgas_team_t *team, uint64_t *bytes_p)
 {
     pgas_heap_info_t heap = { .size = sizeof heap };
-    pgas_status_t status = pgas_heap_info(&heap);
+    pgas_status_t status = pgasi_kvs_agree(team, pgas_heap_info(&heap));
     uint64_t bytes = PGASI_ALIGN_DOWN(heap.largest_free / 2, (uint64_t)PART_ALIGNED);
     if (status == PGAS_OK)
         status = pgas_allreduce(team, &bytes, &bytes, 1, PGAS_U64, PGAS_MIN);

@@ -287,19 +287,16 @@ static pgas_status_t begin_log(pgasi_kvs_durable_t *d, pgas_kvs_durability_t dur
     return pgasi_kvs_agree(d->team, pgasi_kvs_log_create(&opts, &d->log));
 }
 
-static pgasi_kvs_durable_t *new_durable(pgas_kvs_t *kvs, const char *dir)
+static pgas_status_t make_durable(pgas_kvs_t *kvs, const char *dir, pgasi_kvs_durable_t **durable_p)
 {
     pgasi_kvs_durable_t *d = calloc(1, sizeof *d);
     if (!d)
-        return NULL;
+        return PGAS_ERR_NO_MEMORY;
     d->team = kvs->team;
     d->lock_fd = -1;
     d->dir = strdup(dir);
-    if (d->dir && pgasi_kvs_path(d->manifest_path, "%s/kvs", dir) == PGAS_OK)
-        return d;
-    free(d->dir);
-    free(d);
-    return NULL;
+    *durable_p = d;
+    return d->dir ? pgasi_kvs_path(d->manifest_path, "%s/kvs", dir) : PGAS_ERR_NO_MEMORY;
 }
 
 pgas_status_t pgasi_kvs_durable_close(pgasi_kvs_durable_t *d)
@@ -341,8 +338,8 @@ pgas_status_t pgasi_kvs_durable_open(pgas_kvs_t *kvs, const char *dir,
                                      pgas_kvs_durability_t durability,
                                      pgasi_kvs_durable_t **durable_p)
 {
-    pgasi_kvs_durable_t *d = new_durable(kvs, dir);
-    pgas_status_t status = pgasi_kvs_agree(kvs->team, d ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgasi_kvs_durable_t *d = NULL;
+    pgas_status_t status = pgasi_kvs_agree(kvs->team, make_durable(kvs, dir, &d));
     if (status == PGAS_OK)
         status = open_folder(kvs, d, durability);
     if (status == PGAS_OK)

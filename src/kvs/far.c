@@ -107,16 +107,6 @@ void pgasi_kvs_end_lost(pgasi_batch_t *batch)
     }
 }
 
-/* Whether the sender of a reply has died, or is not in the team. The batch of such a reply may be
- * gone. */
-static bool is_of_lost(const pgas_kvs_t *kvs, int rank)
-{
-    for (int i = 0; i < kvs->n; i++)
-        if (kvs->ranks[i] == rank)
-            return __atomic_load_n(&kvs->lost[i], __ATOMIC_RELAXED);
-    return true;
-}
-
 static void end_for_dead(int rank)
 {
     for (uint64_t id = 0; id < PGASI_KVS_MAX; id++) {
@@ -351,8 +341,10 @@ static bool take_item(pgasi_batch_t *batch, const pgasi_reply_item_t *reply, con
     }
     if (reply->status == PGAS_INPROGRESS) {
         int home = pgasi_kvs_key(batch->kvs, item->key, item->key_bytes, &key);
-        item->status = fetch_large(batch, home, reply->index);
-        return item->status != PGAS_OK;
+        pgas_status_t status = fetch_large(batch, home, reply->index);
+        if (status != PGAS_OK) /* otherwise another thread may have completed it already */
+            item->status = status;
+        return status != PGAS_OK;
     }
     if (reply->has_value && reply->value_bytes > 0)
         memcpy(item->value, value, reply->value_bytes);
@@ -370,8 +362,7 @@ static void take_reply(const void *args, size_t bytes, pgas_thread_t source, voi
     int64_t n_complete = 0;
     (void)bytes;
     (void)context;
-    if (!kvs || (PGAS_UNLIKELY(__atomic_load_n(&kvs->broken, __ATOMIC_ACQUIRE)) &&
-                 is_of_lost(kvs, pgas_thread_rank(source))))
+    if (!kvs || !pgasi_kvs_awaits(kvs, source))
         return;
     for (uint32_t i = 0; i < head->n; i++) {
         const pgasi_reply_item_t *item = (const pgasi_reply_item_t *)(const void *)at;

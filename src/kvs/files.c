@@ -58,7 +58,7 @@ pgas_status_t pgasi_kvs_path(char *path, const char *format, ...)
     va_end(arguments);
     if (n >= 0 && (size_t)n < sizeof(pgasi_kvs_path_t))
         return PGAS_OK;
-    PGASI_ERROR("kvs", "%s: the name of a file is too long", path);
+    PGASI_ERROR("kvs", "%.64s..: the name of a file is too long", path);
     return PGAS_ERR_LIMIT;
 }
 

@@ -24,6 +24,20 @@ pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync)
     return status;
 }
 
+static bool is_home_lost(const pgas_kvs_t *kvs, int rank)
+{
+    for (int i = 0; i < kvs->n; i++)
+        if (kvs->ranks[i] == rank)
+            return __atomic_load_n(&kvs->lost[i], __ATOMIC_RELAXED);
+    return true;
+}
+
+bool pgasi_kvs_awaits(const pgas_kvs_t *kvs, pgas_thread_t source)
+{
+    return PGAS_LIKELY(!__atomic_load_n(&kvs->broken, __ATOMIC_ACQUIRE)) ||
+           !is_home_lost(kvs, pgas_thread_rank(source));
+}
+
 /* ---- writes ---- */
 
 typedef struct {

@@ -70,6 +70,9 @@ pgas_status_t pgasi_kvs_may_wait(void);
 
 /** Waits for the reply of a home. @return PGAS_ERR_PEER: it died; its reply may still arrive */
 pgas_status_t pgasi_kvs_wait(const pgas_kvs_t *kvs, int home, pgas_sync_t *sync);
+/** Whether a reply of this thread is awaited. The memory that a reply of a dead rank names may be
+ *  freed. */
+bool pgasi_kvs_awaits(const pgas_kvs_t *kvs, pgas_thread_t source);
 #define PGASI_KVS_LOOK_US 100000 /* a wait checks for deaths at this interval */
 
 /* ---- the stores of this rank ---- */

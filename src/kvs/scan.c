@@ -35,7 +35,8 @@ typedef struct {
 
 typedef struct {
     uint64_t bucket, waiting;
-    int64_t status;
+    uint32_t kvs;
+    int32_t status;
 } scan_reply_t;
 
 typedef struct {
@@ -52,7 +53,9 @@ static void serve_scan(const void *args, size_t bytes, pgas_thread_t source, voi
     const scan_request_t *request = (const scan_request_t *)args;
     pgas_kvs_t *kvs = pgasi_kvs_of(request->kvs);
     pgasi_scratch_t scratch = { NULL, 0, 0 };
-    scan_reply_t reply = { .bucket = request->bucket, .waiting = request->waiting };
+    scan_reply_t reply = { .bucket = request->bucket,
+                           .waiting = request->waiting,
+                           .kvs = request->kvs };
     (void)bytes;
     (void)context;
     reply.status =
@@ -73,11 +76,13 @@ static void take_scan(const void *args, size_t bytes, pgas_thread_t source, void
 {
     const scan_reply_t *reply = (const scan_reply_t *)args;
     scan_t *scan = (scan_t *)(uintptr_t)reply->waiting;
+    const pgas_kvs_t *kvs = pgasi_kvs_of(reply->kvs);
     void *data;
     size_t n;
     (void)bytes;
-    (void)source;
     (void)context;
+    if (!kvs || !pgasi_kvs_awaits(kvs, source))
+        return;
     scan->status = (pgas_status_t)reply->status;
     scan->bucket = reply->bucket;
     if (scan->status == PGAS_OK && pgas_buffer_get(0, &data, &n) == PGAS_OK) {

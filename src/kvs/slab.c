@@ -167,6 +167,15 @@ static bool add_slab(char *base, pgasi_slabs_t *slabs, pgasi_slab_class_t *c, ui
     return true;
 }
 
+/* Returns a slab without blocks + 1, or 0. The caller holds the lock of the class. */
+static uint32_t find_empty(char *base, const pgasi_slabs_t *slabs, const pgasi_slab_class_t *c)
+{
+    uint32_t number = c->partial;
+    while (number && slab_at(base, slabs, number - 1)->n_used > 0)
+        number = slab_at(base, slabs, number - 1)->next;
+    return number;
+}
+
 /* Frees the pages of the empty slab that each class may keep. The caller holds no lock. */
 static bool give_empty_slabs(char *base, pgasi_slabs_t *slabs)
 {
@@ -174,16 +183,15 @@ static bool give_empty_slabs(char *base, pgasi_slabs_t *slabs)
     for (uint32_t i = 0; i < PGASI_SLAB_CLASSES; i++) {
         pgasi_slab_class_t *c = &slabs->classes[i];
         pgasi_spin_lock(&c->lock, N_SPINS);
-        uint32_t number = c->partial;
-        bool empty = number && slab_at(base, slabs, number - 1)->n_used == 0;
-        if (empty) {
+        uint32_t number = find_empty(base, slabs, c);
+        if (number) {
             list_remove(base, slabs, c, number - 1);
             c->n_slabs--;
         }
         pgasi_spin_unlock(&c->lock);
-        if (empty)
+        if (number)
             give_pages(base, slabs, (uint64_t)(number - 1) * PAGES_PER_SLAB, PAGES_PER_SLAB, 0);
-        given |= empty;
+        given |= number != 0;
     }
     return given;
 }

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include "base/checks.h"
+#include "kvs/kvs.h"
 
 #define NEED_LEAST 3 /* log2 of the misses before a request */
 #define NEED_MOST  14
@@ -36,15 +37,16 @@ pgas_status_t pgasi_stamps_create(pgas_team_t *team, uint64_t n_buckets, pgasi_s
     opts.chunk_elems = PGASI_STAMPS_CHUNK;
     opts.cache_bytes = PGASI_MAX(PGASI_MIN(2 * n * sizeof(uint64_t), CACHED_MAX), 65536);
     opts.prefetch = -1;
-    if (!stamps || !chunks) {
+    pgas_status_t status = pgasi_kvs_agree(team, stamps && chunks ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK) {
         free(chunks);
         free(stamps);
-        return PGAS_ERR_NO_MEMORY;
+        return status;
     }
     for (uint64_t i = 0; i < n_chunks; i++)
         chunks[i].need = NEED_LEAST;
     *stamps = (pgasi_stamps_t){ .n_buckets = n_buckets, .chunks = chunks };
-    pgas_status_t status = pgas_array_create(team, sizeof(uint64_t), n, &opts, &stamps->array);
+    status = pgas_array_create(team, sizeof(uint64_t), n, &opts, &stamps->array);
     if (status != PGAS_OK) {
         free(chunks);
         free(stamps);

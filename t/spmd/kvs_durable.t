@@ -43,7 +43,7 @@ flip() {
     printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-plan 36
+plan 37
 # ---- snapshots ----
 mkdir "$scratch/saved"
 shot=$scratch/saved/shot
@@ -72,6 +72,8 @@ says "so is one that is missing" "shot\.1: .* missing" 2 open "$shot" PGAS_ERR_F
 flip "$shot" 70
 says "and a damaged manifest" "shot: .*checksum" 2 open "$shot" PGAS_ERR_FORMAT
 says "and one that is missing" "nothing: there is no snapshot" 2 open "$scratch/nothing" PGAS_ERR_IO
+long=$(printf '%5000s' '' | tr ' ' x)
+says "a directory with too long a name is refused" "the name of a file is too long" 1 create "$long" PGAS_ERR_LIMIT
 says "saving to a directory that does not exist fails" "none/x.*No such file" 1 nowhere "$scratch/none/x"
 
 # ---- a durable store ----

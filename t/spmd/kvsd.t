@@ -93,7 +93,7 @@ file|an argument too many: file\$
 --sync always|not possible: --sync without --dir\$
 --dir $scratch --sync never|not possible: --sync never\$
 --password-file $scratch/none|not possible: --password-file $scratch/none: No such file
---password-file $scratch/empty|not possible: a password without letters
+--password-file $scratch/empty|not possible: a password of 0 or more
 END2
 
 # ---- a session ----

@@ -123,6 +123,26 @@ static void a_full_part_gives_nothing(void)
     ok(pgasi_slab_alloc(memory, slabs, 40) != 0, "a run that is freed becomes a slab");
 }
 
+/* A class keeps an empty slab, and a slab with one free block comes before it in the list. */
+static void an_empty_slab_is_given_back(void)
+{
+    enum { N = PGASI_SLAB_BYTES / 64 };
+    uint64_t first[N], second[N];
+    pgasi_slabs_t *slabs = (pgasi_slabs_t *)(void *)memory;
+    memset(slabs, 0, sizeof *slabs);
+    pgasi_slabs_init(memory, slabs, 8192, MEMORY);
+    for (int i = 0; i < N; i++)
+        first[i] = pgasi_slab_alloc(memory, slabs, 64);
+    for (int i = 0; i < N; i++)
+        second[i] = pgasi_slab_alloc(memory, slabs, 64);
+    while (pgasi_slab_alloc(memory, slabs, 65536) != 0)
+        ;
+    for (int i = 0; i < N; i++)
+        pgasi_slab_free(memory, slabs, first[i], 64);
+    pgasi_slab_free(memory, slabs, second[0], 64);
+    ok(pgasi_slab_alloc(memory, slabs, 65536) != 0, "an empty slab becomes a run, behind another");
+}
+
 /* ---- parts ---- */
 
 #define N_KEYS 400
@@ -429,12 +449,13 @@ static void single_reads_displace_nothing(void)
 
 int main(void)
 {
-    plan(28);
+    plan(29);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
     slabs_do_not_overlap(seed);
     a_full_part_gives_nothing();
+    an_empty_slab_is_given_back();
     parts_agree_with_a_table(seed);
     the_newest_version_wins();
     cold_keys_are_evicted();
