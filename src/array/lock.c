@@ -401,14 +401,12 @@ void pgasi_array_locks_end(const pgasi_array_t *a)
 
 static void drop_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin();
     pgasi_array_lock_drop_rank(&locks.queue, rank);
     for (uint32_t id = 1; id < pgasi_array_ids_end(); id++) {
         pgasi_array_t *a = pgasi_array_find(id);
         if (a && pgasi_array_is_broken(a))
             pgasi_array_cache_end_prefetches(a);
     }
-    pgasi_serve_end(before);
 }
 
 pgas_status_t pgasi_array_locks_start(void)

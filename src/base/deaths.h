@@ -2,8 +2,8 @@
  *
  *  A folder adds a function. call/progress.c calls all of them, in no certain order, when a rank
  *  died and the job goes on (PGAS_ON_PEER_DEATH=continue). They end all waits for the rank. Any
- *  thread calls them, and holds no lock. The list is here and not among the hooks of boot, because
- *  engines use only base and public headers. */
+ *  thread calls them. It serves (msg/serve.h), so no plain handler runs meanwhile. The list is here
+ *  and not among the hooks of boot, because engines use only base and public headers. */
 #ifndef PGASI_DEATHS_H
 #define PGASI_DEATHS_H
 

@@ -18,7 +18,6 @@
 #include "msg/descriptor.h"
 #include "msg/dispatch.h"
 #include "msg/send_queue.h"
-#include "msg/serve.h"
 
 /* Travels up the tree; names the broadcast. */
 typedef struct {
@@ -213,12 +212,10 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
 /* Ends with PGAS_ERR_PEER all answers that broadcasts still expect from a dead rank. */
 static void end_for_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin(); /* the end of a broadcast may send */
     size_t n = acks.entry ? (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX : 0;
     for (size_t i = 0; i < n; i++)
         if (__atomic_load_n(&acks.entry[i].missing, __ATOMIC_ACQUIRE) > 0)
             pgasi_bcast_child_done(&acks.entry[i], rank, PGAS_ERR_PEER);
-    pgasi_serve_end(before);
 }
 
 /* ---- start and stop ---- */

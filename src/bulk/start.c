@@ -3,7 +3,6 @@
 #include "boot/hooks.h"
 #include "bulk/bulk.h"
 #include "mem/ctx.h"
-#include "msg/recv_queue.h"
 #include "msg/send_queue.h"
 
 static int poll(void)
@@ -25,12 +24,10 @@ static int poll(void)
 static void forget_dead(int rank)
 {
     pgasi_arrive_peer_died(rank);
-    pgasi_recv_lock();
     pgasi_replies_peer_died(rank);
     pgasi_pulls_peer_died(rank);
     pgasi_answers_peer_died(rank);
     pgasi_offers_peer_died(rank);
-    pgasi_recv_unlock();
 }
 
 pgas_status_t pgasi_bulk_start(void)

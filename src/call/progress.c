@@ -21,6 +21,7 @@
 #include "call/sync.h"
 #include "msg/recv_queue.h"
 #include "msg/send_queue.h"
+#include "msg/serve.h"
 #include "mem/ahead.h"
 #include "mem/ctx.h"
 #include "base/sync.h"
@@ -83,11 +84,11 @@ __attribute__((noinline)) void pgasi_progress_settle_deaths(void)
     if (!__atomic_load_n(&board.deaths_unsettled, __ATOMIC_RELAXED) ||
         !__atomic_exchange_n(&board.deaths_unsettled, false, __ATOMIC_ACQ_REL))
         return;
-    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
-        if (!pgasi_boot_is_dead(r))
-            continue;
-        pgasi_deaths_report(r);
-    }
+    pgasi_path_state_t before = pgasi_serve_begin();
+    for (int r = 0; r < pgasi_boot.n_ranks; r++)
+        if (pgasi_boot_is_dead(r))
+            pgasi_deaths_report(r);
+    pgasi_serve_end(before);
 }
 
 /* ---- how often the transport is polled ---- */

@@ -490,7 +490,6 @@ pgas_status_t pgas_lock_release(pgas_lock_t lock)
 /* Removes a dead rank from all queues. Locks that it held go to the next waiter. */
 static void forget_dead(int rank)
 {
-    pgasi_path_state_t before = pgasi_serve_begin(); /* answers are sent as in a handler */
     pthread_mutex_lock(&state.locks.lock);
     for (uint32_t i = 0; i < state.locks.n; i++) {
         lock_t *l = state.locks.entry[i].thing;
@@ -505,7 +504,6 @@ static void forget_dead(int rank)
         }
     }
     pthread_mutex_unlock(&state.locks.lock);
-    pgasi_serve_end(before);
 }
 
 static void release_lock(void *thing)
