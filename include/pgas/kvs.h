@@ -34,7 +34,8 @@
  *                          old value is unchanged
  *      PGAS_ERR_IO         a durable store cannot write its log. The program's log says why. The
  *                          write is in memory, but it may be lost
- *      PGAS_ERR_PEER       a rank of the team died. The store is not usable any more
+ *      PGAS_ERR_PEER       a rank of the team died. Keys of the own node may still be read. The
+ *                          store cannot be used otherwise
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): buckets, entries, slabs. There, a reader caches
  *  buckets and slabs. Here it caches keys, because the hot keys of a skewed load are in all slabs.
@@ -215,7 +216,9 @@ typedef bool (*pgas_kvs_visit_fn_t)(const pgas_kvs_item_t *item, void *arg);
  *  Shape:  any attached thread. rank: of the team; -1: the caller's. Expired keys are deleted.
  *  Done:   a key that exists during a whole series of calls is visited at least once. Keys that are
  *          put or deleted meanwhile may be visited or not. The copy of a bucket is consistent.
- *  @return PGAS_ERR_RANGE  no such rank, or a cursor that no call returned */
+ *  @return PGAS_ERR_RANGE  no such rank, or a cursor that no call returned
+ *          PGAS_ERR_LIMIT  the keys and values of a bucket of another node have more bytes than
+ *                          PGAS_BUFFER_LIMIT. *cursor_p is behind the bucket */
 PGAS_API pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_t n,
                                      pgas_kvs_visit_fn_t fn, void *arg);
 

@@ -260,12 +260,12 @@ pgas_status_t pgas_kvs_destroy(pgas_kvs_t *kvs)
     if (!kvs)
         return PGAS_OK;
     pgas_status_t status = pgas_barrier(kvs->team);
-    pgas_status_t closed = pgasi_kvs_durable_close(kvs->durable);
-    if (status !=
-        PGAS_OK) { /* after a death, requests and their handlers may still use the memory */
+    if (status != PGAS_OK) { /* after a death, handlers may still use the memory and the log */
         pgasi_kvs_set(kvs->id, NULL);
+        (void)pgasi_kvs_commit(kvs);
         return status;
     }
+    pgas_status_t closed = pgasi_kvs_durable_close(kvs->durable);
     status = pgasi_stamps_destroy(kvs->stamps);
     if (status == PGAS_OK)
         status = pgas_team_free(kvs->team, kvs->memory);

@@ -93,6 +93,10 @@ static void lose_home(pgas_kvs_t *kvs, int home)
     int64_t n;
     __atomic_store_n(&kvs->lost[home], true, __ATOMIC_RELAXED);
     __atomic_store_n(&kvs->broken, true, __ATOMIC_SEQ_CST);
+    bool near = kvs->parts[home].base != NULL;
+    for (int i = 0; near && i < kvs->n; i++)
+        if (kvs->parts[i].base)
+            pgasi_slabs_break(&kvs->parts[i].head->slabs);
     while ((batch = claim_first(kvs, home, &n)) != NULL)
         pgasi_kvs_complete(batch, n);
 }

@@ -36,7 +36,7 @@ static pgas_status_t look_in_cache(pgas_kvs_t *kvs, int home, const pgasi_key_t 
 static pgas_status_t begin_batch(pgas_kvs_t *kvs, pgas_kvs_item_t *items, pgas_sync_t *sync,
                                  pgasi_batch_t **batch_p)
 {
-    pgas_status_t status = sync ? PGAS_OK : pgasi_kvs_may_wait();
+    pgas_status_t status = pgasi_kvs_may_wait();
     if (__atomic_load_n(&kvs->broken, __ATOMIC_RELAXED))
         status = PGAS_ERR_PEER;
     if (status != PGAS_OK)

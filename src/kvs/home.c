@@ -97,6 +97,8 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
     const pgasi_part_t *part = &kvs->parts[home];
     writer_t w = { .kvs = kvs, .home = home, .may_wait = may_wait };
     pgasi_write_hooks_t hooks = hooks_of(&w);
+    if (PGAS_UNLIKELY(__atomic_load_n(&kvs->broken, __ATOMIC_RELAXED)))
+        return PGAS_ERR_PEER;
     for (;;) {
         pgas_status_t status = pgasi_part_write(part, key, item, &hooks);
         if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))

@@ -138,7 +138,9 @@ static pgas_status_t get_locked(const pgasi_part_t *part, const pgasi_key_t *key
 {
     found_t f;
     pgasi_bucket_t *bucket = &part->buckets[key->bucket];
-    uint64_t last = lock(bucket);
+    uint64_t last;
+    if (!lock(part, bucket, &last))
+        return PGAS_ERR_PEER;
     pgas_status_t status = look(part, key, last | PGASI_BUCKET_LOCKED, read, &f);
     unlock(bucket, last, false);
     return status;
@@ -170,6 +172,8 @@ pgas_status_t pgasi_part_get(const pgasi_part_t *part, const pgasi_key_t *key, p
                 return status;
             }
         }
+        if (may_hang(part, n))
+            return PGAS_ERR_PEER;
         wait_a_little(n);
     }
     return get_locked(part, key, read);
@@ -400,7 +404,11 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
     if (status != PGAS_OK)
         return status;
     begin(hooks, key->bucket);
-    w.last = lock(w.bucket);
+    if (!lock(part, w.bucket, &w.last)) {
+        end(hooks, key->bucket);
+        free_blocks(&w);
+        return PGAS_ERR_PEER;
+    }
     find(part, key, w.last | PGASI_BUCKET_LOCKED, &w.found);
     w.present = w.found.slot && !w.found.content.deleted && !has_expired(&w.found.content);
     status = judge(&w, item);

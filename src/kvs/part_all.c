@@ -134,9 +134,13 @@ static pgas_status_t do_chain(chain_t *chain)
 {
     chain->first = &chain->part->buckets[chain->number];
     begin(chain->hooks, chain->number);
-    uint64_t last = lock(chain->first);
-    walk_chain(chain, last);
-    unlock(chain->first, last, chain->changed);
+    uint64_t last;
+    if (lock(chain->part, chain->first, &last)) {
+        walk_chain(chain, last);
+        unlock(chain->first, last, chain->changed);
+    } else {
+        chain->status = PGAS_ERR_PEER;
+    }
     end(chain->hooks, chain->number);
     return chain->status;
 }

@@ -30,12 +30,21 @@ static inline bool try_lock(pgasi_bucket_t *bucket, uint64_t *last_p)
     return locked;
 }
 
-static inline uint64_t lock(pgasi_bucket_t *bucket)
+/* Whether a wait for a lock of the part may be without end, because its holder died. */
+static inline bool may_hang(const pgasi_part_t *part, uint32_t n_waits)
 {
-    uint64_t last;
-    for (uint32_t n = 0; !try_lock(bucket, &last); n++)
+    return PGAS_UNLIKELY(n_waits > N_SPINS) && pgasi_slabs_are_broken(&part->head->slabs);
+}
+
+/* @return false: the holder may be dead */
+static inline bool lock(const pgasi_part_t *part, pgasi_bucket_t *bucket, uint64_t *last_p)
+{
+    for (uint32_t n = 0; !try_lock(bucket, last_p); n++) {
+        if (may_hang(part, n))
+            return false;
         wait_a_little(n);
-    return last;
+    }
+    return true;
 }
 
 static inline void unlock(pgasi_bucket_t *bucket, uint64_t last, bool changed)

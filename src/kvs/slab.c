@@ -51,12 +51,26 @@ static pgasi_slab_t *slab_at(char *base, const pgasi_slabs_t *slabs, uint32_t nu
     return (pgasi_slab_t *)(void *)(base + slabs->slabs) + number;
 }
 
+/* @return false: it is taken, perhaps by a process that died */
+static bool lock(const pgasi_slabs_t *slabs, int *word)
+{
+    for (uint32_t n = 0; !pgasi_spin_try(word); n++)
+        if (n < N_SPINS)
+            pgasi_cpu_relax();
+        else if (pgasi_slabs_are_broken(slabs))
+            return false;
+        else
+            sched_yield();
+    return true;
+}
+
 /* Takes a whole slab. Returns its number + 1. A byte of the bitmap has the pages of a slab. */
 static uint32_t take_slab(char *base, pgasi_slabs_t *slabs)
 {
     uint8_t *bitmap = bitmap_of(base, slabs);
     uint32_t n = (uint32_t)(slabs->n_pages / PAGES_PER_SLAB), found = 0;
-    pgasi_spin_lock(&slabs->lock, N_SPINS);
+    if (!lock(slabs, &slabs->lock))
+        return 0;
     uint32_t i = slabs->low;
     while (i < n && bitmap[i] != 0)
         i++;
@@ -106,7 +120,8 @@ static uint64_t take_run(char *base, pgasi_slabs_t *slabs, size_t bytes)
     uint64_t n = PGASI_DIV_UP(bytes, (uint64_t)1 << PGASI_SLAB_PAGE_SHIFT);
     if (n > slabs->n_pages)
         return 0;
-    pgasi_spin_lock(&slabs->lock, N_SPINS);
+    if (!lock(slabs, &slabs->lock))
+        return 0;
     uint64_t page = find_run(bitmap_of(base, slabs), slabs->n_pages, n);
     if (page > 0) {
         mark(base, slabs, page - 1, n, true);
@@ -118,7 +133,8 @@ static uint64_t take_run(char *base, pgasi_slabs_t *slabs, size_t bytes)
 
 static void give_pages(char *base, pgasi_slabs_t *slabs, uint64_t page, uint64_t n, size_t run)
 {
-    pgasi_spin_lock(&slabs->lock, N_SPINS);
+    if (!lock(slabs, &slabs->lock))
+        return;
     mark(base, slabs, page, n, false);
     slabs->n_run_bytes -= run;
     slabs->low = PGASI_MIN(slabs->low, (uint32_t)(page / PAGES_PER_SLAB));
@@ -182,7 +198,8 @@ static bool give_empty_slabs(char *base, pgasi_slabs_t *slabs)
     bool given = false;
     for (uint32_t i = 0; i < PGASI_SLAB_CLASSES; i++) {
         pgasi_slab_class_t *c = &slabs->classes[i];
-        pgasi_spin_lock(&c->lock, N_SPINS);
+        if (!lock(slabs, &c->lock))
+            return false;
         uint32_t number = find_empty(base, slabs, c);
         if (number) {
             list_remove(base, slabs, c, number - 1);
@@ -212,7 +229,8 @@ static uint64_t try_alloc(char *base, pgasi_slabs_t *slabs, uint32_t number, siz
     pgasi_slab_class_t *c = &slabs->classes[number];
     uint32_t block_bytes = pgasi_slab_class_bytes(number), block;
     char *at = NULL;
-    pgasi_spin_lock(&c->lock, N_SPINS);
+    if (!lock(slabs, &c->lock))
+        return 0;
     if (c->partial || add_slab(base, slabs, c, number)) {
         uint32_t first = c->partial - 1;
         pgasi_slab_t *slab = slab_at(base, slabs, first);
@@ -254,7 +272,8 @@ void pgasi_slab_free(char *base, pgasi_slabs_t *slabs, uint64_t block, size_t by
     uint64_t at = block * 8 - slabs->first;
     uint32_t number = (uint32_t)(at >> PGASI_SLAB_SHIFT);
     pgasi_slab_t *slab = slab_at(base, slabs, number);
-    pgasi_spin_lock(&c->lock, N_SPINS);
+    if (!lock(slabs, &c->lock))
+        return;
     PGASI_ASSERT(slab->class_number == class_number && slab->n_used > 0);
     bool was_full = !slab->free && slab->n_fresh == PGASI_SLAB_BYTES / block_bytes;
     __atomic_store_n((uint64_t *)(void *)(base + block * 8), slab->free, __ATOMIC_RELAXED);

@@ -45,7 +45,7 @@ typedef struct {
     int lock;                /* of the pages */
     uint32_t low;            /* no slab below this one is free */
     uint64_t n_pages_used, n_run_bytes;
-    uint64_t pad[1];
+    uint64_t broken; /* a process of the node died, and may have held a lock. See below */
     pgasi_slab_class_t classes[PGASI_SLAB_CLASSES];
 } pgasi_slabs_t;
 
@@ -57,6 +57,17 @@ uint32_t pgasi_slab_class_bytes(uint32_t class_number);
 /** Lays out slabs in the memory base + from .. base + end. The head is zeroed memory of the caller
  *  outside of it. Returns false if there is no room for a slab. */
 bool pgasi_slabs_init(char *base, pgasi_slabs_t *slabs, uint64_t from, uint64_t end);
+
+/** Notes the death of a process that used the slabs. From now on nobody waits for a lock: if it is
+ *  taken, an allocation fails, and a free has no effect. */
+static inline void pgasi_slabs_break(pgasi_slabs_t *slabs)
+{
+    __atomic_store_n(&slabs->broken, 1, __ATOMIC_RELAXED);
+}
+static inline bool pgasi_slabs_are_broken(const pgasi_slabs_t *slabs)
+{
+    return __atomic_load_n(&slabs->broken, __ATOMIC_RELAXED);
+}
 
 /** Returns a block for `bytes` bytes, or 0 if there is no room. */
 uint64_t pgasi_slab_alloc(char *base, pgasi_slabs_t *slabs, size_t bytes);

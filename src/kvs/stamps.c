@@ -10,8 +10,8 @@
 #include "base/checks.h"
 #include "kvs/kvs.h"
 
-#define NEED_LEAST 3 /* log2 of the misses before a request */
-#define NEED_MOST  14
+#define NEED_LEAST 3  /* log2 of the misses before a request */
+#define NEED_MOST  13 /* 4 << NEED_MOST hits can be counted */
 #define CACHED_MAX (UINT64_C(32) << 20)
 
 /* What this rank knows of a chunk. Threads update it without a lock, since it is only a guess. */

@@ -22,10 +22,11 @@ circumstances() { echo "$2, nodes of $3"; }
 
 short=
 [ "${PGAS_TEST_MATRIX:-}" != short ] || short=yes
-plan $((${#short} > 0 ? 4 : 7))
+plan $((${#short} > 0 ? 5 : 8))
 dies 2 waits 1
 survive 1 counts 1
 survive 0 waits 1 PGAS_SERVICE_THREADS=0
+survive 1 waits 8
 if [ -z "$short" ]; then
     survive 2 scans 1
     survive 0 counts 1 PGAS_SERVICE_THREADS=0

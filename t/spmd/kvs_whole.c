@@ -5,7 +5,7 @@
  *   np:     1 2 3 5 4
  *   nodes:  0 1 2 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 |
- *   env:    PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=1K | PGAS_FAULT=delay=3,reorder=3,again=1
+ *   env:    PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=1K PGAS_BUFFER_LIMIT=128K | PGAS_FAULT=delay=3,reorder=3,again=1
  *   source: pgas/kvs.h
  */
 #include "pgas/kvs.h"
@@ -96,6 +96,27 @@ static void scans(void)
     cursor = UINT64_MAX;
     good &= pgas_kvs_scan(kvs, -1, &cursor, 1, note, &seen) == PGAS_ERR_RANGE;
     spmd_ok(good && cursor == UINT64_MAX, "no such rank, no such cursor: PGAS_ERR_RANGE");
+}
+
+/* The keys of a bucket travel together. */
+static void scans_of_large_values(void)
+{
+    static char value[200 << 10];
+    seen_t seen = { .most = INT32_MAX };
+    char key[32];
+    uint64_t cursor = 0;
+    int next = (me + 1) % n_ranks, i = 0;
+    put_all();
+    while (i < MANY && home_of(kvs, key_of(key, "all", i)) != me)
+        i++;
+    if (i < MANY)
+        BAD(pgas_kvs_put(kvs, key, KEY_BYTES, value, sizeof value));
+    BAD(pgas_barrier(NULL));
+    bool fits = !getenv("PGAS_BUFFER_LIMIT") || pgas_node_of(next) == pgas_node();
+    pgas_status_t status = pgas_kvs_scan(kvs, next, &cursor, SIZE_MAX, note, &seen);
+    spmd_ok(status == (fits ? PGAS_OK : PGAS_ERR_LIMIT),
+            "a scan of another node ends where a bucket is above PGAS_BUFFER_LIMIT");
+    BAD(pgas_barrier(NULL));
 }
 
 static void counts_and_clears(void)
@@ -305,9 +326,10 @@ int main(int argc, char **argv)
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
     pgas_handler_register("t.kvs.key", on_key, NULL, NULL, &with_key);
-    job_begin(&argc, &argv, 18);
+    job_begin(&argc, &argv, 19);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     scans();
+    scans_of_large_values();
     counts_and_clears();
     in_plain_handlers();
     only_attached_threads();

@@ -369,6 +369,33 @@ static void cold_keys_are_evicted(void)
     refused_keys_stay(&part);
 }
 
+/* ---- deaths ---- */
+
+/* A process that died held the lock of a chain, and then a lock of the slabs. */
+static void locks_of_the_dead_end_waits(void)
+{
+    pgasi_part_t part;
+    char text[16], value[64] = { 0 };
+    pgas_kvs_item_t put = { .op = PGAS_KVS_PUT, .value = value, .value_bytes = 64, .capacity = 64 };
+    pgasi_key_t key = key_of(text, 1, 8, 1), other = key_of(text, 2, 8, 1);
+    memset(memory, 0, 4096);
+    pgasi_part_init(memory, MEMORY, 8, false);
+    pgasi_part_open(memory, &part);
+    is_int(pgasi_part_write(&part, &key, &put, &no_hooks), PGAS_OK, "a put");
+    part.buckets[key.bucket].last |= PGASI_BUCKET_LOCKED;
+    pgasi_slabs_break(&part.head->slabs);
+    is_int(pgasi_part_get_item(&part, &key, &put), PGAS_ERR_PEER, "a get of a locked chain");
+    is_int(pgasi_part_write(&part, &key, &put, &no_hooks), PGAS_ERR_PEER, "a put");
+    pgasi_scratch_t scratch = { NULL, 0, 0 };
+    is_int(pgasi_part_copy(&part, key.bucket, &no_hooks, &scratch), PGAS_ERR_PEER, "a scan");
+    free(scratch.at);
+    for (int i = 0; i < PGASI_SLAB_CLASSES; i++)
+        part.head->slabs.classes[i].lock = 1;
+    put.value_bytes = 64;
+    is_int(pgasi_part_write(&part, &other, &put, &no_hooks), PGAS_ERR_NO_MEMORY,
+           "slabs that are locked give no memory");
+}
+
 /* ---- copies ---- */
 
 static void copies_are_valid_or_absent(uint64_t seed)
@@ -449,7 +476,7 @@ static void single_reads_displace_nothing(void)
 
 int main(void)
 {
-    plan(29);
+    plan(34);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
@@ -459,6 +486,7 @@ int main(void)
     parts_agree_with_a_table(seed);
     the_newest_version_wins();
     cold_keys_are_evicted();
+    locks_of_the_dead_end_waits();
     copies_are_valid_or_absent(seed);
     single_reads_displace_nothing();
     free(memory);
