@@ -5,7 +5,8 @@
  *   np:     1 2 3 5 4
  *   nodes:  0 1 2 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 |
- *   env:    PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=1K PGAS_BUFFER_LIMIT=128K | PGAS_FAULT=delay=3,reorder=3,again=1
+ *   env:    PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=1K PGAS_BUFFER_LIMIT=128K |
+ *   env:    PGAS_FAULT=delay=3,reorder=3,again=1
  *   source: pgas/kvs.h
  */
 #include "pgas/kvs.h"
