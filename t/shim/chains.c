@@ -91,7 +91,7 @@ static void enable(chain_t *chain, pgas_verbs_op_t op, pgas_verbs_qp_t *qp, uint
  * @return the position between them */
 static uint32_t post_rewriting(pair_t *pair, pgas_verbs_qp_t *qp)
 {
-    pgas_verbs_mem_t slots;
+    pgas_verbs_mem_t slots = { 0 };
     uint32_t slot_bytes = 0;
     memset(pair->bytes, 0, BYTES);
     strcpy((char *)pair->bytes + 1024, "WRONG");

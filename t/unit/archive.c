@@ -213,7 +213,7 @@ static void growth_keeps_data(void)
     int n_right = 0;
     for (uint32_t i = 0; i < N; i++) {
         const void *data = NULL;
-        size_t n;
+        size_t n = 0;
         n_right += pgas_archive_get_vector(&in, sizeof i, &data, &n) == PGAS_OK && n == 1 &&
                    *(const uint32_t *)data == i;
     }
