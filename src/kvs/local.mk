@@ -4,6 +4,6 @@ libpgas_core_la_SOURCES += %D%/bucket.h %D%/cache.c %D%/cache.h %D%/create.c %D%
 	%D%/stamps.c %D%/stamps.h
 # Files of a durable store, and snapshots.
 libpgas_core_la_SOURCES += %D%/block.c %D%/block.h %D%/files.c %D%/files.h %D%/log.c %D%/log.h %D%/log_file.c %D%/log_file.h \
-	%D%/manifest.c %D%/reader.c %D%/reader.h %D%/record.c %D%/record.h %D%/shard.c %D%/snapshot.h
+	%D%/manifest.c %D%/newest.c %D%/newest.h %D%/reader.c %D%/reader.h %D%/record.c %D%/record.h %D%/shard.c %D%/snapshot.h
 libpgas_core_la_SOURCES += %D%/durable.c %D%/durable.h %D%/load.c %D%/restore.c %D%/save.c
 EXTRA_DIST += %D%/stamps.pml

@@ -226,7 +226,8 @@ check_PROGRAMS += %D%/kvs_parts.t
 check_PROGRAMS += %D%/resp.t
 %C%_resp_t_SOURCES = %D%/resp.c $(resp_sources)
 # Files of the key-value store.
-check_PROGRAMS += %D%/kvs_record.t %D%/kvs_log.t
+check_PROGRAMS += %D%/kvs_record.t %D%/kvs_log.t %D%/kvs_newest.t
+%C%_kvs_newest_t_SOURCES = %D%/kvs_newest.c
 %C%_kvs_record_t_SOURCES = %D%/kvs_record.c %D%/kvs_records.h t/random.h
 %C%_kvs_log_t_SOURCES = %D%/kvs_log.c %D%/kvs_records.h t/random.h
 check_PROGRAMS += %D%/history.t
