@@ -115,13 +115,14 @@ static pgas_status_t look_all(pgasi_kvs_durable_t *d, found_t *found)
 
 /* ---- recovery ---- */
 
-static pgas_status_t restore(const pgasi_kvs_record_t *record, void *arg)
-{
-    return pgasi_kvs_restore(arg, record);
-}
+typedef struct {
+    pgasi_kvs_record_fn_t fn;
+    pgasi_kvs_recovery_t *recovery;
+    bool first;
+} pass_t;
 
 /* Later logs build on what was read here, so it must not vanish when the machine fails. */
-static pgas_status_t report_log(const char *path, int fd, pgas_status_t status,
+static pgas_status_t report_log(const char *path, int fd, pgas_status_t status, const pass_t *pass,
                                 const pgasi_kvs_read_t *found)
 {
     if (status != PGAS_OK) {
@@ -130,6 +131,8 @@ static pgas_status_t report_log(const char *path, int fd, pgas_status_t status,
                         found->good_bytes, found->wrong);
         return status;
     }
+    if (!pass->first)
+        return PGAS_OK;
     if (found->found_later)
         PGASI_WARN("kvs",
                    "%s: the last %" PRIu64 " bytes are lost, because the machine failed "
@@ -144,7 +147,7 @@ static pgas_status_t report_log(const char *path, int fd, pgas_status_t status,
     return PGAS_OK;
 }
 
-static pgas_status_t read_log(pgasi_kvs_durable_t *d, int fd, pgas_kvs_t *kvs,
+static pgas_status_t read_log(pgasi_kvs_durable_t *d, int fd, const pass_t *pass,
                               pgasi_kvs_read_t *read)
 {
     pgasi_kvs_file_head_t head;
@@ -155,12 +158,12 @@ static pgas_status_t read_log(pgasi_kvs_durable_t *d, int fd, pgas_kvs_t *kvs,
         strcpy(read->wrong, "it belongs to another store");
         status = PGAS_ERR_FORMAT;
     }
-    return status != PGAS_OK
-               ? status
-               : pgasi_kvs_read_records(fd, PGASI_KVS_FILE_LOG, &head, restore, kvs, read);
+    return status != PGAS_OK ? status
+                             : pgasi_kvs_read_records(fd, PGASI_KVS_FILE_LOG, &head, pass->fn,
+                                                      pass->recovery, read);
 }
 
-static pgas_status_t recover_log(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, pgasi_kvs_name_t *name,
+static pgas_status_t recover_log(pgasi_kvs_durable_t *d, const pass_t *pass, pgasi_kvs_name_t *name,
                                  uint64_t *last_version_p)
 {
     pgasi_kvs_path_t path;
@@ -173,30 +176,31 @@ static pgas_status_t recover_log(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, pgasi_
         PGASI_ERROR("kvs", "%s: cannot open the log: %s", path, strerror(errno));
         return PGAS_ERR_IO;
     }
-    status = report_log(path, fd, read_log(d, fd, kvs, &read), &read);
+    status = report_log(path, fd, read_log(d, fd, pass, &read), pass, &read);
     close(fd);
     *last_version_p = PGASI_MAX(*last_version_p, read.last_version);
     name->is_empty = read.n_records == 0;
     return status;
 }
 
-static pgas_status_t recover_file(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, found_t *found,
+static pgas_status_t recover_file(pgasi_kvs_durable_t *d, const pass_t *pass, found_t *found,
                                   uint64_t i)
 {
     uint64_t n_shards = found->manifest.n_shards;
     if (i < n_shards)
-        return pgasi_kvs_shard_read(d->manifest_path, &found->manifest, i, restore, kvs);
-    return recover_log(d, kvs, &found->logs[i - n_shards], &found->last_version);
+        return pgasi_kvs_shard_read(d->manifest_path, &found->manifest, i, pass->fn,
+                                    pass->recovery);
+    return recover_log(d, pass, &found->logs[i - n_shards], &found->last_version);
 }
 
 /* Each node reads all files, and keeps the records of its homes. */
-static pgas_status_t recover_files(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, found_t *found)
+static pgas_status_t recover_files(pgasi_kvs_durable_t *d, const pass_t *pass, found_t *found)
 {
     uint64_t n_shards = found->manifest.n_shards;
     pgas_status_t status = PGAS_OK;
     for (uint64_t i = 0; i < n_shards + found->n_logs && status == PGAS_OK; i++)
-        if (pgasi_kvs_reads_file(kvs, i))
-            status = recover_file(d, kvs, found, i);
+        if (pgasi_kvs_reads_file(pass->recovery->kvs, i))
+            status = recover_file(d, pass, found, i);
     for (uint64_t i = 0; i < n_shards; i++)
         found->last_version =
             PGASI_MAX(found->last_version, found->manifest.shards[i].last_version);
@@ -205,11 +209,19 @@ static pgas_status_t recover_files(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, foun
 
 static pgas_status_t recover(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs, found_t *found)
 {
+    pgasi_kvs_recovery_t recovery = { .kvs = kvs, .newest.seed = d->id };
+    const pass_t first = { pgasi_kvs_restore_note, &recovery, true };
+    const pass_t second = { pgasi_kvs_restore_put, &recovery, false };
     uint64_t last = 0;
-    pgas_status_t status = pgasi_kvs_agree(d->team, recover_files(d, kvs, found));
+    pgas_status_t status = pgasi_kvs_agree(d->team, recover_files(d, &first, found));
     if (status == PGAS_OK)
         status = pgas_allreduce(d->team, &found->last_version, &last, 1, PGAS_U64, PGAS_MAX);
-    return status == PGAS_OK ? pgasi_kvs_restore_end(kvs, last) : status;
+    if (status == PGAS_OK)
+        status = pgasi_kvs_restore_share(&recovery, last);
+    if (status == PGAS_OK)
+        status = pgasi_kvs_agree(d->team, recover_files(d, &second, found));
+    pgasi_newest_fini(&recovery.newest);
+    return status;
 }
 
 /* ---- old files ---- */

@@ -13,6 +13,7 @@
 #define PGASI_KVS_DURABLE_H
 
 #include "kvs/log.h"
+#include "kvs/newest.h"
 #include "kvs/record.h"
 #include "kvs/snapshot.h"
 #include "pgas/kvs.h"
@@ -22,15 +23,24 @@ typedef struct pgasi_kvs_durable pgasi_kvs_durable_t;
 
 /* ---- what the tables provide (restore.c) ---- */
 
-/** Takes a record at recovery. A record of another node's key is ignored. The record with the
- *  highest version wins; a deleted one is kept as a mark until pgasi_kvs_restore_end. */
-pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *record);
+typedef struct {
+    pgas_kvs_t *kvs;
+    pgasi_newest_t newest;
+} pgasi_kvs_recovery_t;
 
-/** Ends the recovery, after all ranks have restored. Later versions are above last_version.
- *  Collective. */
-pgas_status_t pgasi_kvs_restore_end(pgas_kvs_t *kvs, uint64_t last_version);
+/** The first pass over the files (pgasi_kvs_record_fn_t; arg is the recovery): notes the version of
+ *  a record. A record of another node's key is ignored. */
+pgas_status_t pgasi_kvs_restore_note(const pgasi_kvs_record_t *record, void *recovery);
 
-/** Whether this rank reads the i-th file at recovery: one rank of each node does. */
+/** Between the passes: compares what the ranks of a node have noted. Later versions are above
+ *  last_version. Collective. */
+pgas_status_t pgasi_kvs_restore_share(pgasi_kvs_recovery_t *recovery, uint64_t last_version);
+
+/** The second pass: puts the key, if the record is its newest one and does not delete it.
+ *  @return PGAS_ERR_NO_MEMORY */
+pgas_status_t pgasi_kvs_restore_put(const pgasi_kvs_record_t *record, void *recovery);
+
+/** Whether this rank reads the i-th file, in both passes: one rank of each node does. */
 bool pgasi_kvs_reads_file(const pgas_kvs_t *kvs, uint64_t i);
 
 /** Gives all records of this rank's home to fn, with their versions. Other threads may write; the

@@ -1,5 +1,6 @@
 /* Between the files of a durable store and its tables: this logs changes, restores records, and
  * scans a home. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
 #include "kvs/durable.h"
@@ -35,6 +36,38 @@ pgas_status_t pgasi_kvs_log_sync(pgas_kvs_t *kvs)
 
 /* ---- recovery ---- */
 
+static bool is_here(const pgas_kvs_t *kvs, int home)
+{
+    return kvs->parts[home].base != NULL;
+}
+
+pgas_status_t pgasi_kvs_restore_note(const pgasi_kvs_record_t *record, void *arg)
+{
+    pgasi_kvs_recovery_t *r = arg;
+    pgasi_key_t key;
+    int home = pgasi_kvs_key(r->kvs, record->key, record->key_bytes, &key);
+    if (!is_here(r->kvs, home) ||
+        pgasi_newest_note(&r->newest, record->key, record->key_bytes, record->version))
+        return PGAS_OK;
+    PGASI_ERROR("kvs", "no memory to restore %" PRIu64 " keys", r->newest.n);
+    return PGAS_ERR_NO_MEMORY;
+}
+
+pgas_status_t pgasi_kvs_restore_share(pgasi_kvs_recovery_t *r, uint64_t last_version)
+{
+    pgas_kvs_t *kvs = r->kvs;
+    int n = 0, *ranks = calloc((size_t)kvs->n, sizeof *ranks);
+    pgas_status_t status = pgasi_kvs_agree(kvs->team, ranks ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    for (int i = 0; i < kvs->n && ranks; i++)
+        if (is_here(kvs, i))
+            ranks[n++] = i;
+    if (status == PGAS_OK)
+        status = pgasi_newest_share(&r->newest, kvs->team, ranks, n);
+    free(ranks);
+    pgasi_store(&kvs->parts[kvs->rank].head->version, last_version);
+    return pgasi_kvs_agree(kvs->team, status);
+}
+
 static pgas_status_t no_room(const pgas_kvs_t *kvs)
 {
     PGASI_ERROR("kvs",
@@ -44,15 +77,15 @@ static pgas_status_t no_room(const pgas_kvs_t *kvs)
     return PGAS_ERR_NO_MEMORY;
 }
 
-pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *record)
+static pgas_status_t put(pgas_kvs_t *kvs, const pgasi_kvs_record_t *record)
 {
     static const pgasi_write_hooks_t no_hooks;
     pgasi_key_t key;
-    int home = pgasi_kvs_key(kvs, record->key, record->key_bytes, &key);
-    const pgasi_part_t *part = &kvs->parts[home];
+    const pgasi_part_t *part =
+        &kvs->parts[pgasi_kvs_key(kvs, record->key, record->key_bytes, &key)];
     const pgasi_write_hooks_t hooks = { .version = record->version };
     pgas_kvs_item_t item = {
-        .op = record->deleted ? PGAS_KVS_DELETE : PGAS_KVS_PUT,
+        .op = PGAS_KVS_PUT,
         .key = record->key,
         .key_bytes = record->key_bytes,
         .value = (void *)(uintptr_t)record->value, /* it is not changed */
@@ -60,26 +93,18 @@ pgas_status_t pgasi_kvs_restore(pgas_kvs_t *kvs, const pgasi_kvs_record_t *recor
         .expires_ms = record->expires_ms,
     };
     size_t bytes = pgasi_block_bytes(record->key_bytes, record->value_bytes, true);
-    pgas_status_t status = part->base ? PGAS_ERR_NO_MEMORY : PGAS_OK;
-    while (status == PGAS_ERR_NO_MEMORY) {
-        status = pgasi_part_write(part, &key, &item, &hooks);
-        if (status == PGAS_ERR_NO_MEMORY &&
-            !(kvs->evict && pgasi_part_evict(part, bytes, &no_hooks) == PGAS_OK))
+    pgas_status_t status;
+    while ((status = pgasi_part_write(part, &key, &item, &hooks)) == PGAS_ERR_NO_MEMORY)
+        if (!kvs->evict || pgasi_part_evict(part, bytes, &no_hooks) != PGAS_OK)
             return no_room(kvs);
-    }
     return status;
 }
 
-/* When all records are restored, the marks of deleted keys are not needed any more. */
-pgas_status_t pgasi_kvs_restore_end(pgas_kvs_t *kvs, uint64_t last_version)
+pgas_status_t pgasi_kvs_restore_put(const pgasi_kvs_record_t *record, void *arg)
 {
-    static const pgasi_write_hooks_t no_hooks;
-    const pgasi_part_t *part = &kvs->parts[kvs->rank];
-    pgas_status_t status = PGAS_OK;
-    pgasi_store(&part->head->version, PGASI_MAX(pgasi_load(&part->head->version), last_version));
-    for (uint64_t i = 0; i < kvs->n_buckets && status == PGAS_OK; i++)
-        status = pgasi_part_clear(part, (uint32_t)i, &no_hooks, true);
-    return pgasi_kvs_agree(kvs->team, status);
+    pgasi_kvs_recovery_t *r = arg;
+    bool newest = pgasi_newest_take(&r->newest, record->key, record->key_bytes, record->version);
+    return newest && !record->deleted ? put(r->kvs, record) : PGAS_OK;
 }
 
 bool pgasi_kvs_reads_file(const pgas_kvs_t *kvs, uint64_t i)
@@ -88,7 +113,7 @@ bool pgasi_kvs_reads_file(const pgas_kvs_t *kvs, uint64_t i)
     for (int rank = 0; rank < kvs->n; rank++) {
         if (rank == kvs->rank)
             mine = n_here;
-        n_here += kvs->parts[rank].base != NULL;
+        n_here += is_here(kvs, rank);
     }
     return i % n_here == mine;
 }

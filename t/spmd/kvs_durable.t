@@ -43,7 +43,7 @@ flip() {
     printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-plan 37
+plan 45
 # ---- snapshots ----
 mkdir "$scratch/saved"
 shot=$scratch/saved/shot
@@ -108,4 +108,16 @@ step 2 full "$dir" 4025 5
 ok $? "a disk that is full, then not" || diag "$(cat "$scratch/out")"
 is "$(grep -c 'cannot write the log' "$scratch/out")" 2 "each rank says so once"
 good "all is there" 3 write "$dir" 4030 10
+
+# ---- logs with many more records than fit ----
+good "2 ranks put 60,000 keys, and delete nearly all of them" 2 churn "$scratch/churn" 60000
+good "2 ranks recover what is left" 2 churned "$scratch/churn" 60000
+good "so does 1 rank" 1 churned "$scratch/churn" 60000
+nodes=1
+good "so do 2 nodes" 2 churned "$scratch/churn" 60000
+nodes=0
+good "2 ranks overwrite, delete and evict keys" 2 evict "$scratch/evict" 4000
+good "2 ranks recover no old value" 2 evicted "$scratch/evict" 4000
+good "nor does 1 rank, which has to evict more" 1 evicted "$scratch/evict" 4000
+good "nor do 3 ranks" 3 evicted "$scratch/evict" 4000
 done_testing

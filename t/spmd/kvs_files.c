@@ -9,6 +9,10 @@
  *   kvs_files twice DIR FROM    a second store in the same directory is refused
  *   kvs_files create DIR STATUS creating the store gives that status
  *   kvs_files open FILE STATUS  loading gives that status
+ *   kvs_files churn DIR N       a small store: one rank puts N keys, another deletes all but a few
+ *   kvs_files churned DIR N     has those few keys
+ *   kvs_files evict DIR N       a small store that evicts: N keys are put, put again and deleted
+ *   kvs_files evicted DIR N     has no deleted keys, and no values that were overwritten
  * Each number has a key. Every fifth key is deleted after its put. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -158,6 +162,114 @@ static void *fill_thread(void *arg)
     return NULL;
 }
 
+/* ---- small stores, whose logs have many more records than fit ---- */
+
+#define SMALL_VALUE 700
+#define CHURN_STEP  100
+
+static pgas_status_t create_small(const char *dir, bool evict)
+{
+    pgas_kvs_opts_t opts = PGAS_KVS_OPTS_INIT;
+    opts.dir = dir;
+    opts.n_keys = 3000;
+    opts.bytes = 1u << 20;
+    opts.evict = evict;
+    return pgas_kvs_create(NULL, &opts, &kvs);
+}
+
+static void put_small(uint64_t i, char what)
+{
+    char value[SMALL_VALUE];
+    memset(value, what, sizeof value);
+    expect(pgas_kvs_put(kvs, &i, sizeof i, value, sizeof value), PGAS_OK, "small put", i);
+}
+
+/* Returns what the key was put with, or 0. */
+static char get_small(uint64_t i)
+{
+    char value[SMALL_VALUE];
+    size_t n = 0;
+    pgas_status_t status = pgas_kvs_get(kvs, &i, sizeof i, value, sizeof value, &n);
+    if (status == PGAS_ERR_NOT_FOUND)
+        return 0;
+    expect(status, PGAS_OK, "small get", i);
+    expect(n == sizeof value ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "small value", i);
+    return value[0];
+}
+
+static bool is_last(void)
+{
+    return pgas_rank() == pgas_n_ranks() - 1;
+}
+
+/* The log of rank 0 has puts only: they do not fit, whichever log is read first. */
+static void churn(uint64_t n)
+{
+    for (uint64_t from = 0; from < n; from += CHURN_STEP) {
+        for (uint64_t i = from; i < from + CHURN_STEP && pgas_rank() == 0; i++)
+            put_small(i, 'p');
+        pgas_barrier(NULL);
+        for (uint64_t i = from; i < from + CHURN_STEP && from + CHURN_STEP < n && is_last(); i++)
+            expect(pgas_kvs_delete(kvs, &i, sizeof i), PGAS_OK, "small delete", i);
+        pgas_barrier(NULL);
+    }
+}
+
+static void check_churned(uint64_t n)
+{
+    uint64_t n_keys = 0;
+    expect(pgas_kvs_count(kvs, &n_keys), PGAS_OK, "count", 0);
+    expect(n_keys == CHURN_STEP ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "the count", n_keys);
+    for (uint64_t i = n - CHURN_STEP; i < n; i++)
+        expect(get_small(i) == 'p' ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "a key that stays", i);
+}
+
+/* Logs are read in the order of ranks, so the last rank writes first. */
+static void evict(uint64_t n)
+{
+    for (uint64_t i = 0; i < n && is_last(); i++)
+        put_small(i, 'o');
+    pgas_barrier(NULL);
+    for (uint64_t i = 0; i < n && pgas_rank() == 0; i++) {
+        put_small(i, 'n');
+        if (is_deleted(i))
+            pgas_kvs_delete(kvs, &i, sizeof i);
+    }
+}
+
+static void check_evicted(uint64_t n)
+{
+    uint64_t n_old = 0, n_deleted = 0, n_new = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        char what = get_small(i);
+        n_deleted += what != 0 && is_deleted(i);
+        n_old += what == 'o';
+        n_new += what == 'n';
+    }
+    expect(n_old == 0 ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "overwritten values", n_old);
+    expect(n_deleted == 0 ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "deleted keys", n_deleted);
+    expect(n_new > 0 ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "values", n_new);
+}
+
+static bool small_step(const char *what, const char *dir, uint64_t n)
+{
+    bool evicts = strncmp(what, "evict", 5) == 0;
+    if (!evicts && strncmp(what, "churn", 5) != 0)
+        return false;
+    if (!expect(create_small(dir, evicts), PGAS_OK, "create", 0))
+        return true;
+    if (strcmp(what, "churn") == 0)
+        churn(n);
+    else if (strcmp(what, "evict") == 0)
+        evict(n);
+    pgas_barrier(NULL);
+    if (evicts)
+        check_evicted(n);
+    else
+        check_churned(n);
+    return true;
+}
+
 /* ---- steps ---- */
 
 static pgas_status_t create(const char *dir)
@@ -238,6 +350,8 @@ static void step(int argc, char **argv)
     const char *what = argv[1], *path = argv[2];
     uint64_t first = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
     uint64_t n = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
+    if (small_step(what, path, first))
+        return;
     if (strcmp(what, "save") == 0)
         save(path, first);
     else if (strcmp(what, "load") == 0)
