@@ -59,7 +59,6 @@ typedef struct {
     uint64_t meta;    /* the value's bytes, 32 bits; flags, shifted by 32 */
 } pgasi_block_t;
 #define PGASI_BLOCK_EXPIRES (UINT64_C(1) << 32) /* a word with the time follows the header */
-#define PGASI_BLOCK_DELETED (UINT64_C(1) << 33) /* during recovery: the key is deleted */
 
 static inline uint64_t pgasi_entry_make(uint32_t tag, uint32_t class_number, uint64_t offset)
 {

@@ -130,5 +130,5 @@ pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket)
 {
     writer_t w = { .kvs = kvs, .home = home, .may_wait = true };
     pgasi_write_hooks_t hooks = hooks_of(&w);
-    return pgasi_part_clear(&kvs->parts[home], bucket, &hooks, false);
+    return pgasi_part_clear(&kvs->parts[home], bucket, &hooks);
 }

@@ -55,12 +55,11 @@ void pgasi_part_open(char *base, pgasi_part_t *part_p)
 
 /* Writes a block. Words that readers check first are atomic. */
 static void write_block(const pgasi_part_t *part, uint64_t offset, const pgasi_key_t *key,
-                        const pgas_kvs_item_t *item, bool expires, bool deleted)
+                        const pgas_kvs_item_t *item, bool expires)
 {
     pgasi_block_t *block = pgasi_block_at(part, offset);
     pgasi_store(&block->version, item->version << 16 | (key->bytes - 1));
-    pgasi_store(&block->meta, item->value_bytes | (expires ? PGASI_BLOCK_EXPIRES : 0) |
-                                  (deleted ? PGASI_BLOCK_DELETED : 0));
+    pgasi_store(&block->meta, item->value_bytes | (expires ? PGASI_BLOCK_EXPIRES : 0));
     char *at = (char *)(block + 1);
     if (expires) {
         pgasi_store((uint64_t *)(void *)at, (uint64_t)item->expires_ms);
@@ -122,7 +121,7 @@ static pgas_status_t look(const pgasi_part_t *part, const pgasi_key_t *key, uint
 {
     find(part, key, last, f);
     const content_t *c = &f->content;
-    if (!f->slot || has_expired(c) || c->deleted)
+    if (!f->slot || has_expired(c))
         return PGAS_ERR_NOT_FOUND;
     read->version = c->version;
     read->value_bytes = c->value_bytes;
@@ -232,8 +231,7 @@ static void set_garbage(write_t *w, const found_t *f)
 }
 
 /* Writes item as the key's value, with its version and time, in place or to another block. */
-static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool expires,
-                                 bool deleted)
+static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool expires)
 {
     const pgasi_part_t *part = w->part;
     found_t *f = &w->found;
@@ -242,13 +240,9 @@ static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool e
     int64_t data = (int64_t)(w->key->bytes + item->value_bytes);
     uint64_t block;
     if (f->slot && bytes <= IN_PLACE_MAX && pgasi_entry_class(f->entry) == class_number) {
-        write_block(part, pgasi_entry_offset(f->entry), w->key, item, expires, deleted);
+        write_block(part, pgasi_entry_offset(f->entry), w->key, item, expires);
         if (data != data_of(&f->content))
             count(&part->head->data_bytes, data - data_of(&f->content));
-        if (!deleted && f->content.deleted)
-            count(&part->head->n_keys, 1);
-        if (deleted && !f->content.deleted)
-            count(&part->head->n_keys, -1);
         return PGAS_OK;
     }
     uint64_t *slot = f->slot ? f->slot : empty_slot(w);
@@ -257,25 +251,24 @@ static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool e
         w->prepared = 0;
         write_block(part, block, w->key,
                     &(pgas_kvs_item_t){ .version = item->version, .expires_ms = item->expires_ms },
-                    expires, deleted);
+                    expires);
         pgasi_block_t *head = pgasi_block_at(part, block);
         pgasi_store(&head->meta, pgasi_load(&head->meta) | item->value_bytes);
     } else {
         block = slot ? pgasi_slab_alloc(part->base, &part->head->slabs, bytes) : 0;
         if (!block)
             return PGAS_ERR_NO_MEMORY;
-        write_block(part, block, w->key, item, expires, deleted);
+        write_block(part, block, w->key, item, expires);
     }
     if (!slot) {
         w->prepared = block;
         return PGAS_ERR_NO_MEMORY;
     }
-    bool counted = f->slot && !f->content.deleted;
     if (f->slot)
         set_garbage(w, f);
+    else
+        count(&part->head->n_keys, 1);
     count(&part->head->data_bytes, data - (f->slot ? data_of(&f->content) : 0));
-    if (counted == deleted)
-        count(&part->head->n_keys, deleted ? -1 : 1);
     __atomic_store_n(slot, pgasi_entry_make(w->key->tag, class_number, block), __ATOMIC_RELEASE);
     return PGAS_OK;
 }
@@ -283,8 +276,6 @@ static pgas_status_t store_value(write_t *w, const pgas_kvs_item_t *item, bool e
 static pgas_status_t judge(const write_t *w, const pgas_kvs_item_t *item)
 {
     const content_t *c = &w->found.content;
-    if (w->hooks->version)
-        return w->found.slot && c->version >= w->hooks->version ? PGAS_INPROGRESS : PGAS_OK;
     if (item->op == PGAS_KVS_ADD)
         return w->present && c->value_bytes != sizeof(int64_t) ? PGAS_ERR_MISMATCH : PGAS_OK;
     switch (item->condition) {
@@ -320,8 +311,6 @@ static pgas_status_t do_delete(write_t *w, pgas_kvs_item_t *item)
 {
     pgas_kvs_item_t now = { .key = w->key->key, .key_bytes = w->key->bytes };
     now.version = next_version(w);
-    if (w->hooks->version)
-        return store_value(w, &now, false, true);
     remove_entry(w->part, w->found.slot, &w->found.content);
     set_garbage(w, &w->found);
     report(w, &now, true);
@@ -337,7 +326,7 @@ static pgas_status_t do_put(write_t *w, pgas_kvs_item_t *item)
     if (item->keep_expiry && w->present)
         now.expires_ms = c->expires_ms;
     now.version = next_version(w);
-    pgas_status_t status = store_value(w, &now, expires, false);
+    pgas_status_t status = store_value(w, &now, expires);
     if (status == PGAS_OK) {
         report(w, &now, false);
         item->version = now.version;
@@ -359,7 +348,7 @@ static pgas_status_t do_add(write_t *w, pgas_kvs_item_t *item)
                             .value_bytes = sizeof sum,
                             .expires_ms = w->present ? c->expires_ms : 0 };
     now.version = next_version(w);
-    pgas_status_t status = store_value(w, &now, w->present && c->expires, false);
+    pgas_status_t status = store_value(w, &now, w->present && c->expires);
     if (status == PGAS_OK) {
         report(w, &now, false);
         item->version = now.version;
@@ -379,7 +368,7 @@ static pgas_status_t prepare(write_t *w, const pgas_kvs_item_t *item)
     w->prepared_bytes = bytes;
     if (!w->prepared)
         return PGAS_ERR_NO_MEMORY;
-    write_block(w->part, w->prepared, w->key, item, expires, false);
+    write_block(w->part, w->prepared, w->key, item, expires);
     return PGAS_OK;
 }
 
@@ -410,7 +399,7 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
         return PGAS_ERR_PEER;
     }
     find(part, key, w.last | PGASI_BUCKET_LOCKED, &w.found);
-    w.present = w.found.slot && !w.found.content.deleted && !has_expired(&w.found.content);
+    w.present = w.found.slot && !has_expired(&w.found.content);
     status = judge(&w, item);
     bool changes = status == PGAS_OK;
     if (changes && hooks->changes) {
@@ -428,5 +417,5 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
     unlock(w.bucket, w.last, changes);
     end(hooks, key->bucket);
     free_blocks(&w);
-    return status == PGAS_INPROGRESS ? PGAS_OK : status;
+    return status;
 }

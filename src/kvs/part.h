@@ -53,8 +53,7 @@ typedef struct {
     /* Called after the change: the item as it is now; deleted: the key is deleted. May be NULL */
     void (*changed)(void *arg, const pgas_kvs_item_t *item, bool deleted);
     void *arg;
-    uint64_t version; /* to be given; 0: the next one. Above 0 (pgasi_kvs_restore), a write of an
-                       * older version is dropped, and a delete leaves a mark */
+    uint64_t version; /* to be given; 0: the next one. Only a recovery gives one */
 } pgasi_write_hooks_t;
 
 /** Lays out a part in `bytes` bytes at base. Returns false if the buckets do not fit. */
@@ -120,10 +119,10 @@ pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
 /** Gives the key at *at_p in such copies, and moves *at_p behind it. false: it is the end. */
 bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_item_t *item_p);
 
-/** Deletes all keys of a chain, or only those that are marked as deleted.
+/** Deletes all keys of a chain.
  *  @return the status of hooks->changes */
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
-                               const pgasi_write_hooks_t *hooks, bool marks_only);
+                               const pgasi_write_hooks_t *hooks);
 
 /** Deletes keys that were not used lately until a block of `bytes` bytes probably fits.
  *  @return PGAS_ERR_NO_MEMORY: it found nothing to delete; the status of hooks->changes: it found

@@ -152,7 +152,7 @@ static verdict_t copy_or_expire(void *arg, int entry, const content_t *c)
     (void)entry;
     if (has_expired(c))
         return REMOVE;
-    return c->deleted || copy_key((pgasi_scratch_t *)arg, c) ? KEEP : FAIL;
+    return copy_key((pgasi_scratch_t *)arg, c) ? KEEP : FAIL;
 }
 
 pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
@@ -166,16 +166,16 @@ pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
 
 static verdict_t remove_all(void *arg, int entry, const content_t *c)
 {
+    (void)arg;
     (void)entry;
-    return c->deleted || !*(const bool *)arg ? REMOVE : KEEP;
+    (void)c;
+    return REMOVE;
 }
 
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
-                               const pgasi_write_hooks_t *hooks, bool marks_only)
+                               const pgasi_write_hooks_t *hooks)
 {
-    chain_t chain = {
-        .part = part, .hooks = hooks, .number = bucket, .judge = remove_all, .arg = &marks_only
-    };
+    chain_t chain = { .part = part, .hooks = hooks, .number = bucket, .judge = remove_all };
     do_chain(&chain);
     return chain.refused;
 }

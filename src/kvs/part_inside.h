@@ -61,7 +61,7 @@ typedef struct {
     uint64_t version;
     int64_t expires_ms;
     char *key, *value;
-    bool expires, deleted;
+    bool expires;
 } content_t;
 
 /* Reads the header of a block. Returns false if its words are not those of a block in the part,
@@ -77,7 +77,6 @@ static inline bool read_block(const pgasi_part_t *part, uint64_t offset, content
     c->key_bytes = (version & 0xffff) + 1;
     c->value_bytes = (uint32_t)meta;
     c->expires = meta & PGASI_BLOCK_EXPIRES;
-    c->deleted = meta & PGASI_BLOCK_DELETED;
     c->expires_ms = c->expires ? (int64_t)pgasi_load((const uint64_t *)(block + 1)) : 0;
     c->bytes = pgasi_block_bytes(c->key_bytes, c->value_bytes, c->expires);
     c->key = part->base + at + sizeof *block + (c->expires ? 8 : 0);
@@ -109,8 +108,7 @@ static inline void remove_entry(const pgasi_part_t *part, uint64_t *slot, const 
 {
     pgasi_store(slot, 0);
     count(&part->head->data_bytes, -data_of(c));
-    if (!c->deleted)
-        count(&part->head->n_keys, -1);
+    count(&part->head->n_keys, -1);
 }
 
 static inline void begin(const pgasi_write_hooks_t *hooks, uint32_t bucket)
