@@ -266,6 +266,15 @@ static void clean(const pgasi_kvs_durable_t *d, uint64_t generation)
     remove_others(d, SHARD_PREFIX, generation, true);
 }
 
+/* The files still have the keys that recovery had to evict. A delete of an absent key writes no
+ * record, so such a key would come back after its delete. A snapshot leaves it out. */
+static pgas_status_t forget_evicted(pgasi_kvs_durable_t *d, pgas_kvs_t *kvs)
+{
+    uint64_t n = pgasi_load(&kvs->parts[kvs->rank].head->n_evicted);
+    pgas_status_t status = pgas_allreduce(d->team, &n, &n, 1, PGAS_U64, PGAS_ADD);
+    return status == PGAS_OK && n > 0 ? pgasi_kvs_durable_save(kvs, d) : status;
+}
+
 /* ---- begin and end ---- */
 
 static pgas_status_t lock_folder(pgasi_kvs_durable_t *d)
@@ -341,6 +350,7 @@ static pgas_status_t open_folder(pgas_kvs_t *kvs, pgasi_kvs_durable_t *d,
     if (status == PGAS_OK) {
         clean(d, found.manifest.generation);
         remove_empty_logs(d, &found);
+        status = forget_evicted(d, kvs);
     }
     free_found(&found);
     return status;

@@ -43,7 +43,7 @@ flip() {
     printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-plan 45
+plan 47
 # ---- snapshots ----
 mkdir "$scratch/saved"
 shot=$scratch/saved/shot
@@ -120,4 +120,6 @@ good "2 ranks overwrite, delete and evict keys" 2 evict "$scratch/evict" 4000
 good "2 ranks recover no old value" 2 evicted "$scratch/evict" 4000
 good "nor does 1 rank, which has to evict more" 1 evicted "$scratch/evict" 4000
 good "nor do 3 ranks" 3 evicted "$scratch/evict" 4000
+good "1 rank deletes all keys, also those that it has to evict at the start" 1 evict_all "$scratch/evict" 4000
+good "none of them comes back" 2 evict_none "$scratch/evict" 4000
 done_testing

@@ -13,6 +13,8 @@
  *   kvs_files churned DIR N     has those few keys
  *   kvs_files evict DIR N       a small store that evicts: N keys are put, put again and deleted
  *   kvs_files evicted DIR N     has no deleted keys, and no values that were overwritten
+ *   kvs_files evict_all DIR N   all keys are deleted, also those that are absent
+ *   kvs_files evict_none DIR N  has no keys
  * Each number has a key. Every fifth key is deleted after its put. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -251,6 +253,16 @@ static void check_evicted(uint64_t n)
     expect(n_new > 0 ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "values", n_new);
 }
 
+static void check_none(uint64_t n, bool delete_first)
+{
+    uint64_t n_keys = 0;
+    for (uint64_t i = 0; i < n && delete_first; i++)
+        pgas_kvs_delete(kvs, &i, sizeof i);
+    pgas_barrier(NULL);
+    expect(pgas_kvs_count(kvs, &n_keys), PGAS_OK, "count", 0);
+    expect(n_keys == 0 ? PGAS_OK : PGAS_ERR_MISMATCH, PGAS_OK, "keys that were deleted", n_keys);
+}
+
 static bool small_step(const char *what, const char *dir, uint64_t n)
 {
     bool evicts = strncmp(what, "evict", 5) == 0;
@@ -263,7 +275,10 @@ static bool small_step(const char *what, const char *dir, uint64_t n)
     else if (strcmp(what, "evict") == 0)
         evict(n);
     pgas_barrier(NULL);
-    if (evicts)
+    bool all = strcmp(what, "evict_all") == 0;
+    if (all || strcmp(what, "evict_none") == 0)
+        check_none(n, all);
+    else if (evicts)
         check_evicted(n);
     else
         check_churned(n);
