@@ -106,8 +106,7 @@ static inline void find(const pgasi_part_t *part, const pgasi_key_t *key, uint64
     }
 }
 
-/* ---- reads ---- */
-
+/* Sets the bit of a key that was read, or written again, so that eviction keeps it for a while. */
 static void note_use(const pgasi_part_t *part, const pgasi_key_t *key, const found_t *f)
 {
     uint64_t i = (uint64_t)(f->slot - part->buckets[key->bucket].entry);
@@ -115,6 +114,8 @@ static void note_use(const pgasi_part_t *part, const pgasi_key_t *key, const fou
     if (i < PGASI_BUCKET_ENTRIES && !(__atomic_load_n(used, __ATOMIC_RELAXED) >> i & 1))
         __atomic_fetch_or(used, (uint16_t)(1u << i), __ATOMIC_RELAXED);
 }
+
+/* ---- reads ---- */
 
 static pgas_status_t look(const pgasi_part_t *part, const pgasi_key_t *key, uint64_t last,
                           pgasi_read_t *read, found_t *f)
@@ -406,6 +407,8 @@ pgas_status_t pgasi_part_write(const pgasi_part_t *part, const pgasi_key_t *key,
         status = hooks->changes(hooks->arg, key->bucket);
         changes = status == PGAS_OK;
     }
+    if (changes && part->used && w.present && item->op != PGAS_KVS_DELETE)
+        note_use(part, key, &w.found);
     if (!changes)
         item->version = w.present ? w.found.content.version : 0;
     else if (item->op == PGAS_KVS_PUT)

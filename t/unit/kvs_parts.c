@@ -338,6 +338,46 @@ static void cold_keys_are_evicted(void)
     refused_keys_stay(&part);
 }
 
+/* Writes an item, and evicts other keys as long as it finds no memory. */
+static pgas_status_t write_evicting(const pgasi_part_t *part, int i, pgas_kvs_item_t *item)
+{
+    char text[16];
+    pgasi_key_t key = key_of(text, i, 2048, 200);
+    pgas_status_t status;
+    do
+        status = pgasi_part_write(part, &key, item, &no_hooks);
+    while (status == PGAS_ERR_NO_MEMORY && pgasi_part_evict(part, 1100, &no_hooks) == PGAS_OK);
+    return status;
+}
+
+/* Nobody reads a key. The first 50 keys are counters, and the next 50 are overwritten. */
+static void written_keys_stay(void)
+{
+    enum { COUNTERS = 50, HOT = 100, N = 20000 };
+    static char value[1000];
+    pgasi_part_t part;
+    int n_lost = 0, n_wrong = 0;
+    pgasi_part_init(memory, MEMORY, 2048, true);
+    pgasi_part_open(memory, &part);
+    for (int i = 0; i < N; i++) {
+        bool first = i < HOT;
+        pgas_kvs_item_t item = { .value = value, .value_bytes = sizeof value, .op = PGAS_KVS_PUT };
+        if (i >= COUNTERS)
+            write_evicting(&part, i, &item);
+        for (int hot = 0; hot < HOT && !first; hot++) {
+            int64_t number = 1;
+            pgas_kvs_item_t add = { .value = &number, .op = PGAS_KVS_ADD };
+            item.condition = PGAS_KVS_IF_PRESENT;
+            if (hot >= COUNTERS)
+                n_lost += write_evicting(&part, hot, &item) != PGAS_OK;
+            else if (write_evicting(&part, hot, &add) == PGAS_OK)
+                n_wrong += number != i - HOT;
+        }
+    }
+    is_int(n_lost, 0, "keys that are overwritten stay");
+    is_int(n_wrong, 0, "counters that are added to stay");
+}
+
 /* ---- deaths ---- */
 
 /* A process that died held the lock of a chain, and then a lock of the slabs. */
@@ -445,7 +485,7 @@ static void single_reads_displace_nothing(void)
 
 int main(void)
 {
-    plan(28);
+    plan(30);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
@@ -455,6 +495,7 @@ int main(void)
     parts_agree_with_a_table(seed);
     a_given_version_is_kept();
     cold_keys_are_evicted();
+    written_keys_stay();
     locks_of_the_dead_end_waits();
     copies_are_valid_or_absent(seed);
     single_reads_displace_nothing();
