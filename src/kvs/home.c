@@ -91,6 +91,13 @@ static void log_full(pgas_kvs_t *kvs, const pgasi_part_t *part)
                    (size_t)part->bytes);
 }
 
+/* The bytes of a block that the write may need. ADD does not define value_bytes. */
+static size_t wanted_bytes(const pgasi_key_t *key, const pgas_kvs_item_t *item)
+{
+    size_t value_bytes = item->op == PGAS_KVS_ADD ? sizeof(int64_t) : item->value_bytes;
+    return pgasi_block_bytes(key->bytes, value_bytes, true);
+}
+
 pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
                               pgas_kvs_item_t *item, bool may_wait)
 {
@@ -103,7 +110,7 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
         pgas_status_t status = pgasi_part_write(part, key, item, &hooks);
         if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))
             return status;
-        size_t bytes = pgasi_block_bytes(key->bytes, item->value_bytes, true);
+        size_t bytes = wanted_bytes(key, item);
         if (kvs->evict && bytes <= part->bytes / 2)
             status = pgasi_part_evict(part, bytes, &hooks);
         if (status == PGAS_ERR_NO_MEMORY)

@@ -235,6 +235,47 @@ static void only_attached_threads(void)
     BAD(pgas_barrier(NULL));
 }
 
+/* ---- full stores ---- */
+
+/* Makes a store of 1 MiB a rank, and puts 3 MiB of each rank there. */
+static pgas_kvs_t *overfull(bool evict, int64_t expires_ms, bool *good_p)
+{
+    enum { N = 3000 };
+    static char value[1000];
+    pgas_kvs_opts_t opts = PGAS_KVS_OPTS_INIT;
+    pgas_kvs_t *store = NULL;
+    char key[32];
+    opts.n_keys = 1000;
+    opts.bytes = 1 << 20;
+    opts.evict = evict;
+    *good_p &= pgas_kvs_create(NULL, &opts, &store) == PGAS_OK;
+    for (int i = 0; i < N && *good_p; i++) {
+        key_of(key, "overfull", me * N + i);
+        pgas_kvs_item_t item = item_of(key, PGAS_KVS_PUT, value, sizeof value);
+        item.expires_ms = expires_ms;
+        *good_p &= run_one(store, &item) == PGAS_OK;
+    }
+    return store;
+}
+
+static void full_stores_evict(void)
+{
+    bool good = true;
+    char key[32];
+    pgas_kvs_t *store = overfull(true, 0, &good);
+    spmd_ok(good, "a full store evicts keys");
+    BAD(pgas_barrier(NULL));
+    for (int i = 0; i < 20; i++) {
+        int64_t number = 1;
+        pgas_kvs_item_t add = item_of(key_of(key, "counter", me * 20 + i), PGAS_KVS_ADD, &number,
+                                      SIZE_MAX / 2); /* a sum has 8 bytes, whatever this says */
+        good &= run_one(store, &add) == PGAS_OK && number == 0;
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_kvs_destroy(store));
+    spmd_ok(good, "also for new counters");
+}
+
 /* ---- create ---- */
 
 static void several_stores(void)
@@ -327,13 +368,14 @@ int main(int argc, char **argv)
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
     pgas_handler_register("t.kvs.key", on_key, NULL, NULL, &with_key);
-    job_begin(&argc, &argv, 19);
+    job_begin(&argc, &argv, 21);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     scans();
     scans_of_large_values();
     counts_and_clears();
     in_plain_handlers();
     only_attached_threads();
+    full_stores_evict();
     several_stores();
     store_of_a_team();
     create_refuses();
