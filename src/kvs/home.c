@@ -1,5 +1,5 @@
 /* Operations at a home of this node. They withdraw stamps that other nodes have, log changes, and
- * evict keys from a full part. */
+ * delete keys of a full part: expired ones, and with the option evict also others. */
 #include "base/log.h"
 #include "kvs/kvs.h"
 #include "kvs/stamps.h"
@@ -98,6 +98,16 @@ static size_t wanted_bytes(const pgasi_key_t *key, const pgas_kvs_item_t *item)
     return pgasi_block_bytes(key->bytes, value_bytes, true);
 }
 
+/* @return PGAS_OK: the write may have success now */
+static pgas_status_t make_room(const pgas_kvs_t *kvs, const pgasi_part_t *part, size_t bytes,
+                               const pgasi_write_hooks_t *hooks)
+{
+    pgas_status_t status = pgasi_part_expire(part, bytes, hooks);
+    if (status == PGAS_ERR_NO_MEMORY && kvs->evict && bytes <= part->bytes / 2)
+        status = pgasi_part_evict(part, bytes, hooks);
+    return status;
+}
+
 pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
                               pgas_kvs_item_t *item, bool may_wait)
 {
@@ -110,9 +120,7 @@ pgas_status_t pgasi_kvs_write(pgas_kvs_t *kvs, int home, const pgasi_key_t *key,
         pgas_status_t status = pgasi_part_write(part, key, item, &hooks);
         if (PGAS_LIKELY(status != PGAS_ERR_NO_MEMORY))
             return status;
-        size_t bytes = wanted_bytes(key, item);
-        if (kvs->evict && bytes <= part->bytes / 2)
-            status = pgasi_part_evict(part, bytes, &hooks);
+        status = make_room(kvs, part, wanted_bytes(key, item), &hooks);
         if (status == PGAS_ERR_NO_MEMORY)
             log_full(kvs, part);
         if (status != PGAS_OK)

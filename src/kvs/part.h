@@ -14,7 +14,8 @@ typedef struct {
     uint64_t version; /* the last one that was given */
     uint64_t pad2[7];
     uint64_t n_keys, n_overflow, data_bytes, n_evicted, hand;
-    uint64_t pad3[3];
+    uint64_t expiry_hand, expiry_pause_ns; /* pause: this hand does not move before this time */
+    uint64_t pad3[1];
     pgasi_slabs_t slabs;
 } pgasi_part_head_t;
 
@@ -123,6 +124,17 @@ bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_i
  *  @return the status of hooks->changes */
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
                                const pgasi_write_hooks_t *hooks);
+
+/** Deletes the keys of a chain that have expired, and adds the bytes of their blocks to *bytes_p.
+ *  It takes no lock if there are none.
+ *  @return PGAS_ERR_PEER, or the status of hooks->changes */
+pgas_status_t pgasi_part_expire_chain(const pgasi_part_t *part, uint32_t bucket,
+                                      const pgasi_write_hooks_t *hooks, size_t *bytes_p);
+/** Deletes expired keys of the next chains, until a block of `bytes` bytes probably fits. It looks
+ *  at a bounded number of chains. After a walk without success it does nothing for a while.
+ *  @return PGAS_ERR_NO_MEMORY: it has deleted nothing; otherwise as pgasi_part_expire_chain */
+pgas_status_t pgasi_part_expire(const pgasi_part_t *part, size_t bytes,
+                                const pgasi_write_hooks_t *hooks);
 
 /** Deletes keys that were not used lately until a block of `bytes` bytes probably fits.
  *  @return PGAS_ERR_NO_MEMORY: it found nothing to delete; the status of hooks->changes: it found

@@ -1,12 +1,14 @@
 /* Work on all keys of a chain of buckets: copies for scans, deletion, eviction.
  *
- * Eviction is the clock algorithm: a hand passes over the buckets. If a reader has set the bit
- * of a key, the hand clears it. Otherwise it deletes the key. Keys in overflow buckets have no
- * bits, so it deletes them always. */
+ * Eviction is the clock algorithm: a hand passes over the buckets. If a read or a later write has
+ * set the bit of a key, the hand clears it. Otherwise it deletes the key. Keys in overflow buckets
+ * have no bits, so it deletes them always. Another hand deletes expired keys only. */
 #include <stdlib.h>
 #include "kvs/part_inside.h"
 
-#define EVICT_SLABS 4u /* an eviction ends after so many slabs' bytes, of whatever class */
+#define EVICT_SLABS     4u    /* a walk ends after so many slabs' bytes, of whatever class */
+#define EXPIRY_CHAINS   1024u /* that a write without memory searches for expired keys */
+#define EXPIRY_PAUSE_NS (20 * PGASI_NS_PER_MS) /* after such a search without success */
 
 /* ---- copies ---- */
 
@@ -178,6 +180,76 @@ pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
     chain_t chain = { .part = part, .hooks = hooks, .number = bucket, .judge = remove_all };
     do_chain(&chain);
     return chain.refused;
+}
+
+/* ---- expired keys ---- */
+
+static bool holds_expired(const pgasi_part_t *part, const pgasi_bucket_t *bucket, int64_t now_ms)
+{
+    content_t c;
+    for (int i = 0; i < PGASI_BUCKET_ENTRIES; i++) {
+        uint64_t entry = pgasi_load(&bucket->entry[i]);
+        if (entry && read_block(part, pgasi_entry_offset(entry), &c) && c.expires_ms != 0 &&
+            c.expires_ms <= now_ms)
+            return true;
+    }
+    return false;
+}
+
+/* Without a lock: a chain that changes meanwhile may count as one with expired keys. */
+static bool may_have_expired(const pgasi_part_t *part, const pgasi_bucket_t *first)
+{
+    uint64_t last = __atomic_load_n(&first->last, __ATOMIC_ACQUIRE);
+    uint64_t next = pgasi_bucket_next(last);
+    const pgasi_bucket_t *bucket = first;
+    int64_t now_ms = pgasi_wall_ms();
+    while (!holds_expired(part, bucket, now_ms)) {
+        if (!next)
+            return false;
+        if (next * 8 + sizeof *bucket > part->bytes || pgasi_load(&first->last) != last)
+            return true;
+        bucket = bucket_at(part, next);
+        next = pgasi_bucket_next(pgasi_load(&bucket->last));
+    }
+    return true;
+}
+
+static verdict_t expire(void *arg, int entry, const content_t *c)
+{
+    (void)arg;
+    (void)entry;
+    return has_expired(c) ? REMOVE : KEEP;
+}
+
+pgas_status_t pgasi_part_expire_chain(const pgasi_part_t *part, uint32_t bucket,
+                                      const pgasi_write_hooks_t *hooks, size_t *bytes_p)
+{
+    chain_t chain = { .part = part, .hooks = hooks, .number = bucket, .judge = expire };
+    if (!may_have_expired(part, &part->buckets[bucket]))
+        return PGAS_OK;
+    pgas_status_t status = do_chain(&chain);
+    *bytes_p += chain.bytes_removed;
+    return status == PGAS_OK ? chain.refused : status;
+}
+
+pgas_status_t pgasi_part_expire(const pgasi_part_t *part, size_t bytes,
+                                const pgasi_write_hooks_t *hooks)
+{
+    size_t enough = PGASI_MAX(bytes, (size_t)EVICT_SLABS * PGASI_SLAB_BYTES), removed = 0;
+    uint64_t n = PGASI_MIN(part->n_buckets, EXPIRY_CHAINS);
+    pgas_status_t status = PGAS_OK;
+    if (pgasi_now_ns() < pgasi_load(&part->head->expiry_pause_ns))
+        return PGAS_ERR_NO_MEMORY;
+    for (; n > 0 && removed < enough && status == PGAS_OK; n--) {
+        uint64_t hand = __atomic_fetch_add(&part->head->expiry_hand, 1, __ATOMIC_RELAXED);
+        status = pgasi_part_expire_chain(part, (uint32_t)(hand % part->n_buckets), hooks, &removed);
+    }
+    if (removed > 0)
+        return PGAS_OK;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_store(&part->head->expiry_pause_ns, pgasi_now_ns() + EXPIRY_PAUSE_NS);
+    return PGAS_ERR_NO_MEMORY;
 }
 
 /* ---- eviction ---- */

@@ -237,7 +237,7 @@ static void only_attached_threads(void)
 
 /* ---- full stores ---- */
 
-/* Makes a store of 1 MiB a rank, and puts 3 MiB of each rank there. */
+/* Makes a store with 1 MiB of each rank, and each rank puts 3 MB there. */
 static pgas_kvs_t *overfull(bool evict, int64_t expires_ms, bool *good_p)
 {
     enum { N = 3000 };
@@ -274,6 +274,16 @@ static void full_stores_evict(void)
     BAD(pgas_barrier(NULL));
     BAD(pgas_kvs_destroy(store));
     spmd_ok(good, "also for new counters");
+}
+
+/* Without eviction. The keys have expired when they are put. */
+static void full_stores_expire(void)
+{
+    bool good = true;
+    pgas_kvs_t *store = overfull(false, 1, &good);
+    spmd_ok(good, "a full store makes room by deleting expired keys");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_kvs_destroy(store));
 }
 
 /* ---- create ---- */
@@ -368,7 +378,7 @@ int main(int argc, char **argv)
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
     pgas_handler_register("t.kvs.key", on_key, NULL, NULL, &with_key);
-    job_begin(&argc, &argv, 21);
+    job_begin(&argc, &argv, 22);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     scans();
     scans_of_large_values();
@@ -376,6 +386,7 @@ int main(int argc, char **argv)
     in_plain_handlers();
     only_attached_threads();
     full_stores_evict();
+    full_stores_expire();
     several_stores();
     store_of_a_team();
     create_refuses();

@@ -378,6 +378,50 @@ static void written_keys_stay(void)
     is_int(n_wrong, 0, "counters that are added to stay");
 }
 
+/* ---- expired keys ---- */
+
+static pgas_status_t put_until(const pgasi_part_t *part, int i, int64_t expires_ms,
+                               const pgasi_write_hooks_t *hooks)
+{
+    static char value[1000];
+    char text[16];
+    pgasi_key_t key = key_of(text, i, 64, 200);
+    pgas_kvs_item_t item = {
+        .value = value, .value_bytes = sizeof value, .expires_ms = expires_ms, .op = PGAS_KVS_PUT
+    };
+    return pgasi_part_write(part, &key, &item, hooks);
+}
+
+/* Every tenth key has expired, also in overflow buckets. */
+static void expired_keys_make_room(void)
+{
+    const pgasi_write_hooks_t refuses = { .changes = refuse };
+    pgasi_part_t part;
+    int n = 0, n_left = 0;
+    uint64_t n_before;
+    pgasi_part_init(memory, MEMORY, 64, false);
+    pgasi_part_open(memory, &part);
+    for (; put_until(&part, n, n % 10 ? INT64_MAX : 1, &no_hooks) == PGAS_OK; n++)
+        ;
+    n_before = part.head->n_keys;
+    is_int(pgasi_part_expire(&part, 1100, &refuses), PGAS_ERR_AGAIN, "a walk that is refused");
+    is_int(n_before - part.head->n_keys, 0, "deletes nothing");
+    is_int(pgasi_part_expire(&part, 1100, &no_hooks), PGAS_OK, "a walk finds expired keys");
+    ok(n_before - part.head->n_keys > 100, "and deletes many: %d",
+       (int)(n_before - part.head->n_keys));
+    is_int(put_until(&part, n, INT64_MAX, &no_hooks), PGAS_OK, "then there is room");
+    while (pgasi_part_expire(&part, MEMORY, &no_hooks) == PGAS_OK)
+        ;
+    for (int i = 0; i < n; i++) {
+        char value[1000], text[16];
+        pgasi_key_t key = key_of(text, i, 64, 200);
+        pgas_kvs_item_t read = { .value = value, .capacity = sizeof value };
+        n_left += pgasi_part_get_item(&part, &key, &read) == PGAS_OK;
+    }
+    is_int(n_left, n - (n + 9) / 10, "the other keys stay");
+    is_int(part.head->n_keys, n_left + 1, "and no expired one");
+}
+
 /* ---- deaths ---- */
 
 /* A process that died held the lock of a chain, and then a lock of the slabs. */
@@ -485,7 +529,7 @@ static void single_reads_displace_nothing(void)
 
 int main(void)
 {
-    plan(30);
+    plan(37);
     uint64_t seed = tap_seed(20261128);
     memory = (char *)aligned(MEMORY);
     classes_hold_their_sizes();
@@ -496,6 +540,7 @@ int main(void)
     a_given_version_is_kept();
     cold_keys_are_evicted();
     written_keys_stay();
+    expired_keys_make_room();
     locks_of_the_dead_end_waits();
     copies_are_valid_or_absent(seed);
     single_reads_displace_nothing();
