@@ -216,7 +216,8 @@ typedef bool (*pgas_kvs_visit_fn_t)(const pgas_kvs_item_t *item, void *arg);
  *  Shape:  any attached thread. rank: of the team; -1: the caller's. Expired keys are deleted.
  *  Done:   a key that exists during a whole series of calls is visited at least once. Keys that are
  *          put or deleted meanwhile may be visited or not. The copy of a bucket is consistent.
- *  @return PGAS_ERR_RANGE  no such rank, or a cursor that no call returned
+ *          fn NULL: the call only deletes expired keys, of n buckets of a rank of this node
+ *  @return PGAS_ERR_RANGE  no such rank (fn NULL: on this node), or a cursor that no call returned
  *          PGAS_ERR_LIMIT  the keys and values of a bucket of another node have more bytes than
  *                          PGAS_BUFFER_LIMIT. *cursor_p is behind the bucket */
 PGAS_API pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_t n,

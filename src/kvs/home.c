@@ -147,3 +147,11 @@ pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket)
     pgasi_write_hooks_t hooks = hooks_of(&w);
     return pgasi_part_clear(&kvs->parts[home], bucket, &hooks);
 }
+
+pgas_status_t pgasi_kvs_expire_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait)
+{
+    writer_t w = { .kvs = kvs, .home = home, .may_wait = may_wait };
+    pgasi_write_hooks_t hooks = hooks_of(&w);
+    size_t bytes = 0;
+    return pgasi_part_expire_chain(&kvs->parts[home], bucket, &hooks, &bytes);
+}

@@ -56,6 +56,8 @@ pgas_status_t pgasi_kvs_commit(pgas_kvs_t *kvs);
 /** Appends copies of the keys of a chain. Expired keys are deleted. */
 pgas_status_t pgasi_kvs_copy_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait,
                                    pgasi_scratch_t *scratch);
+/** Deletes the expired keys of a chain. */
+pgas_status_t pgasi_kvs_expire_chain(pgas_kvs_t *kvs, int home, uint32_t bucket, bool may_wait);
 /** Deletes the keys of a chain. */
 pgas_status_t pgasi_kvs_clear_chain(pgas_kvs_t *kvs, int home, uint32_t bucket);
 

@@ -150,13 +150,27 @@ static bool visit(const pgas_kvs_t *kvs, const pgasi_scratch_t *scratch, pgas_kv
     return goes_on;
 }
 
+/* Deletes the expired keys of n chains of a home of this node. */
+static pgas_status_t expire_chains(pgas_kvs_t *kvs, int home, uint64_t *cursor_p, size_t n,
+                                   bool may_wait)
+{
+    pgas_status_t status = PGAS_OK;
+    uint64_t bucket = *cursor_p, end = bucket + PGASI_MIN(n, kvs->n_buckets - bucket);
+    for (; status == PGAS_OK && bucket < end; bucket++)
+        status = pgasi_kvs_expire_chain(kvs, home, (uint32_t)bucket, may_wait);
+    if (status == PGAS_OK)
+        *cursor_p = bucket < kvs->n_buckets ? bucket : 0;
+    return status;
+}
+
 pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_t n,
                             pgas_kvs_visit_fn_t fn, void *arg)
 {
-    if (!kvs || !cursor_p || !fn)
+    if (!kvs || !cursor_p)
         return PGAS_ERR_INVALID;
     int home = rank < 0 ? kvs->rank : rank;
-    if (rank < -1 || home >= kvs->n || *cursor_p >= kvs->n_buckets)
+    if (rank < -1 || home >= kvs->n || *cursor_p >= kvs->n_buckets ||
+        (!fn && !kvs->parts[home].base))
         return PGAS_ERR_RANGE;
     pgasi_scratch_t scratch = { NULL, 0, 0 };
     pgas_status_t status = PGAS_OK;
@@ -164,6 +178,8 @@ pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_
     size_t n_visited = 0;
     bool here = kvs->parts[home].base != NULL, goes_on = true;
     bool may_wait = kvs->stamps && here && pgasi_kvs_may_wait() == PGAS_OK;
+    if (!fn)
+        return expire_chains(kvs, home, cursor_p, n, may_wait);
     while (status == PGAS_OK && goes_on && n_visited < n && bucket < kvs->n_buckets) {
         scratch.bytes = 0;
         status = here ? copy_chains(kvs, home, &bucket, n - n_visited, may_wait, &scratch)

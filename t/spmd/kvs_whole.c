@@ -99,6 +99,33 @@ static void scans(void)
     spmd_ok(good && cursor == UINT64_MAX, "no such rank, no such cursor: PGAS_ERR_RANGE");
 }
 
+static void scans_that_visit_nothing(void)
+{
+    pgas_kvs_info_t info = { .size = sizeof info };
+    char key[32], value[8] = "";
+    uint64_t cursor = 0, n = 0;
+    put_all();
+    for (int i = me; i < MANY; i += n_ranks) {
+        pgas_kvs_item_t item = item_of(key_of(key, "gone", i), PGAS_KVS_PUT, value, sizeof value);
+        item.expires_ms = 1;
+        BAD(run_one(kvs, &item));
+    }
+    BAD(pgas_barrier(NULL));
+    bool good = pgas_kvs_count(kvs, &n) == PGAS_OK && n == 2 * MANY;
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_kvs_info(kvs, &info));
+    good &= pgas_kvs_scan(kvs, -1, &cursor, 2, NULL, NULL) == PGAS_OK && cursor == 2;
+    good &= pgas_kvs_scan(kvs, -1, &cursor, SIZE_MAX, NULL, NULL) == PGAS_OK && cursor == 0;
+    BAD(pgas_barrier(NULL));
+    good &= pgas_kvs_count(kvs, &n) == PGAS_OK && n == MANY;
+    spmd_ok(good && info.n_buckets > 2, "a scan without a function deletes expired keys only");
+    bool near = pgas_node_of(job_right()) == pgas_node();
+    spmd_ok(pgas_kvs_scan(kvs, job_right(), &cursor, 1, NULL, NULL) ==
+                (near ? PGAS_OK : PGAS_ERR_RANGE),
+            "only on its own node");
+    BAD(pgas_barrier(NULL));
+}
+
 /* The keys of a bucket travel together. */
 static void scans_of_large_values(void)
 {
@@ -378,9 +405,10 @@ int main(int argc, char **argv)
     opts.n_keys = 2000;
     opts.bytes = 6 << 20;
     pgas_handler_register("t.kvs.key", on_key, NULL, NULL, &with_key);
-    job_begin(&argc, &argv, 22);
+    job_begin(&argc, &argv, 24);
     spmd_ok(pgas_kvs_create(NULL, &opts, &kvs) == PGAS_OK, "create");
     scans();
+    scans_that_visit_nothing();
     scans_of_large_values();
     counts_and_clears();
     in_plain_handlers();
