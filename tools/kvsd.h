@@ -117,7 +117,8 @@ struct kvsd_server {
     kvsd_client_t **later; /* room to make the next list */
     int n_ready, n_dead;
     uint64_t next_id;
-    int64_t now_ms, start_ms, next_check_ms;
+    int64_t now_ms, start_ms, next_check_ms, next_sweep_ms;
+    uint64_t sweep_cursor;    /* of pgas_kvs_scan */
     kvsd_batch_t batch, side; /* side: of requests with many keys, which run alone */
     kvsd_counts_t counts;
 };

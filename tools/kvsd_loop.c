@@ -14,7 +14,9 @@ enum {
     CLIENT_REQUESTS = 256, /* of a batch */
     OUTPUT_STEP = 262144,  /* bytes that are sent before the client's input is done */
     WAIT_MS = 100,         /* without events; the service thread serves calls of other ranks */
-    CHECK_MS = 1000
+    CHECK_MS = 1000,
+    SWEEP_MS = 100,      /* between sweeps */
+    SWEEP_BUCKETS = 2048 /* of a sweep */
 };
 
 /* ---- requests that are not commands ---- */
@@ -216,6 +218,24 @@ static void take_event(kvsd_server_t *server, const struct epoll_event *event)
     }
 }
 
+/* Whether work is due that is done at *next_ms_p, and then every interval_ms. A clock that was set
+ * back does not stop the work. */
+static bool is_due(const kvsd_server_t *server, int64_t *next_ms_p, int64_t interval_ms)
+{
+    if (server->now_ms < *next_ms_p && server->now_ms >= *next_ms_p - interval_ms)
+        return false;
+    *next_ms_p = server->now_ms + interval_ms;
+    return true;
+}
+
+/* Deletes expired keys that no client reads or writes. */
+static void sweep(kvsd_server_t *server)
+{
+    pgas_status_t status =
+        pgas_kvs_scan(server->kvs, -1, &server->sweep_cursor, SWEEP_BUCKETS, NULL, NULL);
+    (void)status; /* the next write gets the error, too */
+}
+
 static pgas_status_t serve_round(kvsd_server_t *server)
 {
     struct epoll_event events[N_EVENTS];
@@ -228,11 +248,10 @@ static pgas_status_t serve_round(kvsd_server_t *server)
     for (int i = 0; i < N_BATCHES && server->n_ready > 0; i++)
         serve_batch(server);
     pgas_progress();
-    if (server->now_ms >= server->next_check_ms ||
-        server->now_ms < server->next_check_ms - CHECK_MS) {
-        server->next_check_ms = server->now_ms + CHECK_MS;
+    if (is_due(server, &server->next_check_ms, CHECK_MS))
         kvsd_check_clients(server);
-    }
+    if (is_due(server, &server->next_sweep_ms, SWEEP_MS))
+        sweep(server);
     kvsd_close_dead(server);
     return PGAS_OK;
 }

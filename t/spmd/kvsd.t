@@ -67,7 +67,7 @@ ended() {
     [ "$status" = 0 ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 67
+plan 69
 
 # ---- the command line ----
 
@@ -227,6 +227,13 @@ else
     ask 1 shutdown >/dev/null
     ended "SHUTDOWN on rank 1 ends the server"
 fi
+
+# ---- expired keys ----
+
+start 1 --memory 4M || done_testing
+succeeds "10 MB of keys that expire have room in 4 MB, and are gone soon" "$client" "$port" expire 40000
+ask 0 shutdown >/dev/null
+ended "SHUTDOWN after expired keys"
 
 # ---- passwords ----
 

@@ -7,6 +7,7 @@
  *   kvsd_client PORT many N          N connections at one time
  *   kvsd_client PORT hold N          opens N connections with half a request, prints a line, waits
  *   kvsd_client PORT slow            reads no reply until the server cuts it off
+ *   kvsd_client PORT expire N        sets N keys that expire at once, until the server counts none
  *   kvsd_client PORT refused N       opens connections until one is refused, N are not */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -385,6 +386,30 @@ static void slow(void)
     puts("cut off");
 }
 
+/* The keys have no room at the same time. Nobody reads them. */
+static void expire(int n)
+{
+    enum { DEEP = 100 };
+    static const char value[] = "0123456789012345678901234567890123456789";
+    conn_t *conn = open_conn();
+    char text[400];
+    time_t begin = time(NULL);
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "SET expire%d %s%s%s%s%s PX 1\r\n", i, value, value, value,
+                 value, value);
+        send_text(conn, text);
+        for (int k = 0; k < DEEP && i % DEEP == DEEP - 1; k++)
+            expect(conn, "OK");
+    }
+    do {
+        if (time(NULL) - begin >= LIMIT_S)
+            fail("after %d s there are %s keys", LIMIT_S, reply);
+        send_text(conn, "DBSIZE\r\n");
+    } while (strcmp(take(conn), "0") != 0);
+    close_conn(conn);
+    puts("expired");
+}
+
 static void refused(int n)
 {
     conn_t **conns = calloc((size_t)n, sizeof *conns), *other;
@@ -432,6 +457,8 @@ int main(int argc, char **argv)
         hold(n);
     else if (strcmp(how, "slow") == 0)
         slow();
+    else if (strcmp(how, "expire") == 0)
+        expire(n);
     else if (strcmp(how, "refused") == 0)
         refused(n);
     else
