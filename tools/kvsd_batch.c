@@ -194,8 +194,6 @@ static void read_into_output(kvsd_client_t *client, pgas_kvs_item_t *item)
     pgas_status_t status = PGAS_ERR_RANGE;
     client->reads_again = true;
     while (status == PGAS_ERR_RANGE) {
-        if (resp_buffers_bytes() + capacity > server->opts.buffers_max)
-            client->out.failed = true;
         char *to = resp_bulk_begin(&client->out, capacity);
         if (!to)
             return;

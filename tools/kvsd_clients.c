@@ -28,7 +28,7 @@ static size_t unsent(const kvsd_client_t *client)
 
 bool kvsd_serves(const kvsd_client_t *client)
 {
-    return !client->dead && !client->closing && client->save_number == 0 &&
+    return !client->dead && !client->closing && !client->out.failed && client->save_number == 0 &&
            unsent(client) < client->server->opts.output_max;
 }
 
@@ -185,8 +185,7 @@ static bool make_room(kvsd_client_t *client)
     size_t n = in->end - in->begin, wants = resp_wants(&client->parser);
     if (in->data && in->capacity - in->end >= FREE_LEAST)
         return true;
-    if (n > client->server->opts.request_max ||
-        resp_buffers_bytes() > client->server->opts.buffers_max)
+    if (n > client->server->opts.request_max)
         return false;
     size_t step = n > INPUT_STEP ? n : INPUT_STEP;
     if (n == 0)

@@ -274,8 +274,8 @@ static void reply_list(kvsd_client_t *client, bool all)
         list_client(client, &text);
     for (int i = 0; i < server->n_clients && all; i++)
         list_client(server->clients[i], &text);
-    resp_verbatim(&client->out, text.buffer.data, text.buffer.end);
     client->out.failed = client->out.failed || text.failed;
+    resp_verbatim(&client->out, text.buffer.data, text.buffer.end);
     resp_buffer_fini(&text.buffer);
 }
 

@@ -22,16 +22,16 @@ static bool visit(const pgas_kvs_item_t *item, void *arg)
         resp_bulk(&search->found, item->key, item->key_bytes);
         search->n_found++;
     }
-    return true;
+    return !search->found.failed;
 }
 
 static void reply_found(kvsd_client_t *client, search_t *search)
 {
     resp_writer_t *found = &search->found;
+    client->out.failed = client->out.failed || found->failed;
     resp_array(&client->out, search->n_found);
     if (search->n_found > 0)
         resp_raw(&client->out, found->buffer.data, found->buffer.end);
-    client->out.failed = client->out.failed || found->failed;
 }
 
 /* ---- SCAN ---- */
@@ -86,7 +86,8 @@ KVSD_RUN(kvsd_scan)
     if (!read_cursor(client, &args[1], &cursor) || !scan_opts(client, args, n, &search, &count))
         return;
     uint64_t rank = cursor % n_ranks, at = cursor / n_ranks;
-    while (rank < n_ranks && status == PGAS_OK && search.n_visited < (uint64_t)count) {
+    while (rank < n_ranks && status == PGAS_OK && search.n_visited < (uint64_t)count &&
+           !search.found.failed) {
         status = pgas_kvs_scan(client->server->kvs, (int)rank, &at,
                                (size_t)count - search.n_visited, visit, &search);
         rank += at == 0;
@@ -116,7 +117,7 @@ KVSD_RUN(kvsd_keys)
         uint64_t at = 0;
         do
             status = pgas_kvs_scan(client->server->kvs, rank, &at, SIZE_MAX, visit, &search);
-        while (status == PGAS_OK && at != 0);
+        while (status == PGAS_OK && at != 0 && !search.found.failed);
     }
     if (status == PGAS_OK)
         reply_found(client, &search);

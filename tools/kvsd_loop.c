@@ -166,7 +166,7 @@ static void finish(kvsd_client_t *client, bool has_more)
     size_t unsent = client->out.buffer.end - client->out.buffer.begin;
     if (client->in.begin == client->in.end)
         resp_buffer_fini(&client->in);
-    if (!has_more || unsent > OUTPUT_STEP)
+    if (!has_more || unsent > OUTPUT_STEP || client->out.failed)
         kvsd_send(client);
 }
 

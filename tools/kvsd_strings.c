@@ -53,7 +53,7 @@ KVSD_RUN(kvsd_mget)
 {
     kvsd_batch_t *side = &client->server->side;
     resp_array(&client->out, n - 1);
-    for (size_t i = 1; i < n;) {
+    for (size_t i = 1; i < n && !client->out.failed;) {
         for (size_t end = i + BATCH_KEYS; i < n && i < end; i++)
             kvsd_item_read(side, &args[i]);
         kvsd_batch_run(client->server, side);

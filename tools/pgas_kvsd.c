@@ -175,6 +175,7 @@ int main(int argc, char **argv)
     pgas_init_opts_t init = PGAS_INIT_OPTS_INIT;
     kvsd_parse_options(argc, argv, &server.opts);
     kvsd_table_init();
+    resp_limit_buffers(server.opts.buffers_max);
     /* The store, and what the library and the store keep beside it. */
     snprintf(params, sizeof params, "HEAP_SIZE=%" PRIu64 "K",
              (server.opts.memory + server.opts.memory / 8) / 1024 + 65536);

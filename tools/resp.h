@@ -81,11 +81,15 @@ typedef struct {
 enum { RESP_BUFFER_BYTES = 16384 }; /* of buffers in the pool */
 
 /* Makes room for so many bytes at the end. It moves the bytes to the front, or takes a larger
- * buffer. @return false without memory, and the buffer is unchanged */
+ * buffer. @return false without memory or above the limit, and the buffer is unchanged */
 bool resp_reserve(resp_buffer_t *buffer, size_t bytes);
 
 /* Gives the memory back: to the pool, if it has the usual size. */
 void resp_buffer_fini(resp_buffer_t *buffer);
+
+/* Limits the memory of all buffers. Buffers of RESP_BUFFER_BYTES are possible above the limit, too.
+ * Without a call there is no limit. */
+void resp_limit_buffers(size_t bytes);
 
 /* @return the memory of all buffers, apart from the pool */
 size_t resp_buffers_bytes(void);
@@ -93,7 +97,8 @@ size_t resp_buffers_bytes(void);
 /* Frees the pool. */
 void resp_pool_fini(void);
 
-/* Where replies go. Without memory it sets `failed`, and later writers do nothing. */
+/* Where replies go. Without memory, or above the limit of all buffers, a writer sets `failed` and
+ * frees the buffer. Later writers do nothing. */
 typedef struct {
     resp_buffer_t buffer;
     int version; /* 2 or 3 */

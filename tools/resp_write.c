@@ -12,7 +12,7 @@
 enum { POOL_MAX = 256 };
 
 static char *pool[POOL_MAX];
-static size_t n_pool, bytes_used;
+static size_t n_pool, bytes_used, bytes_max = SIZE_MAX;
 
 /* ---- buffers ---- */
 
@@ -51,6 +51,14 @@ static bool grow(resp_buffer_t *buffer, size_t capacity)
     return true;
 }
 
+/* Whether the buffer may have this capacity. Buffers of the usual size are always possible, so that
+ * a client with a large buffer takes nothing from clients with small ones. */
+static bool is_allowed(const resp_buffer_t *buffer, size_t capacity)
+{
+    size_t others = bytes_used - buffer->capacity;
+    return capacity <= RESP_BUFFER_BYTES || (others <= bytes_max && capacity <= bytes_max - others);
+}
+
 bool resp_reserve(resp_buffer_t *buffer, size_t bytes)
 {
     size_t n = buffer->end - buffer->begin;
@@ -63,6 +71,10 @@ bool resp_reserve(resp_buffer_t *buffer, size_t bytes)
         return true;
     }
     size_t capacity = n + bytes > 2 * n ? n + bytes : 2 * n;
+    if (!is_allowed(buffer, capacity))
+        capacity = n + bytes;
+    if (!is_allowed(buffer, capacity))
+        return false;
     if (buffer->begin == 0 && buffer->capacity > RESP_BUFFER_BYTES)
         return grow(buffer, capacity);
     char *data = take(&capacity);
@@ -80,6 +92,11 @@ void resp_buffer_fini(resp_buffer_t *buffer)
     if (buffer->data)
         give(buffer->data, buffer->capacity);
     *buffer = (resp_buffer_t){ NULL, 0, 0, 0 };
+}
+
+void resp_limit_buffers(size_t bytes)
+{
+    bytes_max = bytes;
 }
 
 size_t resp_buffers_bytes(void)
@@ -100,6 +117,7 @@ static char *room(resp_writer_t *w, size_t bytes)
 {
     if (w->failed || !resp_reserve(&w->buffer, bytes)) {
         w->failed = true;
+        resp_buffer_fini(&w->buffer);
         return NULL;
     }
     return w->buffer.data + w->buffer.end;

@@ -67,7 +67,7 @@ ended() {
     [ "$status" = 0 ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 69
+plan 72
 
 # ---- the command line ----
 
@@ -227,6 +227,17 @@ else
     ask 1 shutdown >/dev/null
     ended "SHUTDOWN on rank 1 ends the server"
 fi
+
+# ---- large replies ----
+
+start 1 --memory 64M --max-buffers 16M --max-output 1M || done_testing
+pid=$(pid_of 0)
+peak() { "$AWK" '/^VmHWM/ { print int($2 / 1024) }' "/proc/$pid/status"; }
+before=$(peak)
+succeeds "a reply above --max-buffers ends its client, and no other one" "$client" "$port" flood
+is "$(($(peak) - before < 400))" 1 "and the server does not grow by 400 MiB"
+ask 0 shutdown >/dev/null
+ended "SHUTDOWN after large replies"
 
 # ---- expired keys ----
 

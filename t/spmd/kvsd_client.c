@@ -8,6 +8,7 @@
  *   kvsd_client PORT hold N          opens N connections with half a request, prints a line, waits
  *   kvsd_client PORT slow            reads no reply until the server cuts it off
  *   kvsd_client PORT expire N        sets N keys that expire at once, until the server counts none
+ *   kvsd_client PORT flood           asks for replies above 16 MB, which harms no other client
  *   kvsd_client PORT refused N       opens connections until one is refused, N are not */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -386,6 +387,87 @@ static void slow(void)
     puts("cut off");
 }
 
+/* Reads the reply of an MGET. @return how many of the n values of so many bytes came */
+static int read_values(conn_t *conn, int n, size_t bytes)
+{
+    static char value[65536];
+    char line[64];
+    int n_read = 0;
+    if (!read_line(conn, line, sizeof line) || line[0] != '*')
+        return 0;
+    while (n_read < n && read_line(conn, line, sizeof line) && read_bytes(conn, value, bytes + 2))
+        n_read++;
+    return n_read;
+}
+
+static void send_mget(const conn_t *conn, int n)
+{
+    char line[64];
+    size_t head = (size_t)snprintf(line, sizeof line, "*%d\r\n$4\r\nMGET\r\n", n + 1), bytes = 11;
+    char *text = malloc(head + (size_t)n * bytes);
+    if (!text)
+        fail("out of memory");
+    memcpy(text, line, head);
+    for (int i = 0; i < n; i++)
+        memcpy(text + head + (size_t)i * bytes, "$5\r\nflood\r\n", bytes);
+    if (!send_all(conn, text, head + (size_t)n * bytes))
+        fail("send: %s", strerror(errno));
+    free(text);
+}
+
+/* Another client has sent half a request when the reply grows. */
+static void expect_flood_ends(const char *request)
+{
+    enum { MANY_KEYS = 40000 };
+    conn_t *conn = open_conn(), *other = open_conn();
+    send_text(other, "PING\r\n");
+    expect(other, "PONG");
+    send_text(other, "PI");
+    if (request)
+        send_text(conn, request);
+    else
+        send_mget(conn, MANY_KEYS);
+    if (read_values(conn, MANY_KEYS, 16000) == MANY_KEYS || (request && conn->end > 0))
+        fail("a reply above the limit came");
+    send_text(other, "NG\r\n");
+    expect(other, "PONG");
+    close_conn(conn);
+    close_conn(other);
+}
+
+static void set(conn_t *conn, const char *key, const char *value)
+{
+    static char line[1 << 16];
+    snprintf(line, sizeof line, "SET %s %s\r\n", key, value);
+    send_text(conn, line);
+    expect(conn, "OK");
+}
+
+/* 600 values let the server expect values of this size. */
+static void flood(void)
+{
+    conn_t *conn = open_conn();
+    char *value = text_of(16000, 1), *key = text_of(50000, 2);
+    set(conn, "flood", value);
+    for (int i = 0; i < 2; i++) {
+        send_mget(conn, 600);
+        if (read_values(conn, 600, 16000) != 600)
+            fail("a reply below the limit did not come");
+    }
+    expect_flood_ends(NULL);
+    for (int i = 0; i < 500; i++) {
+        int n = snprintf(key, 8, "%d", i);
+        key[n] = '-'; /* in place of the end */
+        set(conn, key, "x");
+    }
+    expect_flood_ends("KEYS *\r\n");
+    expect_flood_ends("SCAN 0 COUNT 100000\r\n");
+    close_conn(conn);
+    free(value);
+    free(key);
+    puts("no flood");
+}
+
 /* The keys have no room at the same time. Nobody reads them. */
 static void expire(int n)
 {
@@ -457,6 +539,8 @@ int main(int argc, char **argv)
         hold(n);
     else if (strcmp(how, "slow") == 0)
         slow();
+    else if (strcmp(how, "flood") == 0)
+        flood();
     else if (strcmp(how, "expire") == 0)
         expire(n);
     else if (strcmp(how, "refused") == 0)

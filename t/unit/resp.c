@@ -348,9 +348,37 @@ static void buffers(void)
     resp_pool_fini();
 }
 
+/* One writer takes what there is, in small steps. The other one has a small buffer. */
+static void limit_of_buffers(void)
+{
+    enum { LIMIT = 1 << 20, STEP = 10000 };
+    static const char value[STEP];
+    resp_writer_t large = { .version = 2 }, small = { .version = 2 };
+    size_t n = 0, most = 0;
+    resp_limit_buffers(LIMIT);
+    while (!large.failed && n < (size_t)LIMIT) {
+        most = resp_buffers_bytes();
+        resp_bulk(&large, value, STEP);
+        n += STEP;
+    }
+    ok(large.failed && n > LIMIT - 2 * (size_t)STEP && most <= LIMIT,
+       "a writer fails at the limit");
+    is_int(resp_buffers_bytes(), 0, "and gives its buffer back");
+    resp_buffer_t all = { NULL, 0, 0, 0 };
+    bool reserved = resp_reserve(&all, LIMIT);
+    resp_bulk(&small, value, STEP);
+    ok(reserved && !small.failed, "small buffers are possible above the limit");
+    resp_bulk(&small, value, STEP);
+    ok(small.failed, "large ones are not");
+    resp_buffer_fini(&all);
+    resp_buffer_fini(&small.buffer);
+    resp_limit_buffers(SIZE_MAX);
+    resp_pool_fini();
+}
+
 int main(void)
 {
-    plan(N_GOOD + N_BAD + N_LIMITS + 2 + 1 + 2 + 2 + 2 + 1 + 3);
+    plan(N_GOOD + N_BAD + N_LIMITS + 2 + 1 + 2 + 2 + 2 + 1 + 3 + 4);
     good_requests();
     bad_requests();
     limits();
@@ -361,5 +389,6 @@ int main(void)
     replies();
     in_place();
     buffers();
+    limit_of_buffers();
     return done();
 }
