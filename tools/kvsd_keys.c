@@ -1,7 +1,10 @@
 /* kvsd_keys: commands on all keys of all ranks. A cursor of SCAN is the cursor of pgas_kvs_scan
  * times the number of ranks, plus the rank; 0 begins and ends a scan. */
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "kvsd.h"
 
@@ -36,18 +39,17 @@ static void reply_found(kvsd_client_t *client, search_t *search)
 
 /* ---- SCAN ---- */
 
+/* Redis takes what strtoul takes, also a sign. */
 static bool read_cursor(kvsd_client_t *client, const resp_arg_t *arg, uint64_t *cursor_p)
 {
-    uint64_t value = 0;
-    bool good = arg->bytes > 0;
-    for (size_t i = 0; i < arg->bytes && good; i++) {
-        unsigned digit = (unsigned)(arg->data[i] - '0');
-        good = digit <= 9 && value <= (UINT64_MAX - digit) / 10;
-        value = 10 * value + digit;
-    }
+    char text[32] = "", *end = text;
+    if (arg->bytes < sizeof text)
+        memcpy(text, arg->data, arg->bytes);
+    errno = arg->bytes < sizeof text ? 0 : ERANGE;
+    *cursor_p = strtoull(text, &end, 10);
+    bool good = errno == 0 && end == text + arg->bytes && !isspace((unsigned char)*text);
     if (!good)
         resp_error(&client->out, "ERR invalid cursor");
-    *cursor_p = value;
     return good;
 }
 
@@ -92,14 +94,16 @@ KVSD_RUN(kvsd_scan)
                                (size_t)count - search.n_visited, visit, &search);
         rank += at == 0;
     }
+    if (status == PGAS_ERR_RANGE) { /* the cursor is behind the end */
+        rank = n_ranks;
+        status = PGAS_OK;
+    }
     if (status == PGAS_OK) {
         uint64_t next = rank < n_ranks ? at * n_ranks + rank : 0;
         snprintf(text, sizeof text, "%" PRIu64, next);
         resp_array(&client->out, 2);
         resp_text(&client->out, text);
         reply_found(client, &search);
-    } else if (status == PGAS_ERR_RANGE) {
-        resp_error(&client->out, "ERR invalid cursor");
     } else {
         kvsd_status_error(client, status);
     }

@@ -137,6 +137,10 @@ type a|none
 dbsize|3
 set gone 1 px 1|OK
 scan 0 match zzz* count 1000|[0, []]
+scan -1|[0, []]
+scan 18446744073709551615|[0, []]
+scan 18446744073709551616|-ERR invalid cursor
+scan 1x|-ERR invalid cursor
 select 1|-ERR DB index is out of range
 what is this|-ERR unknown command 'what', with args beginning with: 'is' 'this'
 get|-ERR wrong number of arguments for 'get' command
