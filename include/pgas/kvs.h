@@ -21,12 +21,10 @@
  *  same version twice, also if it is deleted and inserted again.
  *
  *  Threads. Any attached thread may use a store. A thread that is not attached may get keys of its
- *  own node; keys of other nodes need an attached thread. Plain handlers may use keys of their own
- *  node. For other keys, and for functions that wait, they get PGAS_ERR_CONTEXT.
+ *  own node. Plain handlers may use keys of their own node, but no functions that wait.
  *
  *  Statuses of all functions, beside those that they list:
- *      PGAS_ERR_CONTEXT    the operation needs an attached thread, or a plain handler would have to
- *                          wait
+ *      PGAS_ERR_CONTEXT    the thread is not attached, or a plain handler would have to wait
  *      PGAS_ERR_INVALID    a null pointer, or an unknown operation or condition
  *      PGAS_ERR_LIMIT      a key has 0 or more than PGAS_KVS_KEY_MAX bytes, or a value has more
  *                          than PGAS_KVS_VALUE_MAX
@@ -34,8 +32,7 @@
  *                          old value is unchanged
  *      PGAS_ERR_IO         a durable store cannot write its log. The program's log says why. The
  *                          write is in memory, but it may be lost
- *      PGAS_ERR_PEER       a rank of the team died. Keys of the own node may still be read. The
- *                          store cannot be used otherwise
+ *      PGAS_ERR_PEER       a rank of the team died. Only keys of the own node can be read
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): buckets, entries, slabs. There, a reader caches
  *  buckets and slabs. Here it caches keys, because the hot keys of a skewed load are in all slabs.
@@ -89,9 +86,8 @@ typedef struct {
 /** Creates a store. opts NULL: defaults.
  *  Shape:  collective over the team (NULL: all ranks). The team must outlive the store.
  *  Owns:   pgas_kvs_destroy frees it.
- *  Cost:   opts->bytes of the symmetric heap. Pages of slabs are touched when they are used. In a
- *          job with several nodes also 10 bytes for every own bucket, the cache, and 8 bytes for
- *          every bucket of other nodes, at most 32 MiB.
+ *  Cost:   opts->bytes of the symmetric heap. With several nodes also the cache, 10 bytes for every
+ *          own bucket, and 8 bytes for every bucket of other nodes, at most 32 MiB.
  *  @return the same on all ranks:
  *          PGAS_ERR_MISMATCH   options differ between ranks; the log names the option
  *          PGAS_ERR_RANGE      bytes is below 1 MiB, or too small for n_keys
@@ -218,8 +214,7 @@ typedef bool (*pgas_kvs_visit_fn_t)(const pgas_kvs_item_t *item, void *arg);
  *          put or deleted meanwhile may be visited or not. The copy of a bucket is consistent.
  *          fn NULL: the call only deletes expired keys, of n buckets of a rank of this node
  *  @return PGAS_ERR_RANGE  no such rank (fn NULL: on this node), or a cursor that no call returned
- *          PGAS_ERR_LIMIT  the keys and values of a bucket of another node have more bytes than
- *                          PGAS_BUFFER_LIMIT. *cursor_p is behind the bucket */
+ *          PGAS_ERR_LIMIT  a bucket of another node is above PGAS_BUFFER_LIMIT, and left out */
 PGAS_API pgas_status_t pgas_kvs_scan(pgas_kvs_t *kvs, int rank, uint64_t *cursor_p, size_t n,
                                      pgas_kvs_visit_fn_t fn, void *arg);
 
@@ -239,8 +234,7 @@ PGAS_API pgas_status_t pgas_kvs_clear(pgas_kvs_t *kvs);
  *  Done:   the file `path` gets its name when all files are on the disk. Until then an earlier
  *          snapshot stays usable. Every file has checksums.
  *  @return the same on all ranks:
- *          PGAS_ERR_INVALID  path is NULL, and the store is not durable; or path is the manifest
- *                            in the directory of a durable store
+ *          PGAS_ERR_INVALID  path NULL without a directory, or a durable store's own manifest
  *          PGAS_ERR_IO       a file cannot be written; the log names it */
 PGAS_API pgas_status_t pgas_kvs_save(pgas_kvs_t *kvs, const char *path);
 

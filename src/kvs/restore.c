@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
+#include "base/clock.h"
 #include "kvs/durable.h"
 #include "kvs/kvs.h"
 #include "pgas/coll.h"
@@ -104,7 +105,8 @@ pgas_status_t pgasi_kvs_restore_put(const pgasi_kvs_record_t *record, void *arg)
 {
     pgasi_kvs_recovery_t *r = arg;
     bool newest = pgasi_newest_take(&r->newest, record->key, record->key_bytes, record->version);
-    return newest && !record->deleted ? put(r->kvs, record) : PGAS_OK;
+    bool expired = record->expires_ms != 0 && record->expires_ms <= pgasi_wall_ms();
+    return newest && !record->deleted && !expired ? put(r->kvs, record) : PGAS_OK;
 }
 
 bool pgasi_kvs_reads_file(const pgas_kvs_t *kvs, uint64_t i)
