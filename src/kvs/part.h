@@ -121,7 +121,7 @@ pgas_status_t pgasi_part_copy(const pgasi_part_t *part, uint32_t bucket,
 bool pgasi_scratch_next(const pgasi_scratch_t *scratch, size_t *at_p, pgas_kvs_item_t *item_p);
 
 /** Deletes all keys of a chain.
- *  @return the status of hooks->changes */
+ *  @return PGAS_ERR_PEER, or the status of hooks->changes */
 pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
                                const pgasi_write_hooks_t *hooks);
 

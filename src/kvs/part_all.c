@@ -178,8 +178,8 @@ pgas_status_t pgasi_part_clear(const pgasi_part_t *part, uint32_t bucket,
                                const pgasi_write_hooks_t *hooks)
 {
     chain_t chain = { .part = part, .hooks = hooks, .number = bucket, .judge = remove_all };
-    do_chain(&chain);
-    return chain.refused;
+    pgas_status_t status = do_chain(&chain);
+    return status == PGAS_OK ? chain.refused : status;
 }
 
 /* ---- expired keys ---- */
