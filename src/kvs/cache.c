@@ -5,7 +5,6 @@
 #include "kvs/cache.h"
 
 #include <stdlib.h>
-#include "base/clock.h"
 #include "base/spin.h"
 
 #define WAYS          4u
@@ -93,7 +92,7 @@ static pgas_status_t read_copy(const pgasi_kvs_cache_t *cache, uint64_t position
     if (copy.hash != key->hash || copy.stamp != stamp || copy.key_bytes != key->bytes ||
         !is_live(cache, position) || !pgasi_racy_equal(at + sizeof copy, key->key, key->bytes))
         return PGAS_INPROGRESS;
-    if (copy.expires_ms != 0 && copy.expires_ms <= pgasi_wall_ms())
+    if (pgasi_kvs_has_expired(copy.expires_ms))
         return PGAS_INPROGRESS;
     bool fits = copy.value_bytes <= item->capacity;
     if (fits)

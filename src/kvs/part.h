@@ -2,6 +2,7 @@
 #ifndef PGASI_KVS_PART_H
 #define PGASI_KVS_PART_H
 
+#include "base/clock.h"
 #include "kvs/bucket.h"
 #include "kvs/slab.h"
 #include "pgas/kvs.h"
@@ -61,6 +62,12 @@ typedef struct {
 bool pgasi_part_init(char *base, uint64_t bytes, uint64_t n_buckets, bool evict);
 /** Fills in a part that is laid out at base. */
 void pgasi_part_open(char *base, pgasi_part_t *part_p);
+
+/** Whether a key with this time, milliseconds since 1970 or 0, has expired. */
+static inline bool pgasi_kvs_has_expired(int64_t expires_ms)
+{
+    return PGAS_UNLIKELY(expires_ms != 0) && expires_ms <= pgasi_wall_ms();
+}
 
 /** A read: where the value goes, and what was found. */
 typedef struct {

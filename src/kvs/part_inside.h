@@ -86,7 +86,7 @@ static inline bool read_block(const pgasi_part_t *part, uint64_t offset, content
 
 static inline bool has_expired(const content_t *c)
 {
-    return PGAS_UNLIKELY(c->expires_ms != 0) && c->expires_ms <= pgasi_wall_ms();
+    return pgasi_kvs_has_expired(c->expires_ms);
 }
 
 static inline pgasi_bucket_t *bucket_at(const pgasi_part_t *part, uint64_t offset)

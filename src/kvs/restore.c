@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
-#include "base/clock.h"
 #include "kvs/durable.h"
 #include "kvs/kvs.h"
 #include "pgas/coll.h"
@@ -105,8 +104,8 @@ pgas_status_t pgasi_kvs_restore_put(const pgasi_kvs_record_t *record, void *arg)
 {
     pgasi_kvs_recovery_t *r = arg;
     bool newest = pgasi_newest_take(&r->newest, record->key, record->key_bytes, record->version);
-    bool expired = record->expires_ms != 0 && record->expires_ms <= pgasi_wall_ms();
-    return newest && !record->deleted && !expired ? put(r->kvs, record) : PGAS_OK;
+    bool is_live = !record->deleted && !pgasi_kvs_has_expired(record->expires_ms);
+    return newest && is_live ? put(r->kvs, record) : PGAS_OK;
 }
 
 bool pgasi_kvs_reads_file(const pgas_kvs_t *kvs, uint64_t i)

@@ -68,13 +68,12 @@ static void serve_scan(const void *args, size_t bytes, pgas_thread_t source, voi
         pgas_call_to(pgas_on_rank(pgas_thread_rank(source)), scan_reply_handler, &reply,
                      sizeof reply, PGAS_CALL_OPTS(.buffers = &buffer, .n_buffers = 1));
     free(scratch.at);
-    bool is_full = status == PGAS_ERR_AGAIN || status == PGAS_ERR_NO_MEMORY;
-    if (status != PGAS_OK && !is_full) { /* keys and values of one bucket may be too large */
+    if (status == PGAS_ERR_LIMIT) { /* keys and values of one bucket may be too large */
         reply.status = status;
         status =
             pgas_call(pgas_thread_rank(source), scan_reply_handler, &reply, sizeof reply, NULL);
     }
-    if (is_full)
+    if (status == PGAS_ERR_AGAIN || status == PGAS_ERR_NO_MEMORY)
         pgas_abort(1, "pgas_kvs_scan: no room for a reply; raise PGAS_BACKLOG_LIMIT");
 }
 
