@@ -91,7 +91,7 @@ typedef struct {
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
  *          own; the cache. Elsewhere on each rank: 6 bytes for every chunk of the whole array, 64
- *          for each of its own, 152 for each cache line. On several nodes 16 bytes more for every
+ *          for each of its own, 192 for each cache line. On several nodes 16 bytes more for every
  *          chunk, and 4 KiB for each rank of other nodes to whose cold chunks a thread applies.
  *  @return the same on all ranks of the team:
  *          PGAS_ERR_INVALID    sizes, offsets or percentages out of range
@@ -243,13 +243,13 @@ typedef struct {
     pgas_array_mode_t mode;
     pgas_op_t op;
     pgas_status_t status;
-    bool pinned;
+    uint32_t run, pinned;
 } pgas_array_walk_t;
 PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
                                              pgas_array_mode_t mode, pgas_op_t op,
                                              pgas_array_walk_t *walk_p);
-static inline bool pgas_array_walk_next(pgas_array_walk_t *walk);
-static inline pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
+PGAS_API bool pgas_array_walk_next(pgas_array_walk_t *walk);
+PGAS_API pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
 
 /** An array, and the events of this rank's accesses to it since create. */
 typedef struct {

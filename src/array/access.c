@@ -36,9 +36,20 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
     return site_of_line(a, loc, site_p);
 }
 
+/* A chunk of a run gets a line of its own, whose grant may permit the access. */
+static bool leave_run(pgasi_array_t *a, uint64_t chunk)
+{
+    if (!a->run || !pgasi_array_is_in_run(a, chunk))
+        return false;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_run_split(a, chunk);
+    pgasi_serve_end(before);
+    return true;
+}
+
 /* @return PGAS_INPROGRESS: no grant permits it. */
-static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *loc,
-                              pgasi_array_access_t *x)
+static pgas_status_t try_grants(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                                pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
     pgas_status_t status = PGAS_INPROGRESS;
@@ -51,6 +62,13 @@ static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *lo
             pgasi_array_join_operated(a, loc, x->op);
     }
     return status;
+}
+
+static pgas_status_t try_here(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                              pgasi_array_access_t *x)
+{
+    pgas_status_t status = try_grants(a, loc, x);
+    return status == PGAS_INPROGRESS && leave_run(a, loc->chunk) ? try_grants(a, loc, x) : status;
 }
 
 pgas_status_t pgasi_array_try(pgasi_array_t *a, const pgasi_array_location_t *loc,
@@ -118,7 +136,7 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_location_t *l
     pgasi_array_site(a, loc, &site);
     pgasi_array_own_pin_add(site.grant);
     status = pgasi_array_grant_try(&site, x, true);
-    pgasi_array_grant_unpin(site.grant, mode, &recall);
+    pgasi_array_grant_unpin(site.grant, mode, false, &recall);
     pgasi_array_pin_ended(a, loc->first, site.grant, recall);
     return status;
 }
@@ -190,14 +208,14 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t 
     if (n_missed) {
         pgasi_array_note(&a->info.misses, n_missed);
         pgasi_path_state_t before = pgasi_serve_begin();
-        pgasi_array_run_begin();
+        pgasi_array_list_begin();
         for (size_t j = 0; j < n; j++) {
             if (x[j].status != PGAS_INPROGRESS || is_too_large(a, &loc[j], &x[j]))
                 continue;
             x[j].done = 0;
             pgasi_array_miss(a, &loc[j], &x[j], false);
         }
-        pgasi_array_run_end();
+        pgasi_array_list_end();
         pgasi_array_poll();
         pgasi_serve_end(before);
     }

@@ -41,6 +41,7 @@ static void free_array(pgasi_array_t *a)
         return;
     pgasi_array_home_stop(a);
     pgasi_array_sparse_stop(a);
+    pgasi_array_runs_stop(a);
     free(a->global);
     free(a->node_rank);
     free(a->map.offsets);
@@ -147,7 +148,8 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
     bool ok = a->peer && a->home_offset && a->line_offset && a->reads_lines && a->knows && a->dir &&
               a->line && a->line_of && a->filter && a->heat && a->joins;
-    return ok ? pgasi_array_sparse_start(a) : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = ok ? pgasi_array_runs_start(a) : PGAS_ERR_NO_MEMORY;
+    return status == PGAS_OK ? pgasi_array_sparse_start(a) : status;
 }
 
 static pgas_status_t take_shared(pgasi_array_t *a)
@@ -337,6 +339,9 @@ pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n
 static pgas_status_t check_idle(pgasi_array_t *a)
 {
     uint64_t element = 0;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_runs_split_all(a); /* so that pins of walks are in the grants */
+    pgasi_serve_end(before);
     for (uint64_t j = 0; j < a->n_home + a->n_lines; j++) {
         const pgasi_array_grant_t *grant =
             j < a->n_home ? &a->peer[a->rank].grants[j] : &a->line[j - a->n_home].grant;

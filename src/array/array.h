@@ -9,7 +9,7 @@
  *      grant.c                       what threads may do now, with mapping.c, own_pins.c, slots.c
  *      protocol.c                    chooses the side, waits, rounds of progress
  *      home.c or cache.c             the two sides, driven by the table in state.c; with
- *                                    contribution.c, sparse.c and policy.c
+ *                                    contribution.c, sparse.c, policy.c, runs.c and lines.c
  *      send.c                        messages
  *      put.c                         elements that are put before a message
  *
@@ -41,6 +41,7 @@
 #include "array/grant.h"
 #include "array/home.h"
 #include "array/map.h"
+#include "array/runs.h"
 #include "msg/serve.h"
 #include "pgas/array.h"
 #include "pgas/gptr.h"
@@ -93,11 +94,13 @@ typedef struct pgasi_array {
     pgasi_array_cache_line_t *line;
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
-    uint64_t *home_offset;         /* of the data in each team rank's heap */
-    uint64_t *line_offset;         /* of the cache lines there; 0: the rank has none */
-    uint8_t *reads_lines;          /* by team rank: as a home it reads contributions in lines */
-    pgasi_array_queue_t want_line; /* accesses that wait until a line is free */
-    pgasi_array_sparse_t *sparse;  /* NULL: no chunk is combined into without a line */
+    pgasi_array_run_t *run;          /* NULL: walks request chunks one by one */
+    uint32_t n_runs, first_free_run; /* number + 1; 0: none */
+    uint64_t *home_offset;           /* of the data in each team rank's heap */
+    uint64_t *line_offset;           /* of the cache lines there; 0: the rank has none */
+    uint8_t *reads_lines;            /* by team rank: as a home it reads contributions in lines */
+    pgasi_array_queue_t want_line;   /* accesses that wait until a line is free */
+    pgasi_array_sparse_t *sparse;    /* NULL: no chunk is combined into without a line */
     /* policy */
     uint64_t *filter; /* chunks that were missed not long ago, by hash */
     uint32_t filter_mask;
@@ -143,7 +146,7 @@ static inline pgasi_array_site_t pgasi_array_site_of_line(pgasi_array_t *a, uint
 {
     return (pgasi_array_site_t){ .array = a,
                                  .grant = &a->line[line].grant,
-                                 .data = a->line_data + (uint64_t)line * a->stride,
+                                 .line_data = &a->line[line].data,
                                  .chunk = chunk,
                                  .at_home = false,
                                  .at_own_home = false,

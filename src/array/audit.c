@@ -35,6 +35,7 @@ static pgas_status_t come_to_rest(pgasi_array_t *a)
     for (int quiet = 0; quiet < 2 && status == PGAS_OK;) {
         pgasi_path_state_t before = pgasi_serve_begin();
         pgasi_array_poll();
+        pgasi_array_runs_split_all(a);
         uint64_t mine = n_moving(a), all;
         pgasi_serve_end(before);
         status = pgas_allreduce(a->team, &mine, &all, 1, PGAS_U64, PGAS_ADD);

@@ -149,9 +149,9 @@ pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_
     walk_p->op = op;
     walk_p->next = first;
     walk_p->end = status == PGAS_OK ? first + n : first;
-    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch
-                                             << pgasi_array_of(array)->map.shift
-                                       : 0;
+    const pgasi_array_t *a = pgasi_array_of_const(array);
+    bool runs = status == PGAS_OK && mode == PGAS_ARRAY_READ && a->run; /* it requests runs */
+    uint64_t ahead = status == PGAS_OK && !runs ? (uint64_t)a->prefetch << a->map.shift : 0;
     if (n && ahead && !pgasi_self.in_handler)
         walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op, NULL);
     return status;

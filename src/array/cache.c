@@ -24,9 +24,6 @@
 #include "base/clock.h"
 #include "base/sync.h"
 
-#define JOIN_NS_MIN    (500 * UINT64_C(1000)) /* some ten times the cost of a join and its end */
-#define JOIN_SHIFT_MAX 6u
-
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
 static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                pgasi_array_access_t *x);
@@ -36,9 +33,11 @@ static pgasi_array_site_t site_of(pgasi_array_t *a, uint32_t li)
     return pgasi_array_site_of_line(a, li, a->line[li].grant.now.chunk);
 }
 
-static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
+/* The line of a chunk as a line of its own; PGASI_ARRAY_NONE: it has none. */
+static uint32_t find_line(pgasi_array_t *a, uint64_t chunk)
 {
-    return a->line_of[chunk] - 1; /* 0 gives PGASI_ARRAY_NONE */
+    pgasi_array_run_split(a, chunk);
+    return pgasi_array_line_find(a, chunk);
 }
 
 static pgasi_array_location_t locate(const pgasi_array_t *a, uint64_t chunk)
@@ -88,31 +87,6 @@ void pgasi_array_cache_end_prefetches(pgasi_array_t *a)
 
 /* ---- lines come and go ---- */
 
-static bool is_near(const pgasi_array_t *a, const pgasi_array_cache_line_t *line)
-{
-    return a->n_near_max && a->node_rank[line->home] >= 0;
-}
-
-static uint32_t take_line(pgasi_array_t *a, const pgasi_array_location_t *loc)
-{
-    uint64_t chunk = loc->chunk;
-    uint32_t li = a->first_free;
-    if (li == PGASI_ARRAY_NONE)
-        return li;
-    pgasi_array_sparse_end(a, chunk, false);
-    pgasi_array_cache_line_t *line = &a->line[li];
-    a->first_free = line->next_free;
-    a->n_free--;
-    line->home = loc->home;
-    a->n_near += is_near(a, line);
-    pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
-    line->state = PGASI_C_I;
-    line->leaving = false;
-    line->waiting = (pgasi_array_queue_t){ NULL, NULL };
-    __atomic_store_n(&a->line_of[chunk], li + 1, __ATOMIC_RELEASE);
-    return li;
-}
-
 static pgasi_array_event_t event_of(pgasi_array_need_t need)
 {
     switch (need) {
@@ -125,13 +99,16 @@ static pgasi_array_event_t event_of(pgasi_array_need_t need)
     }
 }
 
-/* Contributions cost as much as many atomic instructions if reads end them soon. */
-static void note_join_end(pgasi_array_t *a, const pgasi_array_cache_line_t *line)
+/* The chunk of the first that waits may have a line by now. */
+static void serve_want_line(pgasi_array_t *a)
 {
-    bool soon = pgasi_now_ns() - line->joined_ns < JOIN_NS_MIN;
-    uint32_t shift =
-        soon ? PGASI_MIN(a->join_shift + 1, JOIN_SHIFT_MAX) : a->join_shift - (a->join_shift > 0);
-    __atomic_store_n(&a->join_shift, shift, __ATOMIC_RELAXED);
+    while (a->want_line.first && a->n_free) {
+        pgasi_array_access_t *x = pgasi_array_queue_pop(&a->want_line);
+        pgasi_array_location_t loc = locate(a, x->chunk);
+        pgas_status_t status = fetch_for(a, &loc, x);
+        if (status != PGAS_OK)
+            pgasi_array_done(x, status);
+    }
 }
 
 /* The line has reached C_I. An access that waits for the chunk requests it again. If there is none,
@@ -144,28 +121,15 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     tell(line, PGAS_OK);
     if (line->waiting.first) {
         line->op = line->waiting.first->op;
-        pgasi_array_grant_renew(&line->grant, line->grant.now.chunk, line->grant.now.heat);
+        uint64_t chunk = line->grant.now.chunk;
+        *pgasi_array_heat_of(a, chunk) = line->grant.now.heat;
+        line->data = pgasi_array_line_memory(a, li);
+        pgasi_array_line_renew(a, li, chunk);
         step(a, li, event_of(pgasi_array_need(line->waiting.first)));
         return;
     }
-    uint64_t chunk = line->grant.now.chunk;
-    __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
-    *pgasi_array_heat_of(a, chunk) = line->grant.now.heat;
-    /* the grant permits nothing, and take_line renews it */
-    line->next_free = a->first_free;
-    a->first_free = li;
-    a->n_free++;
-    if (is_near(a, line)) {
-        a->n_near--;
-        note_join_end(a, line);
-    }
-    while (a->want_line.first && a->n_free) { /* the chunk of the first may have a line by now */
-        pgasi_array_access_t *x = pgasi_array_queue_pop(&a->want_line);
-        pgasi_array_location_t loc = locate(a, x->chunk);
-        pgas_status_t status = fetch_for(a, &loc, x);
-        if (status != PGAS_OK)
-            pgasi_array_done(x, status);
-    }
+    pgasi_array_line_free(a, li, line->grant.now.chunk);
+    serve_want_line(a);
 }
 
 /* ---- threads of this rank leave a line ---- */
@@ -187,7 +151,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
 {
     uint32_t li = a->closing_line;
     a->closing_line = PGASI_ARRAY_NONE;
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     while (li != PGASI_ARRAY_NONE) {
         pgasi_array_cache_line_t *line = &a->line[li];
         uint32_t next = line->next_closing;
@@ -203,7 +167,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         li = next;
     }
     pgasi_array_cache_keep_free(a);
-    pgasi_array_run_end();
+    pgasi_array_list_end();
 }
 
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
@@ -235,7 +199,7 @@ static void run(pgasi_array_t *a, uint32_t li)
 static void serve(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
-    if (!is_stable(line) || !line->waiting.first)
+    if (!is_stable(line))
         return;
     run(a, li);
     if (line->waiting.first && line->closed != PGASI_ARRAY_PINNED) {
@@ -288,13 +252,29 @@ static bool is_evictable(const pgasi_array_cache_line_t *line)
            !pgasi_array_grant_is_pinned(&line->grant);
 }
 
+/* A run is looked at where its first line is. If an access waits for a line while a walk is in the
+ * run, its other chunks are evicted one by one. */
+static void evict_run(pgasi_array_t *a, uint32_t li)
+{
+    uint32_t run = a->line[li].run;
+    if (a->run[run - 1].line[0] != li)
+        return;
+    uint32_t n = pgasi_array_run_free(a, run, a->want_line.first != NULL);
+    pgasi_array_count(&a->info.evictions, n);
+    serve_want_line(a);
+}
+
 static void evict(pgasi_array_t *a)
 {
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     for (uint32_t looks = 2 * a->n_lines; looks && a->n_free + a->n_leaving < a->n_high; looks--) {
         uint32_t li = a->hand;
         pgasi_array_cache_line_t *line = &a->line[li];
         a->hand = li + 1 == a->n_lines ? 0 : li + 1;
+        if (line->run) {
+            evict_run(a, li);
+            continue;
+        }
         if (!is_evictable(line))
             continue;
         if (__atomic_load_n(&line->grant.touched, __ATOMIC_RELAXED)) {
@@ -307,7 +287,7 @@ static void evict(pgasi_array_t *a)
         pgasi_array_count(&a->info.evictions, 1);
         step(a, li, PGASI_E_EVICT);
     }
-    pgasi_array_run_end();
+    pgasi_array_list_end();
 }
 
 void pgasi_array_cache_keep_free(pgasi_array_t *a)
@@ -341,7 +321,7 @@ static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *l
         wait_at(a, li, x);
         return PGAS_OK;
     }
-    li = take_line(a, loc);
+    li = pgasi_array_line_take(a, loc, false);
     if (li == PGASI_ARRAY_NONE)
         return do_without_line(a, loc, x);
     a->line[li].op = x->op;
@@ -374,14 +354,14 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
     if (need == PGASI_ARRAY_NEED_O && pgasi_array_is_too_large_for_line(a, op))
         return;
     pgasi_array_location_t loc = { .cut = true };
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_blocks;
          chunk++) {
         if (!pgasi_array_locate_next(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0)
             continue;
-        uint32_t li = find_line(a, chunk);
+        uint32_t li = pgasi_array_line_find(a, chunk);
         if (li != PGASI_ARRAY_NONE) {
-            if (sync && !is_stable(&a->line[li]) && !promise(a, li, sync))
+            if (sync && !is_stable(&a->line[li]) && !promise(a, find_line(a, chunk), sync))
                 break;
             continue;
         }
@@ -389,14 +369,20 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
             break;
         if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
-        li = take_line(a, &loc);
+        li = pgasi_array_line_take(a, &loc, false);
         a->line[li].op = op;
         if (sync)
             promise(a, li, sync);
         pgasi_array_count(&a->info.prefetches, 1);
         step(a, li, event_of(need));
     }
-    pgasi_array_run_end();
+    pgasi_array_list_end();
+    pgasi_array_cache_keep_free(a);
+}
+
+void pgasi_array_cache_request_runs(pgasi_array_t *a, uint64_t first, uint64_t end)
+{
+    pgasi_array_runs_request(a, first, end);
     pgasi_array_cache_keep_free(a);
 }
 
@@ -406,7 +392,7 @@ void pgasi_array_cache_join(pgasi_array_t *a, const pgasi_array_location_t *loc,
 {
     if (a->n_near >= a->n_near_max || find_line(a, loc->chunk) != PGASI_ARRAY_NONE)
         return;
-    uint32_t li = take_line(a, loc);
+    uint32_t li = pgasi_array_line_take(a, loc, false);
     if (li == PGASI_ARRAY_NONE)
         return;
     a->line[li].op = op;
@@ -431,7 +417,7 @@ static void open_operate(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
     const pgas_op_def_t *def = pgasi_op_find(line->op);
-    pgasi_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->pub.mask + 1);
+    pgasi_op_fill_identity(def, pgasi_array_line_memory(a, li), a->pub.mask + 1);
     pgasi_array_grant_open(&line->grant, PGASI_ARRAY_OPERATES, line->op);
 }
 
@@ -439,7 +425,7 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
     pgasi_array_location_t loc = locate(a, line->grant.now.chunk);
-    const char *data = a->line_data + (uint64_t)li * a->stride;
+    const char *data = line->data;
     uint64_t end = (loc.first & a->pub.mask) + loc.n;
     int home = a->global[loc.home];
     if (event == PGASI_E_WB_O && a->reads_lines[loc.home]) {
@@ -449,6 +435,10 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     if (event == PGASI_E_WB_O) {
         pgasi_array_send_contribution(a, home, loc.chunk, line->op, data,
                                       end * pgasi_op_find(line->op)->operand_bytes);
+        return;
+    }
+    if (data != pgasi_array_line_memory(a, li)) { /* it is there already */
+        pgasi_array_send_answer(a, home, loc.chunk, event);
         return;
     }
     pgasi_array_send_elements(a, home, loc.chunk, event, data, end * a->pub.elem_bytes);
@@ -523,15 +513,21 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
     if (asked && line->closed == PGASI_ARRAY_CLOSED)
         step(a, li, PGASI_E_QUIET);
-    else if (!freed)
+    else if (!freed && line->waiting.first)
         serve(a, li);
     if (PGAS_UNLIKELY(line->told) && is_stable(line))
         tell(line, PGAS_OK);
 }
 
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,
-                             uint32_t li_asked)
+                             uint32_t li_asked, char *there)
 {
+    bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
+    if (fills && li_asked != PGASI_ARRAY_NONE && pgasi_array_line_find(a, chunk) == li_asked &&
+        a->line[li_asked].run) {
+        pgasi_array_run_arrived(a, li_asked, there);
+        return;
+    }
     uint32_t li = find_line(a, chunk);
     if (event == PGASI_E_GRANT_O && li_asked == PGASI_ARRAY_NONE) {
         pgasi_array_sparse_granted(a, chunk, locate(a, chunk).home);
@@ -544,10 +540,11 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
                                 PGASI_E_ACK); /* as in state C_I */
         return;
     }
-    bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
     if (li == PGASI_ARRAY_NONE || (fills && li != li_asked))
         pgasi_array_broken(a, "no line for", chunk, PGASI_C_I, (int)event);
-    if (event == PGASI_E_GIVE || event == PGASI_E_LEND)
+    if (fills && there)
+        a->line[li].data = there;
+    else if (event == PGASI_E_GIVE || event == PGASI_E_LEND)
         pgasi_array_count(&a->info.recalls, 1);
     step(a, li, event);
     pgasi_array_cache_keep_free(a);
@@ -556,23 +553,17 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, uint64_t offset,
                                 const void *data, size_t bytes)
 {
-    if (li == find_line(a, chunk) && li != PGASI_ARRAY_NONE && offset <= a->stride &&
+    if (li == pgasi_array_line_find(a, chunk) && li != PGASI_ARRAY_NONE && offset <= a->stride &&
         bytes <= a->stride - offset)
-        memcpy(a->line_data + (uint64_t)li * a->stride + offset, data, bytes);
+        memcpy(pgasi_array_line_memory(a, li) + offset, data, bytes);
 }
 
 /* ---- start and end ---- */
 
 void pgasi_array_cache_start(pgasi_array_t *a)
 {
-    a->closing_line = a->first_free = PGASI_ARRAY_NONE;
-    for (uint32_t li = a->n_lines; li-- > 0;) {
-        memset(&a->line[li], 0, sizeof a->line[li]);
-        a->line[li].state = PGASI_C_I;
-        a->line[li].next_free = a->first_free;
-        a->first_free = li;
-    }
-    a->n_free = a->n_lines;
+    a->closing_line = PGASI_ARRAY_NONE;
+    pgasi_array_lines_start(a);
 }
 
 void pgasi_array_cache_forget(pgasi_array_t *a, const pgasi_array_access_t *x)
@@ -584,6 +575,7 @@ void pgasi_array_cache_forget(pgasi_array_t *a, const pgasi_array_access_t *x)
 
 bool pgasi_array_cache_empty(pgasi_array_t *a)
 {
+    pgasi_array_runs_split_all(a);
     for (uint32_t li = 0; li < a->n_lines; li++)
         if (is_evictable(&a->line[li]))
             step(a, li, PGASI_E_EVICT);

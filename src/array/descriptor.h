@@ -38,7 +38,7 @@ typedef struct pgasi_array_access {
     uint32_t k, n; /* elements k .. k + n - 1 of the block; n > 1: GET and SET only */
     uint64_t chunk;
     const void *in, *in2; /* the value, or desired and expected */
-    void *out;
+    void *out;            /* of a pin: where element 0 of the block would be, as `pinned` */
     /* in a queue for a cache line, or an apply in the same message */
     struct pgasi_array_access *next;
     pgas_status_t status;
@@ -46,6 +46,7 @@ typedef struct pgasi_array_access {
     uint32_t token;  /* of an access of another rank: names it there */
     uint32_t n_pins; /* pins of the waiting thread, while it waits */
     const struct pgasi_array_own_pin *pins;
+    struct pgasi_array_grant *pinned; /* the grant of a pin; NULL if another process has set it */
 } pgasi_array_access_t;
 
 /** The kind of access that a cache line or the home must permit. */

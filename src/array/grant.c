@@ -41,14 +41,27 @@
 /* ---- the lock ---- */
 
 /* The lock word is node rank + 1 of the holder, so that the lock of a dead rank is free. */
-static void lock(pgasi_array_grant_t *grant)
+PGAS_INLINE bool try_lock(pgasi_array_grant_t *grant, uint32_t holder)
 {
-    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, holder = 0, n = 0;
-    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&grant->lock, &holder, me, false,
-                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1;
+    return __atomic_compare_exchange_n(&grant->lock, &holder, me, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline)) void wait_for_lock(pgasi_array_grant_t *grant)
+{
+    uint32_t holder = 0, n = 0;
+    do {
         while ((holder = __atomic_load_n(&grant->lock, __ATOMIC_RELAXED)) &&
                !pgasi_array_has_died((int)holder - 1))
             pgasi_array_let_others_run(++n);
+    } while (!try_lock(grant, holder));
+}
+
+PGAS_INLINE void lock(pgasi_array_grant_t *grant)
+{
+    if (PGAS_UNLIKELY(!try_lock(grant, 0)))
+        wait_for_lock(grant);
 }
 
 static void unlock(pgasi_array_grant_t *grant)
@@ -227,7 +240,7 @@ static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_
     bool contributes = site->grant->now.permits == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = contributes ? def->operand_bytes : elem;
     pgasi_array_change_fn_t fn = contributes || !def->merge ? def->combine : def->merge;
-    pgasi_array_change_word(site->data + x->k * bytes, bytes, fn, x->in,
+    pgasi_array_change_word(pgasi_array_grant_data(site) + x->k * bytes, bytes, fn, x->in,
                             x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
     return PGAS_OK;
 }
@@ -235,15 +248,16 @@ static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_
 static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_access_t *x)
 {
     size_t elem = site->array->pub.elem_bytes;
+    char *at = pgasi_array_grant_data(site) + x->k * elem;
     switch (x->kind) {
     case PGASI_ARRAY_GET:
-        pgasi_array_load_words(x->out, site->data + x->k * elem, elem, x->n);
+        pgasi_array_load_words(x->out, at, elem, x->n);
         return PGAS_OK;
     case PGASI_ARRAY_SET:
-        pgasi_array_store_words(site->data + x->k * elem, x->in, elem, x->n);
+        pgasi_array_store_words(at, x->in, elem, x->n);
         return PGAS_OK;
     case PGASI_ARRAY_CAS:
-        pgasi_array_swap_word(site->data + x->k * elem, elem, x);
+        pgasi_array_swap_word(at, elem, x);
         return PGAS_OK;
     default:
         return combine(site, x, elem);
@@ -287,6 +301,16 @@ static void wait_for_last_owner(const pgasi_array_site_t *site)
     site->grant->now.settling = 0;
 }
 
+static void add_pin(const pgasi_array_site_t *site, pgasi_array_access_t *x)
+{
+    if (x->pin == PGAS_ARRAY_READ)
+        site->grant->pins_read++;
+    else
+        site->grant->pins_write++;
+    x->pinned = site->grant;
+    x->out = pgasi_array_grant_data(site);
+}
+
 pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
                                     bool by_thread)
 {
@@ -308,10 +332,8 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
             settle(site, x, by_thread);
             status = carry_out(site, x);
             x->operated = grant->now.permits == PGASI_ARRAY_OPERATES;
-        } else if (x->pin == PGAS_ARRAY_READ) {
-            grant->pins_read++;
         } else {
-            grant->pins_write++;
+            add_pin(site, x);
         }
         touch(grant);
     }
@@ -333,7 +355,7 @@ bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi
 }
 
 pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mode_t mode,
-                                      bool *recall_p)
+                                      bool passed, bool *recall_p)
 {
     if (!pgasi_array_own_pin_remove(grant))
         return PGAS_ERR_INVALID;
@@ -344,6 +366,8 @@ pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mod
         grant->pins_write--;
     *recall_p = grant->now.recall && !grant->pins_write &&
                 (grant->now.recall == PGASI_ARRAY_NO_WRITES || !grant->pins_read);
+    if (passed && !grant->now.owner && !grant->now.readers)
+        __atomic_store_n(&grant->touched, 0, __ATOMIC_RELAXED);
     unlock(grant);
     return PGAS_OK;
 }
@@ -414,8 +438,9 @@ pgasi_array_closed_t pgasi_array_grant_close(const pgasi_array_site_t *site,
             level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
         bool had_owner = grant->now.owner != 0;
         bool all = level == PGASI_ARRAY_NO_ACCESS || grant->now.mode == PGASI_ARRAY_SHARED;
-        pgasi_array_mapping_withdraw_owner(site);
-        if (all)
+        if (had_owner)
+            pgasi_array_mapping_withdraw_owner(site);
+        if (all && grant->now.readers)
             pgasi_array_mapping_withdraw_readers(site);
         if (grant->now.published && (had_owner || all)) {
             grant->now.published = grant->now.readers != 0;

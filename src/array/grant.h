@@ -68,7 +68,8 @@ static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)
 typedef struct {
     struct pgasi_array *array;
     pgasi_array_grant_t *grant;
-    char *data; /* where element 0 of the block would be */
+    char *data;             /* at the home: where element 0 of the block would be */
+    char *const *line_data; /* the same of a cache line */
     uint64_t chunk;
     bool at_home;     /* the node shares it; otherwise it is a cache line of this rank */
     bool cut;         /* it never has mapping entries */
@@ -110,9 +111,16 @@ void pgasi_array_grant_settled(pgasi_array_grant_t *grant);
  *  the grant. */
 void pgasi_array_grant_withdraw(const pgasi_array_site_t *site);
 
-/** Ends one pin of the calling thread. *recall_p: the protocol waits for exactly that.
+/** Where element 0 of the block would be. The caller has the grant's lock, or a pin. */
+static inline char *pgasi_array_grant_data(const pgasi_array_site_t *site)
+{
+    return site->at_home ? site->data : *site->line_data;
+}
+
+/** Ends one pin of the calling thread. passed: of a walk, which does not come back; the line may
+ *  be evicted without a second chance. *recall_p: the protocol waits for exactly that.
  *  @return PGAS_ERR_INVALID: the thread has no such pin. */
 pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_mode_t mode,
-                                      bool *recall_p);
+                                      bool passed, bool *recall_p);
 
 #endif

@@ -99,7 +99,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
 {
     uint32_t index = a->closing_dir;
     a->closing_dir = PGASI_ARRAY_NONE;
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     while (index != PGASI_ARRAY_NONE) {
         pgasi_array_dir_t *dir = &a->dir[index];
         uint32_t next = dir->next_closing;
@@ -114,7 +114,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
         }
         index = next;
     }
-    pgasi_array_run_end();
+    pgasi_array_list_end();
 }
 
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
@@ -252,11 +252,11 @@ pgas_status_t pgasi_array_home_access(pgasi_array_t *a, uint64_t index, pgasi_ar
     bool walks = needs_recall(a, index, event);
     bool ahead = walks && index > 0 && a->last_recall + 1 >= index && a->last_recall <= index;
     uint64_t n = PGASI_MIN(PGASI_MAX(AHEAD_BYTES / a->stride, 1), AHEAD_MAX);
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     pgas_status_t status = add_own(a, index, event, x->op, x);
     if (ahead)
         recall_ahead(a, index + 1, n, event, x->op);
-    pgasi_array_run_end();
+    pgasi_array_list_end();
     if (walks)
         a->last_recall = ahead ? index + n : index;
     return status;

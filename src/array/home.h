@@ -26,7 +26,7 @@ typedef struct pgasi_array_request {
     int source; /* team rank */
     uint32_t line, op;
     bool large;                 /* more values follow it than all requests have room for */
-    bool pull;                  /* the source reads the elements where they are */
+    bool pull;                  /* the source uses the elements where they are */
     pgasi_array_access_t *own;  /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
     pgasi_array_access_t x;     /* of another rank, its values follow */
     pgasi_array_group_t *group; /* NULL: its reply is its own */

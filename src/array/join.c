@@ -58,9 +58,9 @@ static void join(pgasi_array_t *a, const pgasi_array_location_t *loc, pgas_op_t 
     if (!possible || __atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_RELAXED))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     join_with_neighbours(a, loc, op);
-    pgasi_array_run_end();
+    pgasi_array_list_end();
     pgasi_serve_end(before);
 }
 

@@ -7,6 +7,7 @@ libpgas_core_la_SOURCES += %D%/mapping.c %D%/mapping.h %D%/grant.c %D%/grant.h
 libpgas_core_la_SOURCES += %D%/put.c %D%/put.h
 libpgas_core_la_SOURCES += %D%/send.c %D%/wire.h %D%/policy.c %D%/policy.h %D%/contribution.c %D%/contribution.h \
 	%D%/sparse.c %D%/sparse.h %D%/invariants.c %D%/audit.h
+libpgas_core_la_SOURCES += %D%/lines.c %D%/lines.h %D%/runs.c %D%/runs.h
 libpgas_core_la_SOURCES += %D%/home.c %D%/home.h %D%/cache.c %D%/cache.h
 libpgas_core_la_SOURCES += %D%/receive.c %D%/protocol.c %D%/protocol.h
 libpgas_core_la_SOURCES += %D%/record.c %D%/record.h

@@ -84,7 +84,7 @@ void pgasi_array_mapping_publish(const pgasi_array_site_t *site, uint64_t rights
 {
     pgasi_array_t *a = site->array;
     pgas_array_mapping_t *mapping = mappings_of(site, &a->peer[a->rank]);
-    char *base = site->data - (site->chunk << a->map.shift) * a->pub.elem_bytes;
+    char *base = pgasi_array_grant_data(site) - (site->chunk << a->map.shift) * a->pub.elem_bytes;
     for (uint64_t j = 0; j < n_mappings(site); j++) {
         __atomic_store_n(&mapping[j].base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&mapping[j].rights, rights, __ATOMIC_RELEASE);

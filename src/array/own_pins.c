@@ -72,6 +72,19 @@ void pgasi_array_own_pin_add(const pgasi_array_grant_t *grant)
     own.pin[own.n++] = (pgasi_array_own_pin_t){ grant, 1 };
 }
 
+void pgasi_array_own_pin_move(const pgasi_array_grant_t *from, const pgasi_array_grant_t *to)
+{
+    uint32_t i = 0;
+    while (own.pin[i].grant != from)
+        i++;
+    if (own.pin[i].n == 1) {
+        own.pin[i].grant = to;
+        return;
+    }
+    own.pin[i].n--;
+    pgasi_array_own_pin_add(to);
+}
+
 bool pgasi_array_own_pin_remove(const pgasi_array_grant_t *grant)
 {
     forget_old_pins();

@@ -29,6 +29,8 @@ extern __thread pgasi_array_own_pins_t pgasi_array_own_pins
  *  thread has counted the pin in the grant. */
 pgas_status_t pgasi_array_own_pin_room(void);
 void pgasi_array_own_pin_add(const pgasi_array_grant_t *grant);
+/** A pin of a grant becomes one of another grant; there is room for it. */
+void pgasi_array_own_pin_move(const pgasi_array_grant_t *from, const pgasi_array_grant_t *to);
 /** @return false: the thread has no pin of the grant. */
 bool pgasi_array_own_pin_remove(const pgasi_array_grant_t *grant);
 bool pgasi_array_has_own_pin(const pgasi_array_grant_t *grant);

@@ -24,11 +24,6 @@
 #define FETCHES_BEFORE_RUNS 4 /* misses of applies; a run is as long as their number over this */
 #define RUN_LOG2_MAX        5u
 
-uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
-{
-    return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
-}
-
 bool pgasi_array_is_too_large_for_line(const pgasi_array_t *a, uint32_t op)
 {
     const pgas_op_def_t *def = pgasi_op_find(op);

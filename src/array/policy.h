@@ -3,6 +3,7 @@
 #define PGASI_ARRAY_POLICY_H
 
 #include "array/array.h"
+#include "base/hash.h"
 
 /** Whether an access waits for a cache line; otherwise the home carries it out. has_line: the chunk
  *  has one. sequential: the thread walks chunks in order. Records a chunk without a line, so that
@@ -24,6 +25,9 @@ bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op);
 void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op);
 
 /** How often a chunk without a cache line was recalled at the price of a barrier. */
-uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk);
+static inline uint16_t *pgasi_array_heat_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
+}
 
 #endif

@@ -77,6 +77,20 @@ pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x)
     return x->status;
 }
 
+pgas_status_t pgasi_array_wait_for_run(pgasi_array_t *a, uint32_t run, uint64_t chunk)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgas_status_t status = pgasi_array_may_wait(a);
+    pgasi_array_note(&a->info.misses, 1);
+    while (status == PGAS_OK && pgasi_array_run_is_coming(a, run, chunk)) {
+        pgasi_wait_step(&w);
+        if (PGAS_UNLIKELY(pgasi_boot_some_dead()) && pgasi_array_is_broken(a))
+            status = PGAS_ERR_PEER;
+    }
+    pgasi_wait_end(&w);
+    return status;
+}
+
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                            pgas_op_t op)
 {

@@ -18,6 +18,10 @@ void pgasi_array_miss(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi
 /** Waits until the access is done. @return the status of the access. */
 pgas_status_t pgasi_array_wait(pgasi_array_t *a, pgasi_array_access_t *x);
 
+/** The same for a run that is coming, on behalf of a walk (array/runs.h). It may also return when
+ *  the run is split. */
+pgas_status_t pgasi_array_wait_for_run(pgasi_array_t *a, uint32_t run, uint64_t chunk);
+
 /** Makes sure that the home of a chunk has the operator. If this is not known, it asks the home and
  *  waits. */
 pgas_status_t pgasi_array_check_op_at_home(pgasi_array_t *a, const pgasi_array_location_t *loc,

@@ -300,7 +300,22 @@ static bool for_home(pgasi_array_t *a, const pgasi_array_message_t *m,
     }
 }
 
-/* *loc_p is where the chunk of the message before it is, in a run, and where this one is then. */
+/* A message from the home of the chunk. @return false: it is malformed. */
+static bool for_cache(pgasi_array_t *a, const pgasi_array_message_t *m,
+                      const pgasi_array_location_t *loc, int source)
+{
+    pgasi_array_event_t event = (pgasi_array_event_t)m->event;
+    if (event < PGASI_E_GIVE || event >= PGASI_ARRAY_N_EVENTS || a->global[loc->home] != source)
+        return false;
+    bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
+    char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, loc) : NULL;
+    if (event == PGASI_E_GRANT_O && m->line != PGASI_ARRAY_NONE)
+        a->reads_lines[loc->home] = m->pull != 0;
+    pgasi_array_cache_event(a, m->chunk, event, m->line, there);
+    return true;
+}
+
+/* *loc_p is where the chunk of the message before it is, in a list, and where this one is then. */
 static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void *data, size_t bytes,
                    int source, pgasi_array_location_t *loc_p)
 {
@@ -313,45 +328,35 @@ static void on_one(pgasi_array_t *a, const pgasi_array_message_t *m, const void 
     } else if (m->kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
         if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
-            pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
-    } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE &&
-               m->event < PGASI_ARRAY_N_EVENTS) {
-        if (a->global[loc_p->home] != source) {
+            pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line, NULL);
+    } else if (m->kind == PGASI_ARRAY_M_TO_CACHE) {
+        if (!for_cache(a, m, loc_p, source))
             drop(m, source);
-            return;
-        }
-        bool fills = m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W;
-        const char *there = m->pull && fills ? pgasi_array_mapped_chunk(a, loc_p) : NULL;
-        if (m->event == PGASI_E_GRANT_O && m->line != PGASI_ARRAY_NONE)
-            a->reads_lines[loc_p->home] = m->pull != 0;
-        if (there)
-            pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
-        pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
     } else if (loc_p->home != a->rank || !for_home(a, m, loc_p, data, bytes, source)) {
         drop(m, source);
     }
 }
 
-static void on_run(pgasi_array_t *a, pgasi_array_message_t m, const char *entries, size_t bytes,
-                   int source)
+static void on_list(pgasi_array_t *a, pgasi_array_message_t m, const char *entries, size_t bytes,
+                    int source)
 {
     uint64_t chunk = m.chunk;
     pgasi_array_location_t loc = { .cut = true };
-    pgasi_array_run_entry_t entry;
+    pgasi_array_list_entry_t entry;
     if (m.kind != PGASI_ARRAY_M_REQUEST && m.kind != PGASI_ARRAY_M_ANSWER &&
         m.kind != PGASI_ARRAY_M_TO_CACHE) {
         drop(&m, source);
         return;
     }
-    pgasi_array_run_begin();
-    m.run = 0;
+    pgasi_array_list_begin();
+    m.list = 0;
     for (; bytes >= sizeof entry; bytes -= sizeof entry, entries += sizeof entry) {
         memcpy(&entry, entries, sizeof entry);
         m.line = entry.line;
         m.chunk = chunk + (uint64_t)(int64_t)entry.distance;
         on_one(a, &m, NULL, 0, source, &loc);
     }
-    pgasi_array_run_end();
+    pgasi_array_list_end();
 }
 
 static void on_message(const void *args, size_t bytes, pgas_thread_t from, void *context)
@@ -374,8 +379,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
         return; /* the pin's end was reported without need, and late */
     if (!a || member(a, source) < 0)
         drop(&m, source);
-    else if (m.run)
-        on_run(a, m, data, bytes, source);
+    else if (m.list)
+        on_list(a, m, data, bytes, source);
     else
         on_one(a, &m, data, bytes, source, &loc);
 }

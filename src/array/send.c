@@ -1,10 +1,9 @@
 /* Messages of the array, the sending side.
  *
  * Contents travel in one of three ways:
- *  - by one copy where heaps are mapped (ranks of one host that count as several nodes). A cache
- *    fills its line itself: it reads the chunk at the home when a message permits it. The chunk
- *    does not change there before the cache has given it back, and the cache handles the request to
- *    give it back later. Elements that a cache writes back are stored at the home;
+ *  - not at all where heaps are mapped (ranks of one host that count as several nodes). A cache
+ *    reads or writes the chunk in the home's heap while it has the right to. The chunk does not
+ *    change there meanwhile, because the home knows who has that right;
  *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
  *    and a cache puts elements that it writes back into the home's chunk;
  *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped.
@@ -23,20 +22,20 @@
 #include "msg/send_queue.h"
 #include "mem/segment.h"
 
-#define RUN_MAX     64
+#define LIST_MAX    64
 #define APPLIES_MAX 256
 
 static struct {
     uint8_t *knows_heap; /* by rank: it has received the key of this rank's heap */
-    /* A run, between begin and end: messages without data to one rank that differ only in their
-     * chunks and lines, or applies with one operator. They travel as one message, followed by a
-     * list of these. */
+    /* A list, between begin and end: messages without data to one rank that differ only in their
+     * chunks and lines, or applies with one operator. They travel as one message, followed by
+     * chunks and lines, or by applies. */
     int depth, to;
-    uint32_t n;
+    uint32_t n, room; /* entries; at most */
     pgasi_array_t *array;
     pgasi_array_message_t first;
     union {
-        pgasi_array_run_entry_t entry[RUN_MAX];
+        pgasi_array_list_entry_t entry[LIST_MAX];
         pgasi_array_apply_entry_t apply[APPLIES_MAX];
     };
     pgasi_array_access_t *last_apply; /* M_APPLIES: of the last entry */
@@ -58,7 +57,7 @@ static void post(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const
     pgasi_sendq_answer(to, PGASI_DESC_ARRAY, m, sizeof *m, data, bytes);
 }
 
-static void send_run(void)
+static void send_list(void)
 {
     uint32_t n = out.n;
     if (!n)
@@ -68,60 +67,66 @@ static void send_run(void)
         post(out.array, out.to, &out.first, out.apply, n * sizeof out.apply[0]);
         return;
     }
-    out.first.run = n > 1;
+    out.first.list = n > 1;
     post(out.array, out.to, &out.first, out.entry, n > 1 ? n * sizeof out.entry[0] : 0);
 }
 
-void pgasi_array_run_begin(void)
+void pgasi_array_list_begin(void)
 {
     out.depth++;
 }
 
-void pgasi_array_run_end(void)
+void pgasi_array_list_end(void)
 {
     if (--out.depth == 0)
-        send_run();
+        send_list();
 }
 
-/* Sends the run first, so that messages stay in order. */
+/* Sends the list first, so that messages stay in order. */
 static void send(pgasi_array_t *a, int to, const pgasi_array_message_t *m, const void *data,
                  size_t bytes)
 {
-    send_run();
+    send_list();
     post(a, to, m, data, bytes);
 }
 
-static bool continues_run(const pgasi_array_t *a, int to, const pgasi_array_message_t *m,
-                          int64_t distance)
+/* The rest of what messages of a list have in common, beside kind and event. */
+PGAS_INLINE bool extends(const pgasi_array_t *a, int to, uint32_t op, int64_t distance)
 {
-    bool applies = m->kind == PGASI_ARRAY_M_APPLIES;
-    size_t entry_bytes = applies ? sizeof out.apply[0] : sizeof out.entry[0];
-    bool full = out.n == (applies ? APPLIES_MAX : RUN_MAX) ||
-                (out.n + 1) * entry_bytes > pgasi_param.call_max - sizeof *m;
-    const pgasi_array_message_t *first = &out.first;
-    return out.n && !full && to == out.to && a == out.array && m->kind == first->kind &&
-           m->event == first->event && m->op == first->op && m->pull == first->pull &&
+    return out.n < out.room && to == out.to && a == out.array && op == out.first.op &&
            distance == (int32_t)distance;
 }
 
-static void start_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
+static bool continues_list(const pgasi_array_t *a, int to, const pgasi_array_message_t *m,
+                           int64_t distance)
 {
-    send_run();
+    const pgasi_array_message_t *first = &out.first;
+    return out.n && m->kind == first->kind && m->event == first->event && m->pull == first->pull &&
+           extends(a, to, m->op, distance);
+}
+
+static void start_list(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
+{
+    bool applies = m->kind == PGASI_ARRAY_M_APPLIES;
+    size_t entry_bytes = applies ? sizeof out.apply[0] : sizeof out.entry[0];
+    size_t fit = (pgasi_param.call_max - sizeof *m) / entry_bytes;
+    send_list();
+    out.room = (uint32_t)PGASI_MIN(fit, (size_t)(applies ? APPLIES_MAX : LIST_MAX));
     out.first = *m;
     out.array = a;
     out.to = to;
 }
 
-static void send_to_run(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
+static void send_to_list(pgasi_array_t *a, int to, const pgasi_array_message_t *m)
 {
     int64_t distance = (int64_t)(m->chunk - out.first.chunk);
-    if (!continues_run(a, to, m, distance)) {
-        start_run(a, to, m);
+    if (!continues_list(a, to, m, distance)) {
+        start_list(a, to, m);
         distance = 0;
     }
-    out.entry[out.n++] = (pgasi_array_run_entry_t){ m->line, (int32_t)distance };
+    out.entry[out.n++] = (pgasi_array_list_entry_t){ m->line, (int32_t)distance };
     if (!out.depth)
-        send_run();
+        send_list();
 }
 
 /* ---- making a message ---- */
@@ -211,7 +216,7 @@ void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_a
     m.kind = PGASI_ARRAY_M_TO_CACHE;
     m.event = (uint8_t)event;
     m.pull = pull;
-    send_to_run(a, to, &m);
+    send_to_list(a, to, &m);
 }
 
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
@@ -252,7 +257,7 @@ void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t ch
     m.op = op;
     m.line = line;
     m.pull = true;
-    send_to_run(a, to, &m);
+    send_to_list(a, to, &m);
 }
 
 /* ---- requests, answers, events ---- */
@@ -261,18 +266,25 @@ void pgasi_array_send_request(pgasi_array_t *a, int member, uint64_t chunk,
                               pgasi_array_event_t event, uint32_t line, uint32_t op)
 {
     int to = a->global[member];
+    const pgasi_array_message_t *first = &out.first;
+    int64_t distance = (int64_t)(chunk - first->chunk);
+    if (out.depth && out.n && first->kind == PGASI_ARRAY_M_REQUEST && first->event == event &&
+        extends(a, to, op, distance)) {
+        out.entry[out.n++] = (pgasi_array_list_entry_t){ line, (int32_t)distance };
+        return;
+    }
     pgasi_array_send_heap(a, to);
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_REQUEST, chunk, event);
     m.line = line;
     m.op = op;
     m.pull = mapped(to, a->home_offset[member], a->stride) != NULL; /* all of the heap is mapped */
-    send_to_run(a, to, &m);
+    send_to_list(a, to, &m);
 }
 
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
 {
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_ANSWER, chunk, event);
-    send_to_run(a, to, &m);
+    send_to_list(a, to, &m);
 }
 
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
@@ -280,7 +292,7 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
 {
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, event);
     m.line = line;
-    send_to_run(a, to, &m);
+    send_to_list(a, to, &m);
 }
 
 void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line)
@@ -288,7 +300,7 @@ void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint
     pgasi_array_message_t m = event_message(a, PGASI_ARRAY_M_TO_CACHE, chunk, PGASI_E_GRANT_O);
     m.line = line;
     m.pull = line != PGASI_ARRAY_NONE && pgasi_array_mapped_line(a, member, line) != NULL;
-    send_to_run(a, a->global[member], &m);
+    send_to_list(a, a->global[member], &m);
 }
 
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
@@ -322,13 +334,13 @@ static pgas_status_t send_apply(pgasi_array_t *a, int to, pgasi_array_access_t *
     pgasi_array_message_t m = message_of(a, PGASI_ARRAY_M_APPLIES, x->chunk);
     int64_t distance = (int64_t)(m.chunk - out.first.chunk);
     m.op = x->op;
-    if (continues_run(a, to, &m, distance)) {
+    if (continues_list(a, to, &m, distance)) {
         out.last_apply->next = x;
     } else {
         pgas_status_t status = pgasi_array_token_open(x, &m.token);
         if (status != PGAS_OK)
             return status;
-        start_run(a, to, &m);
+        start_list(a, to, &m);
         distance = 0;
     }
     pgasi_array_apply_entry_t *entry = &out.apply[out.n++];

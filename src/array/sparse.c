@@ -162,7 +162,7 @@ void pgasi_array_sparse_ask(pgasi_array_t *a, const pgasi_array_location_t *loc,
 {
     pgasi_array_sparse_t *s = a->sparse;
     uint64_t n = is_cold(a, loc->chunk) ? how_many(s) : 0, first = loc->chunk & ~(n - 1);
-    pgasi_array_run_begin();
+    pgasi_array_list_begin();
     for (uint64_t block = first; block < first + n && block < a->map.n_blocks; block++) {
         pgasi_array_location_t other;
         if (!is_cold(a, block) || !pgasi_array_locate_chunk(&a->map, block, &other) ||
@@ -172,7 +172,7 @@ void pgasi_array_sparse_ask(pgasi_array_t *a, const pgasi_array_location_t *loc,
         write_grant(s, block, (uint64_t)op << 32 | PGASI_ARRAY_SPARSE_ASKED);
         pgasi_array_send_request(a, loc->home, block, PGASI_E_FETCH_O, PGASI_ARRAY_NONE, op);
     }
-    pgasi_array_run_end();
+    pgasi_array_list_end();
 }
 
 void pgasi_array_sparse_granted(pgasi_array_t *a, uint64_t chunk, int home)

@@ -14,7 +14,7 @@
 #define NONE 0
 
 /* clang-format off */
-static const pgasi_array_step_t steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS] = {
+const pgasi_array_step_t pgasi_array_steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS] = {
     /* home */
     ROW(H_U, FETCH_R, H_Uw, A(QUIESCE_WRITES))
     ROW(H_U, FETCH_W, H_Uq, A(QUIESCE))
@@ -125,11 +125,6 @@ static const pgasi_array_step_t steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS
     ROW(C_W, LEND, C_W, NONE)
 };
 /* clang-format on */
-
-const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event)
-{
-    return &steps[state][event];
-}
 
 #define TEXT(name) #name,
 

@@ -160,7 +160,12 @@ typedef struct {
 } pgasi_array_step_t;
 
 /** The effect of an event in a state. */
-const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event);
+extern const pgasi_array_step_t pgasi_array_steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS];
+static inline const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state,
+                                                         pgasi_array_event_t event)
+{
+    return &pgasi_array_steps[state][event];
+}
 
 /** Whether requests at the home wait in this state. (In Z and Y the first is served at once.) */
 static inline int pgasi_array_is_transit(pgasi_array_state_t state)

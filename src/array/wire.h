@@ -39,18 +39,18 @@ typedef struct {
     };
     union {
         int16_t status; /* REPLY */
-        /* REQUEST, DATA_*: the cache copies the elements from the home's heap. GRANT_O, WB_O: the
-         * home reads the contribution in the cache's line */
+        /* REQUEST, DATA_*: the cache uses the elements in the home's heap. GRANT_O, WB_O: the home
+         * reads the contribution in the cache's line */
         int16_t pull;
     };
-    uint16_t run; /* REQUEST, ANSWER, TO_CACHE: entries follow, one for each of several chunks */
+    uint16_t list; /* REQUEST, ANSWER, TO_CACHE: entries follow, one for each of several chunks */
 } pgasi_array_message_t;
 
 /** One of several messages that travel together. */
 typedef struct {
     uint32_t line;
     int32_t distance; /* of the chunk, from that of the message */
-} pgasi_array_run_entry_t;
+} pgasi_array_list_entry_t;
 /** One of several applies. */
 typedef struct {
     uint32_t k;       /* element of the chunk's block */
@@ -71,8 +71,8 @@ void pgasi_array_receive_start(void);
 
 /** Requests, answers without data and events of one kind for several chunks that are sent between
  *  begin and end travel together. So do applies with small operands. The pairs nest. */
-void pgasi_array_run_begin(void);
-void pgasi_array_run_end(void);
+void pgasi_array_list_begin(void);
+void pgasi_array_list_end(void);
 
 /** To the home. A request goes to a rank of the team. */
 void pgasi_array_send_request(pgasi_array_t *a, int member, uint64_t chunk,
@@ -105,9 +105,8 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
 /** GRANT_O to a rank of the team. line: PGASI_ARRAY_NONE if it has none. The message's `pull` is
  *  true if this rank can read contributions in that rank's lines. */
 void pgasi_array_send_grant_o(pgasi_array_t *a, int member, uint64_t chunk, uint32_t line);
-/** DATA_R, DATA_W with the elements, to a rank of the team. pull: the receiver copies them from
- *  here, before it handles any later message. Otherwise the transport may read them here until the
- *  receiver answers. */
+/** DATA_R, DATA_W with the elements, to a rank of the team. pull: the receiver uses them here.
+ *  Otherwise the transport may read them here until the receiver answers. */
 void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_array_event_t event,
                            uint32_t line, const void *data, bool pull);
 

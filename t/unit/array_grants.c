@@ -25,13 +25,13 @@
 static pgas_array_t *array;
 static pgasi_array_grant_t grant;
 static uint64_t element[WORDS];
+static char *const data = (char *)element;
 static int n_running, n_torn, n_reads;
 
 static pgasi_array_site_t site(void)
 {
-    return (pgasi_array_site_t){
-        pgasi_array_of(array), &grant, (char *)element, 0, false, false, false
-    };
+    return (
+        pgasi_array_site_t){ .array = pgasi_array_of(array), .grant = &grant, .line_data = &data };
 }
 
 static bool get_whole(uint64_t *words)
@@ -97,7 +97,7 @@ static bool pins(pgas_array_mode_t mode)
 static bool unpin_recalls(pgas_array_mode_t mode)
 {
     bool recall = false;
-    return pgasi_array_grant_unpin(&grant, mode, &recall) == PGAS_OK && recall;
+    return pgasi_array_grant_unpin(&grant, mode, false, &recall) == PGAS_OK && recall;
 }
 
 static bool is_kept_away(uint8_t kind)
@@ -301,7 +301,7 @@ static void step_through(int what)
         pgasi_array_grant_try(&at, &pin, true);
         break;
     case UNPIN:
-        pgasi_array_grant_unpin(&grant, PGAS_ARRAY_READ, &recall);
+        pgasi_array_grant_unpin(&grant, PGAS_ARRAY_READ, false, &recall);
         break;
     case GET:
         pgasi_array_grant_try(&at, &get, true);

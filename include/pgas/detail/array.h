@@ -242,42 +242,5 @@ PGAS_ARRAY_TYPE(i64, I64, int64_t, uint64_t, 3, PGAS_ARRAY_CASES_INTEGER)
 PGAS_ARRAY_TYPE(f32, F32, float, uint32_t, 2, PGAS_ARRAY_CASES_FLOAT)
 PGAS_ARRAY_TYPE(f64, F64, double, uint64_t, 3, PGAS_ARRAY_CASES_FLOAT)
 
-/* ---- walks ---- */
-
-static inline bool pgas_array_walk_next(pgas_array_walk_t *walk)
-{
-    if (!walk || walk->status != PGAS_OK)
-        return false;
-    if (walk->pinned)
-        walk->status = pgas_array_unpin(&walk->pin);
-    walk->pinned = false;
-    if (walk->status != PGAS_OK || walk->next >= walk->end)
-        return false;
-    pgas_array_t *array = walk->pin.array;
-    walk->status = pgas_array_pin(array, walk->next, walk->mode, walk->op, &walk->pin);
-    if (walk->status != PGAS_OK)
-        return false;
-    walk->pinned = true;
-    walk->first = walk->next;
-    walk->data = (char *)walk->pin.data + (walk->next - walk->pin.first) * array->elem_bytes;
-    uint64_t end = walk->pin.first + walk->pin.n;
-    walk->n = (end < walk->end ? end : walk->end) - walk->next;
-    walk->next += walk->n;
-    return true;
-}
-
-static inline pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk)
-{
-    if (!walk)
-        return PGAS_ERR_INVALID;
-    if (walk->pinned) {
-        pgas_status_t status = pgas_array_unpin(&walk->pin);
-        walk->status = walk->status == PGAS_OK ? status : walk->status;
-    }
-    walk->pinned = false;
-    walk->end = walk->next;
-    return walk->status;
-}
-
 PGAS_END_DECLS
 #endif
