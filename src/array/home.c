@@ -25,7 +25,7 @@
 
 #define AHEAD_MAX   32                  /* chunks that a walk of this rank recalls ahead ... */
 #define AHEAD_BYTES ((uint64_t)1 << 20) /* ... if they are not larger */
-#define FORESEE     32                  /* sparse operands whose memory is requested together */
+#define FORESEE     16                  /* sparse operands whose memory is requested together */
 #define SMALL       ((size_t)16)        /* bytes of values for which every request has room */
 
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
@@ -459,39 +459,55 @@ PGAS_INLINE void combine_into(char *at, size_t elem, const pgasi_array_sparse_en
     }
 }
 
-/* An atomic instruction waits until all earlier ones have found their pages. So the elements of
- * some operands are requested together, before the first is combined. */
-static bool combine_some(pgasi_array_t *a, const view_t *v, const char *entries, size_t n)
+static const char *entry_at(const char *entries, size_t j)
 {
-    pgasi_array_sparse_entry_t entry[FORESEE];
-    char *at[FORESEE];
+    return entries + j * sizeof(pgasi_array_sparse_entry_t);
+}
+
+static void foresee_some(const view_t *v, const char *entries, size_t n, char **at)
+{
+    pgasi_array_sparse_entry_t entry;
+    for (size_t j = 0; j < n; j++) {
+        memcpy(&entry, entry_at(entries, j), sizeof entry);
+        at[j] = foresee(v, &entry);
+    }
+}
+
+static bool combine_some(pgasi_array_t *a, const view_t *v, const char *entries, size_t n,
+                         char *const *at)
+{
+    pgasi_array_sparse_entry_t entry;
     const pgas_op_def_t *def = NULL;
+    uint32_t op = 0;
     bool alone = pgasi_boot.node_size == 1;
     for (size_t j = 0; j < n; j++) {
-        memcpy(&entry[j], entries + j * sizeof entry[0], sizeof entry[0]);
-        at[j] = foresee(v, &entry[j]);
-    }
-    for (size_t j = 0; j < n; j++) {
-        if (PGAS_UNLIKELY(j == 0 || entry[j].op != entry[j - 1].op)) {
-            def = pgasi_op_find(entry[j].op);
+        memcpy(&entry, entry_at(entries, j), sizeof entry);
+        if (PGAS_UNLIKELY(!def || entry.op != op)) {
+            op = entry.op;
+            def = pgasi_op_find(op);
             if (!fits(a, def))
                 return false;
         }
         if (PGAS_LIKELY(at[j] != NULL))
-            combine_into(at[j], v->elem, &entry[j], def, alone);
-        else if (!keep(a, &entry[j], def))
+            combine_into(at[j], v->elem, &entry, def, alone);
+        else if (!keep(a, &entry, def))
             return false;
     }
     return true;
 }
 
+/* An atomic instruction waits until all earlier ones have found their pages. So the elements of some
+ * operands are requested together, before those of the operands in front of them are combined. */
 bool pgasi_array_home_batch(pgasi_array_t *a, const void *entries, size_t n)
 {
     view_t v = view_of(a);
-    for (size_t done = 0, m; done < n; done += m) {
-        m = PGASI_MIN(n - done, (size_t)FORESEE);
-        const char *some = (const char *)entries + done * sizeof(pgasi_array_sparse_entry_t);
-        if (!combine_some(a, &v, some, m))
+    char *at[2][FORESEE];
+    size_t m = PGASI_MIN(n, (size_t)FORESEE), next;
+    foresee_some(&v, entries, m, at[0]);
+    for (size_t done = 0, turn = 0; done < n; done += m, m = next, turn = !turn) {
+        next = PGASI_MIN(n - done - m, (size_t)FORESEE);
+        foresee_some(&v, entry_at(entries, done + m), next, at[!turn]);
+        if (!combine_some(a, &v, entry_at(entries, done), m, at[turn]))
             return false;
     }
     return true;

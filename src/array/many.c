@@ -273,7 +273,8 @@ static misses_t *new_misses(void)
 static pgas_status_t record(pgas_array_t *array, const uint64_t *index, const work_t *work,
                             size_t done, block_t *b)
 {
-    return pgasi_array_sparse_add_some(pgasi_array_of(array), index + done, work->op, work->def,
+    return pgasi_array_sparse_add_some(pgasi_array_of(array), index + done, work->op,
+                                       work->def->operand_bytes,
                                        work->from + done * work->value_bytes, b->others,
                                        &b->n_others);
 }

@@ -123,11 +123,6 @@ static void fetch(pgasi_array_t *a, uint64_t block, uint32_t op)
 
 /* ---- recording ---- */
 
-static bool is_granted(uint64_t grant, uint32_t op)
-{
-    return grant >> 32 == op && (grant & (PGASI_ARRAY_SPARSE_ASKED - 1));
-}
-
 typedef enum { ADDED, NOT_GRANTED, FULL, ADDED_TO_HOT } added_t;
 
 /* What the loop over many operands reads, in registers. */
@@ -141,15 +136,47 @@ typedef struct {
 } recorder_t;
 
 PGAS_INLINE recorder_t recorder_of(pgasi_array_t *a, pgasi_array_batches_t *t, uint32_t op,
-                                   const pgas_op_def_t *def)
+                                   size_t bytes)
 {
     return (recorder_t){ .array = a,
                          .batches = t,
                          .grant = a->sparse->grant,
                          .op = (uint64_t)op << 32,
-                         .bytes = def->operand_bytes,
+                         .bytes = bytes,
                          .shift = a->map.shift,
                          .batch_max = a->sparse->batch_max };
+}
+
+/* The home of an element in whose chunk operands may be recorded, or -1. */
+PGAS_INLINE int home_of(const recorder_t *r, uint64_t i)
+{
+    uint64_t grant = __atomic_load_n(&r->grant[i >> r->shift], __ATOMIC_RELAXED) - r->op;
+    /* otherwise it has another operator, or no home + 1 */
+    return PGAS_LIKELY(grant - 1 < PGASI_ARRAY_SPARSE_ASKED - 1) ? (int)grant - 1 : -1;
+}
+
+PGAS_INLINE void append(const recorder_t *r, pgasi_array_batch_t *b, uint64_t i,
+                        const void *operand)
+{
+    pgasi_array_sparse_entry_t *entry = &b->entry[b->n++];
+    entry->element = (uint32_t)(i - b->first);
+    entry->op = (uint32_t)(r->op >> 32);
+    if (PGAS_LIKELY(r->bytes == sizeof entry->operand))
+        memcpy(entry->operand, operand, sizeof entry->operand);
+    else
+        memcpy(entry->operand, operand, r->bytes);
+}
+
+/* The common case of add, for most operands. @return false: it is not that, and nothing is done.
+ * Batches locked. */
+PGAS_INLINE bool add_plain(const recorder_t *r, uint64_t i, const void *operand)
+{
+    int home = home_of(r, i);
+    pgasi_array_batch_t *b = PGAS_LIKELY(home >= 0) ? r->batches->of_home[home] : NULL;
+    if (PGAS_UNLIKELY(!b) || PGAS_UNLIKELY(b->n == r->batch_max) || b->n % SAMPLE == 0)
+        return false;
+    append(r, b, i, operand);
+    return true;
 }
 
 static pgasi_array_batch_t *new_batch(const recorder_t *r, int home)
@@ -161,87 +188,91 @@ static pgasi_array_batch_t *new_batch(const recorder_t *r, int home)
     return b;
 }
 
-/* Batches locked. On FULL and ADDED *home_p is set. */
-PGAS_INLINE added_t add(const recorder_t *r, uint64_t i, const void *operand, int *home_p)
+/* Batches locked. On FULL *home_p is set. */
+static added_t add(const recorder_t *r, uint64_t i, const void *operand, int *home_p)
 {
-    uint64_t grant = __atomic_load_n(&r->grant[i >> r->shift], __ATOMIC_RELAXED) - r->op;
-    if (PGAS_UNLIKELY(grant - 1 >= PGASI_ARRAY_SPARSE_ASKED - 1))
-        return NOT_GRANTED; /* another operator, or no home + 1 */
-    int home = (int)grant - 1;
-    pgasi_array_batch_t *b = r->batches->of_home[home];
-    if (PGAS_UNLIKELY(!b) && !(b = new_batch(r, home)))
+    int home = home_of(r, i);
+    pgasi_array_batch_t *b = home >= 0 ? r->batches->of_home[home] : NULL;
+    if (home < 0 || (!b && !(b = new_batch(r, home))))
         return NOT_GRANTED;
     *home_p = home;
-    uint32_t n = b->n;
-    if (PGAS_UNLIKELY(n == r->batch_max))
+    if (b->n == r->batch_max)
         return FULL;
-    pgasi_array_sparse_entry_t *entry = &b->entry[n];
-    b->n = n + 1;
-    entry->element = (uint32_t)(i - b->first);
-    entry->op = (uint32_t)(r->op >> 32);
-    if (r->bytes == sizeof entry->operand)
-        memcpy(entry->operand, operand, sizeof entry->operand);
-    else
-        memcpy(entry->operand, operand, r->bytes);
-    if (PGAS_LIKELY(n % SAMPLE)) /* also if a batch is shorter than that */
-        return ADDED;
-    return sample(r->array, i >> r->shift) ? ADDED_TO_HOT : ADDED;
+    bool counts = b->n % SAMPLE == 0; /* also if a batch is shorter than that */
+    append(r, b, i, operand);
+    return counts && sample(r->array, i >> r->shift) ? ADDED_TO_HOT : ADDED;
 }
 
-pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op,
-                                     const pgas_op_def_t *def, const void *operand)
+pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op, size_t bytes,
+                                     const void *operand)
 {
-    pgasi_array_sparse_t *s = a->sparse;
-    if (!s || !is_granted(pgasi_array_sparse_read(s, i >> a->map.shift), op))
+    pgasi_array_batches_t *t = a->sparse ? my_batches(a) : NULL;
+    if (!t)
         return PGAS_INPROGRESS;
-    pgasi_array_batches_t *t = my_batches(a);
-    recorder_t r = recorder_of(a, t, op, def);
-    int home = 0;
-    for (pgas_status_t status = PGAS_OK; t && status == PGAS_OK;) {
-        pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
+    recorder_t r = recorder_of(a, t, op, bytes);
+    pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
+    bool plain = add_plain(&r, i, operand);
+    for (pgas_status_t status = PGAS_OK; PGAS_UNLIKELY(!plain) && status == PGAS_OK;) {
+        int home = 0;
         added_t added = add(&r, i, operand, &home);
         pgasi_spin_unlock(&t->lock);
-        if (PGAS_LIKELY(added == ADDED))
-            return PGAS_OK;
         if (added == NOT_GRANTED)
             return PGAS_INPROGRESS;
-        if (added == FULL) {
-            status = make_room(a, t, home, i, op);
-            continue;
-        }
-        fetch(a, i >> a->map.shift, op);
-        return PGAS_OK;
+        if (added == ADDED_TO_HOT)
+            fetch(a, i >> a->map.shift, op);
+        if (added != FULL)
+            return PGAS_OK;
+        status = make_room(a, t, home, i, op);
+        if (status != PGAS_OK)
+            return status;
+        pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
     }
-    return t ? PGAS_ERR_PEER : PGAS_INPROGRESS;
+    pgasi_spin_unlock(&t->lock);
+    return PGAS_OK;
+}
+
+/* One operand that is not plain. Batches locked, also on return. @return false: it is not recorded,
+ * and it is tried again if *full_p. */
+static bool add_one(const recorder_t *r, uint64_t i, const void *operand, bool *full_p,
+                    pgas_status_t *status_p)
+{
+    int home = 0;
+    added_t added = add(r, i, operand, &home);
+    *full_p = added == FULL;
+    if (added != FULL && added != ADDED_TO_HOT)
+        return added == ADDED;
+    uint32_t op = (uint32_t)(r->op >> 32);
+    pgasi_spin_unlock(&r->batches->lock);
+    if (added == FULL)
+        *status_p = make_room(r->array, r->batches, home, i, op);
+    else
+        fetch(r->array, i >> r->shift, op);
+    pgasi_spin_lock(&r->batches->lock, PGASI_ARRAY_SPARSE_SPINS);
+    return added != FULL;
 }
 
 pgas_status_t pgasi_array_sparse_add_some(pgasi_array_t *a, const uint64_t *index, pgas_op_t op,
-                                          const pgas_op_def_t *def, const char *operands,
-                                          uint8_t *which, size_t *n_p)
+                                          size_t bytes, const char *operands, uint8_t *which,
+                                          size_t *n_p)
 {
     pgasi_array_batches_t *t = a->sparse && *n_p ? my_batches(a) : NULL;
     size_t n = *n_p, n_left = 0;
     pgas_status_t status = PGAS_OK;
     if (!t)
         return PGAS_OK;
-    recorder_t r = recorder_of(a, t, op, def);
+    recorder_t r = recorder_of(a, t, op, bytes);
     pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
-    for (size_t k = 0; k < n;) {
+    for (size_t k = 0; k < n; k++) {
         uint64_t i = index[which[k]];
-        int home = 0;
-        added_t added =
-            status == PGAS_OK ? add(&r, i, operands + which[k] * r.bytes, &home) : NOT_GRANTED;
-        if (added == NOT_GRANTED)
+        const char *operand = operands + which[k] * bytes;
+        bool full = false, added = PGAS_LIKELY(add_plain(&r, i, operand));
+        while (PGAS_UNLIKELY(!added) && status == PGAS_OK) {
+            added = add_one(&r, i, operand, &full, &status);
+            if (!added && !full)
+                break;
+        }
+        if (!added)
             which[n_left++] = which[k];
-        k += added != FULL;
-        if (PGAS_LIKELY(added == ADDED || added == NOT_GRANTED))
-            continue;
-        pgasi_spin_unlock(&t->lock);
-        if (added == FULL)
-            status = make_room(a, t, home, i, op);
-        else
-            fetch(a, i >> a->map.shift, op);
-        pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
     }
     pgasi_spin_unlock(&t->lock);
     *n_p = n_left;
