@@ -1,16 +1,17 @@
 /* Weakly connected components.
  *
  * A rank joins its own vertices and its ghosts by union-find along its edges, without any exchange.
- * Then the ranks compare the least vertices of the sets that share a vertex, until none changes. As
- * in Afforest (Sutton, Ben-Nun, Barak 2018), they first join two edges of each vertex, and compare
- * once. The largest set is then large in most graphs, and the ranks skip the rows of its vertices.
+ * Then the ranks agree on the least vertices of the sets that share a vertex. As in
+ * Afforest (Sutton, Ben-Nun, Barak 2018), they first join two edges of each vertex. One set is then
+ * large in most graphs, and a rank skips the rows of the vertices of its large set.
  *
- * An edge between that set and another one is also in the row of its other end, which is not
- * skipped. This needs the edge in the rows of both ends, so nothing is skipped in directed graphs.
+ * An edge between that set and a vertex of another one is also in the row of its other end, which
+ * is not skipped. This needs the edge in the rows of both ends, so nothing is skipped in directed
+ * graphs. But an edge between the large sets of two ranks may be in skipped rows only. So if the
+ * large sets of some ranks get other least vertices than those of most ranks, these ranks join the
+ * skipped rows, and all agree again.
  *
  * Invariant: parent[id] <= id. A root is its own parent. */
-#include <limits.h>
-#include <string.h>
 #include "base/checks.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -18,18 +19,19 @@
 #include "pgas/coll.h"
 
 #define FIRST_EDGES 2 /* of each vertex, before the large set is chosen */
-/* The large sets of all ranks get one value in the first round. A vertex that would get it later is
- * not skipped, which only costs time. */
-#define FIRST_ROUNDS 1
-#define SAMPLES      1024
+#define SAMPLES     1024
+#define NO_LABEL    UINT32_MAX /* is no vertex */
 
 typedef struct {
     pgas_graph_run_t *run;
     uint32_t *parent; /* by id; after compress(): the root */
-    uint32_t *least;  /* by root: the least vertex that is known of the component */
+    uint32_t *least;  /* by root: the least vertex that is known of the set; by other ids: any */
     uint32_t *value;  /* by id: the least known vertex, which ranks exchange */
-    uint32_t large;   /* vertices with this value are skipped */
     bool skips;
+    bool joins_large; /* the vertices of the large set are those that are not skipped */
+    uint32_t large;   /* an own vertex of the large set */
+    uint64_t *labels; /* by number */
+    uint64_t n_found;
 } joining_t;
 
 /* ---- union-find ---- */
@@ -58,136 +60,188 @@ static inline void first_vertex(joining_t *j, uint32_t id)
 }
 PGAS_VERTEX_MAP(first, joining_t)
 
+static uint64_t n_ids(const joining_t *j)
+{
+    return (uint64_t)j->run->info.n_local + j->run->info.n_ghosts;
+}
+
+/* Other threads may join sets meanwhile. */
+static uint32_t find_root(const uint32_t *parent, uint32_t id)
+{
+    uint32_t above;
+    while ((above = __atomic_load_n(&parent[id], __ATOMIC_RELAXED)) != id)
+        id = above;
+    return id;
+}
+
 static inline void rest_vertex(joining_t *j, uint32_t id)
 {
     const pgas_graph_rows_t *rows = &j->run->info.out;
-    if (j->skips && j->value[id] == j->large)
-        return;
+    if (j->skips) {
+        bool in_large = find_root(j->parent, id) == find_root(j->parent, j->large);
+        if (in_large != j->joins_large)
+            return;
+    }
     for (uint64_t e = rows->begin[id] + FIRST_EDGES; e < rows->begin[id + 1]; e++)
         join(j->parent, id, rows->end[e]);
 }
 PGAS_VERTEX_MAP(rest, joining_t)
 
-static uint32_t n_ids(const joining_t *j)
+static void make_sets(int i, int n, void *arg)
 {
-    return j->run->info.n_local + j->run->info.n_ghosts;
+    const joining_t *j = arg;
+    uint64_t all = n_ids(j), end = all * ((uint64_t)i + 1) / (uint64_t)n;
+    for (uint64_t id = all * (uint64_t)i / (uint64_t)n; id < end; id++) {
+        j->parent[id] = (uint32_t)id;
+        j->least[id] = (uint32_t)j->run->info.vertex[id];
+    }
 }
 
-/* Several threads may find the root of one id at the same time. All of them store the same root. */
+/* Makes each parent a root, and lowers the least vertices of the roots. Several threads may find
+ * the root of one id at the same time. All of them store the same root. */
 static void compress(int i, int n, void *arg)
 {
     const joining_t *j = arg;
-    uint64_t all = n_ids(j), begin = all * (uint64_t)i / (uint64_t)n;
-    uint64_t end = all * ((uint64_t)i + 1) / (uint64_t)n;
-    for (uint64_t id = begin; id < end; id++) {
-        uint32_t root = __atomic_load_n(&j->parent[id], __ATOMIC_RELAXED), above;
-        while ((above = __atomic_load_n(&j->parent[root], __ATOMIC_RELAXED)) != root)
-            root = above;
-        __atomic_store_n(&j->parent[id], root, __ATOMIC_RELAXED);
+    uint64_t all = n_ids(j), end = all * ((uint64_t)i + 1) / (uint64_t)n;
+    for (uint64_t id = all * (uint64_t)i / (uint64_t)n; id < end; id++) {
+        uint32_t above = __atomic_load_n(&j->parent[id], __ATOMIC_RELAXED);
+        uint32_t root = find_root(j->parent, above);
+        if (root != above)
+            __atomic_store_n(&j->parent[id], root, __ATOMIC_RELAXED);
+        pgas_graph_lower_u32(&j->least[root], __atomic_load_n(&j->least[id], __ATOMIC_RELAXED));
+    }
+}
+
+/* Chooses the most frequent set of a sample of the own vertices. Any choice gives the same
+ * result. */
+static void choose_large(joining_t *j)
+{
+    uint32_t n_local = j->run->info.n_local;
+    uint32_t sample[SAMPLES];
+    uint64_t state = 1;
+    int n_best = 0;
+    for (int i = 0; i < SAMPLES; i++)
+        sample[i] = find_root(j->parent, (uint32_t)(pgas_splitmix(&state) % n_local));
+    for (int i = 0; i < SAMPLES / 16; i++) {
+        int n = 0;
+        for (int k = 0; k < SAMPLES; k++)
+            n += sample[k] == sample[i];
+        j->large = n > n_best ? sample[i] : j->large;
+        n_best = PGASI_MAX(n, n_best);
     }
 }
 
 /* ---- between ranks ---- */
 
-/* Most values are not lower. Without the branch, each load of the large set's value would wait for
- * the store before it. */
-static bool lower(uint32_t *element, uint32_t value)
+/* Compares once in both directions. Stores whether a least vertex of any rank has changed. */
+static pgas_status_t compare(joining_t *j, bool *any_p)
 {
-    if (PGAS_LIKELY(value >= *element))
-        return false;
-    *element = value;
-    return true;
-}
-
-/* Compares once in both directions. Stores whether a least vertex of this rank has changed. */
-static pgas_status_t compare(joining_t *j, bool *changed_p)
-{
-    uint32_t n_local = j->run->info.n_local, n = n_ids(j);
-    bool changed = false;
+    uint32_t n_local = j->run->info.n_local, n = n_local + j->run->info.n_ghosts, any = 0;
+    uint32_t *value = j->value;
     for (uint32_t id = 0; id < n; id++)
-        j->value[id] = j->least[j->parent[id]];
-    pgas_status_t status = pgas_ghosts_combine(j->run, j->value, PGAS_U32, PGAS_MIN);
+        value[id] = j->least[j->parent[id]];
+    pgas_status_t status = pgas_ghosts_combine(j->run, value, PGAS_U32, PGAS_MIN);
     if (status != PGAS_OK)
         return status;
     for (uint32_t id = 0; id < n_local; id++)
-        changed |= lower(&j->least[j->parent[id]], j->value[id]);
+        any |= pgas_graph_lower_u32(&j->least[j->parent[id]], value[id]);
     for (uint32_t id = 0; id < n_local; id++)
-        j->value[id] = j->least[j->parent[id]];
-    status = pgas_ghosts_fetch(j->run, j->value, sizeof *j->value);
+        value[id] = j->least[j->parent[id]];
+    status = pgas_ghosts_fetch(j->run, value, sizeof *value);
     for (uint32_t id = n_local; status == PGAS_OK && id < n; id++)
-        changed |= lower(&j->least[j->parent[id]], j->value[id]);
-    *changed_p = changed;
+        any |= pgas_graph_lower_u32(&j->least[j->parent[id]], value[id]);
+    if (status == PGAS_OK)
+        status = pgas_allreduce(NULL, &any, &any, 1, PGAS_U32, PGAS_MAX);
+    *any_p = any != 0;
     return status;
 }
 
-/* Lowers each value to the least known vertex of its component, in at most `most` rounds. Before
- * that, it is any vertex of the component. */
-static pgas_status_t agree_on_least(joining_t *j, int most, int *n_rounds_p)
+/* Lowers the least vertex of each set until it is the same on all ranks that share a vertex. */
+static pgas_status_t agree_on_least(joining_t *j, int *n_rounds_p)
 {
-    const pgas_graph_info_t *info = &j->run->info;
     pgas_status_t status = PGAS_OK;
-    uint32_t any = info->n_ghosts > 0 || j->run->graph->n_ranks > 1;
-    pgas_graph_run_threads(j->run, compress, j);
-    memset(j->least, 0xff, n_ids(j) * sizeof *j->least);
-    for (uint32_t id = 0; id < n_ids(j); id++)
-        lower(&j->least[j->parent[id]], j->value[id]);
-    for (int round = 0; round < most && status == PGAS_OK && any; round++) {
-        bool changed = false;
-        status = compare(j, &changed);
-        any = changed;
-        if (status == PGAS_OK)
-            status = pgas_allreduce(NULL, &any, &any, 1, PGAS_U32, PGAS_MAX);
+    for (bool any = j->run->graph->n_ranks > 1; any && status == PGAS_OK;) {
+        status = compare(j, &any);
         pgasi_run_report(j->run, "wcc", (uint64_t)++ * n_rounds_p, 0);
     }
-    for (uint32_t id = 0; id < n_ids(j); id++)
-        j->value[id] = j->least[j->parent[id]];
     return status;
 }
 
-/* The most frequent value of a sample of rank 0's vertices. Any choice gives the same result. */
-static pgas_status_t choose_large(joining_t *j)
+/* The label that most ranks have if more than half of them have the same (Boyer and Moore's vote),
+ * otherwise that of any rank. */
+static uint32_t vote(const uint32_t *labels, int n)
 {
-    uint32_t n_local = j->run->info.n_local, best = UINT32_MAX;
-    uint32_t sample[SAMPLES];
-    uint64_t state = 1;
-    int n_best = 0;
-    for (int i = 0; n_local > 0 && i < SAMPLES; i++)
-        sample[i] = j->value[pgas_splitmix(&state) % n_local];
-    for (int i = 0; n_local > 0 && i < SAMPLES / 16; i++) {
-        int n = 0;
-        for (int k = 0; k < SAMPLES; k++)
-            n += sample[k] == sample[i];
-        best = n > n_best ? sample[i] : best;
-        n_best = PGASI_MAX(n, n_best);
+    uint32_t chosen = NO_LABEL;
+    for (int i = 0, lead = 0; i < n; i++) {
+        if (labels[i] == NO_LABEL)
+            continue;
+        chosen = lead == 0 ? labels[i] : chosen;
+        lead += labels[i] == chosen ? 1 : -1;
     }
-    j->large = best;
-    return pgas_broadcast(NULL, &j->large, sizeof j->large, 0);
+    return chosen;
+}
+
+/* Joins the rows that this rank has skipped if its large set is not that of most ranks. Stores
+ * whether any rank has to. */
+static pgas_status_t join_skipped(joining_t *j, bool *any_p)
+{
+    int n_ranks = j->run->graph->n_ranks;
+    uint32_t mine = j->skips ? j->least[j->parent[j->large]] : NO_LABEL;
+    uint32_t *labels =
+        pgasi_graph_scratch(j->run->graph, SLOT_SEND, (uint64_t)n_ranks, sizeof mine);
+    if (!labels)
+        return PGAS_ERR_NO_MEMORY; /* cannot be: make_room() of run.c */
+    pgas_status_t status = pgas_allgather(NULL, &mine, labels, sizeof mine);
+    if (status != PGAS_OK)
+        return status;
+    uint32_t label = vote(labels, n_ranks);
+    *any_p = false;
+    for (int r = 0; r < n_ranks; r++)
+        *any_p |= labels[r] != label && labels[r] != NO_LABEL;
+    if (mine != label && mine != NO_LABEL) {
+        j->joins_large = true;
+        rest_vertex_map(j->run, j);
+    }
+    return PGAS_OK;
 }
 
 static pgas_status_t join_all(joining_t *j, int *n_rounds_p)
 {
-    pgas_status_t status = PGAS_OK;
-    for (uint32_t id = 0; id < n_ids(j); id++) {
-        j->parent[id] = id;
-        j->value[id] = (uint32_t)j->run->info.vertex[id];
-    }
+    bool again = false;
+    pgasi_run_threads(j->run, n_ids(j), make_sets, j);
     first_vertex_map(j->run, j);
-    j->skips = !j->run->info.directed;
-    if (j->skips) {
-        status = agree_on_least(j, FIRST_ROUNDS, n_rounds_p);
-        if (status == PGAS_OK)
-            status = choose_large(j);
-    }
-    if (status != PGAS_OK)
-        return status;
+    j->skips = !j->run->info.directed && j->run->info.n_local > 0;
+    if (j->skips)
+        choose_large(j);
     rest_vertex_map(j->run, j);
-    return agree_on_least(j, INT_MAX, n_rounds_p);
+    pgasi_run_threads(j->run, n_ids(j), compress, j);
+    pgas_status_t status = agree_on_least(j, n_rounds_p);
+    if (status == PGAS_OK && j->run->graph->n_ranks > 1 && !j->run->info.directed)
+        status = join_skipped(j, &again);
+    if (status != PGAS_OK || !again)
+        return status;
+    pgasi_run_threads(j->run, n_ids(j), compress, j);
+    return agree_on_least(j, n_rounds_p);
+}
+
+/* ---- the whole ---- */
+
+static void set_labels(int i, int n, void *arg)
+{
+    joining_t *j = arg;
+    const pgas_graph_t *graph = j->run->graph;
+    uint64_t n_found = 0, end = (uint64_t)graph->n_local * ((uint64_t)i + 1) / (uint64_t)n;
+    for (uint64_t v = (uint64_t)graph->n_local * (uint64_t)i / (uint64_t)n; v < end; v++) {
+        j->labels[v] = j->least[j->parent[graph->id_of[v]]];
+        n_found += j->labels[v] == graph->first + v;
+    }
+    __atomic_fetch_add(&j->n_found, n_found, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_components(pgas_graph_t *graph, const pgas_graph_run_opts_t *opts,
                               uint64_t *labels, pgas_graph_run_info_t *info_p)
 {
-    joining_t j = { 0 };
+    joining_t j = { .labels = labels };
     pgas_graph_run_info_t info = { .size = sizeof info };
     uint64_t begin_ns = pgasi_now_ns();
     pgas_status_t status = pgasi_run_begin(graph, opts, NULL, false, &j.run);
@@ -202,13 +256,10 @@ pgas_status_t pgas_components(pgas_graph_t *graph, const pgas_graph_run_opts_t *
     status = pgasi_graph_agree(status, NULL);
     if (status == PGAS_OK)
         status = join_all(&j, &info.iterations);
-    for (uint32_t id = 0; status == PGAS_OK && id < graph->n_local; id++) {
-        uint64_t vertex = graph->vertex[id];
-        labels[vertex - graph->first] = j.value[id];
-        info.n_found += j.value[id] == vertex;
+    if (status == PGAS_OK) {
+        pgasi_run_threads(j.run, graph->n_local, set_labels, &j);
+        status = pgas_allreduce(NULL, &j.n_found, &info.n_found, 1, PGAS_U64, PGAS_ADD);
     }
-    if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &info.n_found, &info.n_found, 1, PGAS_U64, PGAS_ADD);
     info.n_edges = graph->n_edges;
     return pgasi_run_end(j.run, status, begin_ns, &info, info_p);
 }

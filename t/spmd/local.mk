@@ -279,6 +279,8 @@ check_PROGRAMS += %D%/call_args_threads.t
 # Graph algorithms on random graphs: against the serial checkers of pgas_graph, and against igraph.
 check_PROGRAMS += %D%/graph_checked.t
 %C%_graph_checked_t_SOURCES = %D%/graph_checked.c %D%/graph_pair.h %D%/job.h $(graph_checkers)
+check_PROGRAMS += %D%/graph_components.t
+%C%_graph_components_t_SOURCES = %D%/graph_components.c %D%/graph_pair.h %D%/job.h $(graph_checkers)
 check_PROGRAMS += %D%/graph_igraph.t
 %C%_graph_igraph_t_SOURCES = %D%/graph_igraph.c %D%/graph_pair.h %D%/job.h $(graph_checkers)
 %C%_graph_igraph_t_CPPFLAGS = $(AM_CPPFLAGS) $(IGRAPH_CFLAGS)

@@ -1,0 +1,121 @@
+/* Weakly connected components of graphs whose ranks have clusters of their own.
+ *   what:   A rank skips most edges of its largest cluster. Labels are right all the same if single
+ *           edges join the clusters of ranks, or only of some ranks.
+ *   np:     1 2 3 5 7
+ *   nodes:  0 1 2 3
+ *   source: pgas/graph.h; src/graph/components.c; seeded model test
+ */
+#include "t/spmd/graph_pair.h"
+
+enum { MEMBERS = 40, REACH = 4, KINDS = 5, TURNS = 6 };
+
+/* Cluster r has the vertices r * MEMBERS .. (r + 1) * MEMBERS - 1, which rank r owns. */
+typedef struct {
+    uint64_t *ends;
+    uint64_t n_edges;
+    uint64_t first_of[JOB_RANKS_MAX + 1];
+    int least[JOB_RANKS_MAX]; /* the first cluster of each cluster's component */
+} clusters_t;
+
+static void add_edge(clusters_t *c, uint64_t a, uint64_t b)
+{
+    c->ends[2 * c->n_edges] = a;
+    c->ends[2 * c->n_edges++ + 1] = b;
+}
+
+/* Joins any vertex of a cluster with any one of another cluster. */
+static void add_bridge(clusters_t *c, int a, int b, pgasi_rng_t *rng)
+{
+    int low = c->least[a] < c->least[b] ? c->least[a] : c->least[b];
+    int high = c->least[a] + c->least[b] - low;
+    add_edge(c, (uint64_t)a * MEMBERS + pgasi_rng_below(rng, MEMBERS),
+             (uint64_t)b * MEMBERS + pgasi_rng_below(rng, MEMBERS));
+    for (int r = 0; r < n_ranks; r++)
+        c->least[r] = c->least[r] == high ? low : c->least[r];
+}
+
+/* Each vertex has edges to its next ones in the ring of the cluster. So it has more own neighbours
+ * than the edges that are always joined. */
+static void add_rings(clusters_t *c)
+{
+    for (int r = 0; r <= n_ranks; r++)
+        c->first_of[r] = (uint64_t)r * MEMBERS;
+    for (int r = 0; r < n_ranks; r++) {
+        c->least[r] = r;
+        for (uint64_t i = 0; i < MEMBERS; i++)
+            for (uint64_t k = 1; k <= REACH; k++)
+                add_edge(c, c->first_of[r] + i, c->first_of[r] + (i + k) % MEMBERS);
+    }
+}
+
+static clusters_t make_clusters(int kind, pgasi_rng_t *rng)
+{
+    clusters_t c = { .n_edges = 0 };
+    c.ends = (uint64_t *)job_alloc((size_t)n_ranks * MEMBERS * (REACH + 1) * 2 * sizeof *c.ends);
+    add_rings(&c);
+    for (int r = 1; r < n_ranks; r++) {
+        int other = (int)pgasi_rng_below(rng, (uint64_t)n_ranks);
+        if (kind == 1 || (kind == 2 && r < n_ranks - 1))
+            add_bridge(&c, r - 1, r, rng);
+        else if (kind == 3 && r >= 2)
+            add_bridge(&c, r - 2, r, rng);
+        else if (kind == 4 && other != r)
+            add_bridge(&c, r, other, rng);
+    }
+    return c;
+}
+
+static pgas_graph_t *make_graph(const clusters_t *c, bool directed)
+{
+    pgas_graph_opts_t opts = PGAS_GRAPH_OPTS_INIT;
+    opts.undirected = !directed;
+    opts.first_of = c->first_of;
+    pgas_graph_edges_t edges = { me == 0 ? c->n_edges : 0, c->ends, NULL };
+    pgas_graph_t *graph = NULL;
+    pgas_status_t status = pgas_graph_create((uint64_t)n_ranks * MEMBERS, &edges, &opts, &graph);
+    if (status != PGAS_OK) {
+        printf("Bail out! no graph: %s\n", pgas_status_text(status));
+        exit(99);
+    }
+    return graph;
+}
+
+static bool is_right(const clusters_t *c, pgas_graph_t *graph, int turn)
+{
+    uint64_t labels[MEMBERS];
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
+    opts.exchange = turn % 2 == 0 ? PGAS_GRAPH_MESSAGES : PGAS_GRAPH_ARRAY;
+    opts.n_threads = turn % 3 == 0 ? 3 : 1;
+    opts.parallel = pair_threads;
+    bool good = pgas_components(graph, &opts, labels, NULL) == PGAS_OK;
+    for (int i = 0; i < MEMBERS; i++)
+        good = good && labels[i] == (uint64_t)c->least[me] * MEMBERS;
+    return good;
+}
+
+/* ---- promises ---- */
+
+static void joins_clusters(int kind, const char *name, pgasi_rng_t *rng)
+{
+    bool right = true;
+    for (int turn = 0; turn < TURNS; turn++) {
+        clusters_t c = make_clusters(kind, rng);
+        pgas_graph_t *graph = make_graph(&c, turn == TURNS - 1);
+        right = is_right(&c, graph, turn) && right;
+        pgas_graph_destroy(graph);
+        free(c.ends);
+    }
+    spmd_ok(right, "clusters of ranks, %s: the labels are right", name);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[KINDS] = { "no bridges", "a chain", "a chain of all but one",
+                                              "two chains", "random bridges" };
+    job_begin(&argc, &argv, KINDS);
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, spmd_seed(20261129));
+    for (int kind = 0; kind < KINDS; kind++)
+        joins_clusters(kind, names[kind], &rng);
+    return job_end();
+}
