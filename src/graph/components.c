@@ -1,7 +1,7 @@
 /* Weakly connected components.
  *
  * A rank joins its own vertices and its ghosts by union-find along its edges, without any exchange.
- * Then the ranks agree on the least vertices of the sets that share a vertex. As in
+ * Then the ranks agree on the least vertices of the sets that share a vertex (least.h). As in
  * Afforest (Sutton, Ben-Nun, Barak 2018), they first join two edges of each vertex. One set is then
  * large in most graphs, and a rank skips the rows of the vertices of its large set.
  *
@@ -15,7 +15,7 @@
 #include "base/checks.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "graph/run.h"
+#include "graph/least.h"
 #include "pgas/coll.h"
 
 #define FIRST_EDGES 2 /* of each vertex, before the large set is chosen */
@@ -24,9 +24,8 @@
 
 typedef struct {
     pgas_graph_run_t *run;
-    uint32_t *parent; /* by id; after compress(): the root */
-    uint32_t *least;  /* by root: the least vertex that is known of the set; by other ids: any */
-    uint32_t *value;  /* by id: the least known vertex, which ranks exchange */
+    pgasi_least_t sets;
+    uint32_t *parent, *least; /* of the sets; least also has elements of ids that are no roots */
     bool skips;
     bool joins_large; /* the vertices of the large set are those that are not skipped */
     uint32_t large;   /* an own vertex of the large set */
@@ -65,20 +64,11 @@ static uint64_t n_ids(const joining_t *j)
     return (uint64_t)j->run->info.n_local + j->run->info.n_ghosts;
 }
 
-/* Other threads may join sets meanwhile. */
-static uint32_t find_root(const uint32_t *parent, uint32_t id)
-{
-    uint32_t above;
-    while ((above = __atomic_load_n(&parent[id], __ATOMIC_RELAXED)) != id)
-        id = above;
-    return id;
-}
-
 static inline void rest_vertex(joining_t *j, uint32_t id)
 {
     const pgas_graph_rows_t *rows = &j->run->info.out;
     if (j->skips) {
-        bool in_large = find_root(j->parent, id) == find_root(j->parent, j->large);
+        bool in_large = pgasi_least_root(j->parent, id) == pgasi_least_root(j->parent, j->large);
         if (in_large != j->joins_large)
             return;
     }
@@ -97,15 +87,15 @@ static void make_sets(int i, int n, void *arg)
     }
 }
 
-/* Makes each parent a root, and lowers the least vertices of the roots. Several threads may find
- * the root of one id at the same time. All of them store the same root. */
+/* Makes the parent of each own id a root, and lowers the least vertices of the roots. Several
+ * threads may find the root of one id at the same time. All of them store the same root. */
 static void compress(int i, int n, void *arg)
 {
     const joining_t *j = arg;
-    uint64_t all = n_ids(j), end = all * ((uint64_t)i + 1) / (uint64_t)n;
+    uint64_t all = j->run->info.n_local, end = all * ((uint64_t)i + 1) / (uint64_t)n;
     for (uint64_t id = all * (uint64_t)i / (uint64_t)n; id < end; id++) {
         uint32_t above = __atomic_load_n(&j->parent[id], __ATOMIC_RELAXED);
-        uint32_t root = find_root(j->parent, above);
+        uint32_t root = pgasi_least_root(j->parent, above);
         if (root != above)
             __atomic_store_n(&j->parent[id], root, __ATOMIC_RELAXED);
         pgas_graph_lower_u32(&j->least[root], __atomic_load_n(&j->least[id], __ATOMIC_RELAXED));
@@ -121,7 +111,7 @@ static void choose_large(joining_t *j)
     uint64_t state = 1;
     int n_best = 0;
     for (int i = 0; i < SAMPLES; i++)
-        sample[i] = find_root(j->parent, (uint32_t)(pgas_splitmix(&state) % n_local));
+        sample[i] = pgasi_least_root(j->parent, (uint32_t)(pgas_splitmix(&state) % n_local));
     for (int i = 0; i < SAMPLES / 16; i++) {
         int n = 0;
         for (int k = 0; k < SAMPLES; k++)
@@ -132,40 +122,6 @@ static void choose_large(joining_t *j)
 }
 
 /* ---- between ranks ---- */
-
-/* Compares once in both directions. Stores whether a least vertex of any rank has changed. */
-static pgas_status_t compare(joining_t *j, bool *any_p)
-{
-    uint32_t n_local = j->run->info.n_local, n = n_local + j->run->info.n_ghosts, any = 0;
-    uint32_t *value = j->value;
-    for (uint32_t id = 0; id < n; id++)
-        value[id] = j->least[j->parent[id]];
-    pgas_status_t status = pgas_ghosts_combine(j->run, value, PGAS_U32, PGAS_MIN);
-    if (status != PGAS_OK)
-        return status;
-    for (uint32_t id = 0; id < n_local; id++)
-        any |= pgas_graph_lower_u32(&j->least[j->parent[id]], value[id]);
-    for (uint32_t id = 0; id < n_local; id++)
-        value[id] = j->least[j->parent[id]];
-    status = pgas_ghosts_fetch(j->run, value, sizeof *value);
-    for (uint32_t id = n_local; status == PGAS_OK && id < n; id++)
-        any |= pgas_graph_lower_u32(&j->least[j->parent[id]], value[id]);
-    if (status == PGAS_OK)
-        status = pgas_allreduce(NULL, &any, &any, 1, PGAS_U32, PGAS_MAX);
-    *any_p = any != 0;
-    return status;
-}
-
-/* Lowers the least vertex of each set until it is the same on all ranks that share a vertex. */
-static pgas_status_t agree_on_least(joining_t *j, int *n_rounds_p)
-{
-    pgas_status_t status = PGAS_OK;
-    for (bool any = j->run->graph->n_ranks > 1; any && status == PGAS_OK;) {
-        status = compare(j, &any);
-        pgasi_run_report(j->run, "wcc", (uint64_t)++ * n_rounds_p, 0);
-    }
-    return status;
-}
 
 /* The label that most ranks have if more than half of them have the same (Boyer and Moore's vote),
  * otherwise that of any rank. */
@@ -214,17 +170,35 @@ static pgas_status_t join_all(joining_t *j, int *n_rounds_p)
     if (j->skips)
         choose_large(j);
     rest_vertex_map(j->run, j);
-    pgasi_run_threads(j->run, n_ids(j), compress, j);
-    pgas_status_t status = agree_on_least(j, n_rounds_p);
+    pgasi_run_threads(j->run, j->run->info.n_local, compress, j);
+    pgas_status_t status = pgasi_least_agree(&j->sets, n_rounds_p);
     if (status == PGAS_OK && j->run->graph->n_ranks > 1 && !j->run->info.directed)
         status = join_skipped(j, &again);
     if (status != PGAS_OK || !again)
         return status;
-    pgasi_run_threads(j->run, n_ids(j), compress, j);
-    return agree_on_least(j, n_rounds_p);
+    pgasi_run_threads(j->run, j->run->info.n_local, compress, j);
+    return pgasi_least_agree(&j->sets, n_rounds_p);
 }
 
 /* ---- the whole ---- */
+
+static pgas_status_t alloc_sets(joining_t *j)
+{
+    pgas_graph_t *graph = j->run->graph;
+    uint64_t n = pgasi_least_room(j->run), n_begins = 2 * ((uint64_t)graph->n_ranks + 1);
+    j->parent = pgasi_run_state(j->run, 0, sizeof *j->parent);
+    j->least = pgasi_run_state(j->run, 1, sizeof *j->least);
+    j->sets = (pgasi_least_t){
+        .run = j->run,
+        .parent = j->parent,
+        .least = j->least,
+        .root = pgasi_graph_scratch(graph, SLOT_STATE + 2, n, sizeof(uint32_t)),
+        .known = pgasi_graph_scratch(graph, SLOT_STATE + 3, n, sizeof(uint32_t)),
+        .begin = pgasi_graph_scratch(graph, SLOT_STATE + 4, n_begins, sizeof(uint64_t)),
+    };
+    bool have = j->parent && j->least && j->sets.root && j->sets.known && j->sets.begin;
+    return have ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
 
 static void set_labels(int i, int n, void *arg)
 {
@@ -247,12 +221,9 @@ pgas_status_t pgas_components(pgas_graph_t *graph, const pgas_graph_run_opts_t *
     pgas_status_t status = pgasi_run_begin(graph, opts, NULL, false, &j.run);
     if (status != PGAS_OK)
         return status;
-    j.parent = pgasi_run_state(j.run, 0, sizeof *j.parent);
-    j.least = pgasi_run_state(j.run, 1, sizeof *j.least);
-    j.value = pgasi_run_state(j.run, 2, sizeof *j.value);
-    status = labels || graph->n_local == 0 ? PGAS_OK : PGAS_ERR_INVALID;
-    if (!j.parent || !j.least || !j.value)
-        status = PGAS_ERR_NO_MEMORY;
+    status = alloc_sets(&j);
+    if (status == PGAS_OK && !labels && graph->n_local > 0)
+        status = PGAS_ERR_INVALID;
     status = pgasi_graph_agree(status, NULL);
     if (status == PGAS_OK)
         status = join_all(&j, &info.iterations);

@@ -1,6 +1,7 @@
 /* Weakly connected components of graphs whose ranks have clusters of their own.
  *   what:   A rank skips most edges of its largest cluster. Labels are right all the same if single
- *           edges join the clusters of ranks, or only of some ranks.
+ *           edges join the clusters of ranks, or only of some ranks. Ranks send values of vertices
+ *           that join sets, not of all ghosts.
  *   np:     1 2 3 5 7
  *   nodes:  0 1 2 3
  *   source: pgas/graph.h; src/graph/components.c; seeded model test
@@ -108,14 +109,33 @@ static void joins_clusters(int kind, const char *name, pgasi_rng_t *rng)
     spmd_ok(right, "clusters of ranks, %s: the labels are right", name);
 }
 
+static void sends_links(void)
+{
+    pgas_graph_opts_t opts = PGAS_GRAPH_OPTS_INIT;
+    pgas_graph_t *graph = NULL;
+    pgas_graph_info_t info = { .size = sizeof info };
+    pgas_graph_run_info_t ran = { .size = sizeof ran };
+    opts.n_vertices = 4096;
+    opts.undirected = true;
+    bool good =
+        pgas_graph_generate(&opts, &graph) == PGAS_OK && pgas_graph_info(graph, &info) == PGAS_OK;
+    uint64_t *labels = (uint64_t *)job_alloc((info.n_local + (size_t)1) * sizeof *labels);
+    good = good && pgas_components(graph, NULL, labels, &ran) == PGAS_OK;
+    spmd_ok(good && ran.n_sent <= info.n_ghosts, "a rank sends %llu values, for %llu ghosts",
+            (unsigned long long)ran.n_sent, (unsigned long long)info.n_ghosts);
+    free(labels);
+    pgas_graph_destroy(graph);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[KINDS] = { "no bridges", "a chain", "a chain of all but one",
                                               "two chains", "random bridges" };
-    job_begin(&argc, &argv, KINDS);
+    job_begin(&argc, &argv, KINDS + 1);
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, spmd_seed(20261129));
     for (int kind = 0; kind < KINDS; kind++)
         joins_clusters(kind, names[kind], &rng);
+    sends_links();
     return job_end();
 }
