@@ -18,7 +18,8 @@
 #include "graph/least.h"
 #include "pgas/coll.h"
 
-#define FIRST_EDGES 2 /* of each vertex, before the large set is chosen */
+#define FIRST_EDGES 2  /* of each vertex, before the large set is chosen */
+#define AHEAD       16 /* vertices: the first edges of long rows are far apart in memory */
 #define SAMPLES     1024
 #define NO_LABEL    UINT32_MAX /* is no vertex */
 
@@ -26,6 +27,7 @@ typedef struct {
     pgas_graph_run_t *run;
     pgasi_least_t sets;
     uint32_t *parent, *least; /* of the sets; least also has elements of ids that are no roots */
+    bool is_shared;           /* several threads join */
     bool skips;
     bool joins_large; /* the vertices of the large set are those that are not skipped */
     uint32_t large;   /* an own vertex of the large set */
@@ -35,18 +37,30 @@ typedef struct {
 
 /* ---- union-find ---- */
 
-static void join(uint32_t *parent, uint32_t a, uint32_t b)
+/* Without other threads a plain store is enough, and loads need not wait for it. */
+static inline bool claim_root(const joining_t *j, uint32_t root, uint32_t to)
 {
-    uint32_t x = __atomic_load_n(&parent[a], __ATOMIC_RELAXED);
-    uint32_t y = __atomic_load_n(&parent[b], __ATOMIC_RELAXED);
+    if (j->is_shared)
+        return pgas_graph_claim_u32(&j->parent[root], root, to);
+    j->parent[root] = to;
+    return true;
+}
+
+static inline uint32_t parent_of(const joining_t *j, uint32_t id)
+{
+    return __atomic_load_n(&j->parent[id], __ATOMIC_RELAXED);
+}
+
+static void join(const joining_t *j, uint32_t a, uint32_t b)
+{
+    uint32_t x = parent_of(j, a), y = parent_of(j, b);
     while (x != y) {
         uint32_t high = PGASI_MAX(x, y), low = PGASI_MIN(x, y);
-        uint32_t above = __atomic_load_n(&parent[high], __ATOMIC_RELAXED);
-        if (above == low || (above == high && pgas_graph_claim_u32(&parent[high], high, low)))
+        uint32_t above = parent_of(j, high);
+        if (above == low || (above == high && claim_root(j, high, low)))
             return;
-        x = __atomic_load_n(&parent[__atomic_load_n(&parent[high], __ATOMIC_RELAXED)],
-                            __ATOMIC_RELAXED);
-        y = __atomic_load_n(&parent[low], __ATOMIC_RELAXED);
+        x = parent_of(j, parent_of(j, high));
+        y = parent_of(j, low);
     }
 }
 
@@ -54,8 +68,10 @@ static inline void first_vertex(joining_t *j, uint32_t id)
 {
     const pgas_graph_rows_t *rows = &j->run->info.out;
     uint64_t end = PGASI_MIN(rows->begin[id] + FIRST_EDGES, rows->begin[id + 1]);
+    uint64_t ahead = PGASI_MIN((uint64_t)id + AHEAD, j->run->info.n_local);
+    __builtin_prefetch(&rows->end[rows->begin[ahead]]);
     for (uint64_t e = rows->begin[id]; e < end; e++)
-        join(j->parent, id, rows->end[e]);
+        join(j, id, rows->end[e]);
 }
 PGAS_VERTEX_MAP(first, joining_t)
 
@@ -73,7 +89,7 @@ static inline void rest_vertex(joining_t *j, uint32_t id)
             return;
     }
     for (uint64_t e = rows->begin[id] + FIRST_EDGES; e < rows->begin[id + 1]; e++)
-        join(j->parent, id, rows->end[e]);
+        join(j, id, rows->end[e]);
 }
 PGAS_VERTEX_MAP(rest, joining_t)
 
@@ -164,6 +180,7 @@ static pgas_status_t join_skipped(joining_t *j, bool *any_p)
 static pgas_status_t join_all(joining_t *j, int *n_rounds_p)
 {
     bool again = false;
+    j->is_shared = j->run->opts.n_threads > 1;
     pgasi_run_threads(j->run, n_ids(j), make_sets, j);
     first_vertex_map(j->run, j);
     j->skips = !j->run->info.directed && j->run->info.n_local > 0;
