@@ -118,7 +118,8 @@ typedef struct {
     uint32_t *numbers; /* to translate */
     uint64_t n;
     set_t set;       /* of the ghosts' numbers */
-    uint32_t *table; /* [n_vertices] instead: the id of a number; 1 for a ghost before ids exist */
+    uint8_t *marks;  /* [n_vertices] instead: 1 for a ghost */
+    uint32_t *table; /* [n_vertices] with marks: the ids of own vertices and ghosts */
     uint32_t n_ghosts;
     uint64_t *ghost;  /* [n_members] their numbers, rising */
     uint32_t *wanted; /* [n_members] the same, less first_of of the owner; then the owner's ids */
@@ -128,26 +129,27 @@ typedef struct {
     size_t *ghost_bytes, *mirror_bytes;   /* [n_ranks] */
 } renaming_t;
 
-/* A table takes less memory than the numbers, and no branches. */
+/* Marks and a table take less memory than the numbers, and no branches. */
 static bool is_dense(const renaming_t *r)
 {
     return r->graph->n_vertices <= r->n / 2 && r->graph->n_ranks > 1;
 }
 
-static pgas_status_t mark_in_table(renaming_t *r)
+static pgas_status_t mark_bytes(renaming_t *r)
 {
     const pgas_graph_t *graph = r->graph;
-    uint32_t *table = pgasi_graph_zeroed(graph->n_vertices, sizeof *table);
-    r->table = table;
-    if (!table)
+    uint8_t *marks = pgasi_graph_zeroed(graph->n_vertices, sizeof *marks);
+    r->marks = marks;
+    r->table = pgasi_graph_array(graph->n_vertices, sizeof *r->table);
+    if (!marks || !r->table)
         return PGAS_ERR_NO_MEMORY;
     for (uint32_t g = 0; g < graph->n_ghosts; g++)
-        table[graph->vertex[graph->n_local + g]] = 1;
+        marks[graph->vertex[graph->n_local + g]] = 1;
     for (uint64_t i = 0; i < r->n; i++)
-        table[r->numbers[i]] = 1;
-    memset(table + graph->first, 0, graph->n_local * sizeof *table);
+        marks[r->numbers[i]] = 1;
+    memset(marks + graph->first, 0, graph->n_local);
     for (uint64_t v = 0; v < graph->n_vertices; v++)
-        r->n_ghosts += table[v];
+        r->n_ghosts += marks[v];
     return PGAS_OK;
 }
 
@@ -166,24 +168,26 @@ static pgas_status_t mark_in_set(renaming_t *r)
     return status;
 }
 
+/* ghost[] has room for one more, which is stored without a branch. */
 static void list_ghosts(renaming_t *r)
 {
     uint32_t n = 0;
-    if (!r->table)
+    if (!r->marks)
         set_list(&r->set, r->ghost);
-    for (uint64_t v = 0; r->table && v < r->graph->n_vertices; v++)
-        if (r->table[v])
-            r->ghost[n++] = v;
+    for (uint64_t v = 0; r->marks && v < r->graph->n_vertices; v++) {
+        r->ghost[n] = v;
+        n += r->marks[v];
+    }
 }
 
 static pgas_status_t find_ghosts(renaming_t *r)
 {
     const pgas_graph_t *graph = r->graph;
     size_t n_ranks = (size_t)graph->n_ranks;
-    pgas_status_t status = is_dense(r) ? mark_in_table(r) : mark_in_set(r);
+    pgas_status_t status = is_dense(r) ? mark_bytes(r) : mark_in_set(r);
     if (status != PGAS_OK)
         return status;
-    r->ghost = pgasi_graph_array(r->n_ghosts, sizeof *r->ghost);
+    r->ghost = pgasi_graph_array((uint64_t)r->n_ghosts + 1, sizeof *r->ghost);
     r->wanted = pgasi_graph_array(r->n_ghosts, sizeof *r->wanted);
     r->id = pgasi_graph_array(r->n_ghosts, sizeof *r->id);
     r->ghost_begin = pgasi_graph_zeroed(n_ranks + 1, sizeof *r->ghost_begin);
@@ -322,6 +326,17 @@ static pgas_status_t move_known(renaming_t *r, const uint64_t *known)
     return PGAS_OK;
 }
 
+static void translate(const renaming_t *r)
+{
+    const uint32_t *table = r->table;
+    if (table)
+        for (uint64_t i = 0; i < r->n; i++)
+            r->numbers[i] = table[r->numbers[i]];
+    else
+        for (uint64_t i = 0; i < r->n; i++)
+            r->numbers[i] = id_of(r, r->numbers[i]);
+}
+
 /* Carries out the local steps. */
 static pgas_status_t rename_all(renaming_t *r)
 {
@@ -339,8 +354,7 @@ static pgas_status_t rename_all(renaming_t *r)
     free(known);
     if (status != PGAS_OK)
         return status;
-    for (uint64_t i = 0; i < r->n; i++)
-        r->numbers[i] = id_of(r, r->numbers[i]);
+    translate(r);
     graph->n_ghosts = r->n_ghosts;
     free(graph->mirror);
     free(graph->ghost_begin);
@@ -356,6 +370,7 @@ static pgas_status_t rename_all(renaming_t *r)
 static void renaming_fini(renaming_t *r)
 {
     set_fini(&r->set);
+    free(r->marks);
     free(r->table);
     free(r->ghost);
     free(r->wanted);
