@@ -15,6 +15,7 @@
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 
+#define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_FROM (4u << 20) /* bytes of an array for which huge pages are requested */
 
 /* The first reason since the last agreement. */
@@ -78,12 +79,21 @@ static void *prefer_huge_pages(void *array, uint64_t bytes)
     return array;
 }
 
+/* Large arrays begin at a huge page. Otherwise one of 4 MiB, such as a table of 2^20 ids, would
+ * have only one huge page. */
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes)
 {
-    void *array = n_elems < SIZE_MAX / 2 / elem_bytes ? malloc(n_elems * elem_bytes + 1) : NULL;
+    uint64_t bytes = n_elems * elem_bytes;
+    void *array = NULL;
+    if (n_elems >= SIZE_MAX / 2 / elem_bytes)
+        array = NULL;
+    else if (bytes < HUGE_FROM)
+        array = malloc(bytes + 1);
+    else if (posix_memalign(&array, HUGE_PAGE, bytes) != 0)
+        array = NULL;
     if (!array)
         note_no_memory(n_elems, elem_bytes);
-    return prefer_huge_pages(array, n_elems * elem_bytes);
+    return prefer_huge_pages(array, bytes);
 }
 
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes)
