@@ -49,6 +49,7 @@ typedef struct {
     pgas_type_t weight_type;
     const uint32_t *id_of; /* one rank: ends become ids at once; else NULL */
     uint64_t greatest;     /* of the ends */
+    bool rises;            /* the ends in each row, as they are stored */
 } load_t;
 
 /* Collective: agrees on the first error of any rank, and logs it there. */
@@ -251,8 +252,8 @@ static void read_begins(load_t *l)
 
 /* Checks or changes the n elements of a piece. */
 typedef void (*prepare_fn_t)(load_t *l, char *elems, uint64_t n);
-/* Takes n elements of a section, which go to the places from `to` on. */
-typedef void (*put_fn_t)(load_t *l, uint64_t to, const char *elems, uint64_t n);
+/* Takes elements from..from + n - 1 of row v. */
+typedef void (*put_fn_t)(load_t *l, uint64_t v, uint64_t from, const char *elems, uint64_t n);
 
 /* Reads this rank's part of a section with an element for each edge. prepare may be NULL. */
 static void read_edges_of(load_t *l, uint64_t section, size_t elem_bytes, prepare_fn_t prepare,
@@ -271,7 +272,7 @@ static void read_edges_of(load_t *l, uint64_t section, size_t elem_bytes, prepar
         while (used < n) {
             uint64_t row = l->begin[v + 1] - l->begin[v];
             uint64_t n_here = PGASI_MIN(row - in_row, n - used);
-            put(l, l->place[v] + in_row, l->piece + used * elem_bytes, n_here);
+            put(l, v, in_row, l->piece + used * elem_bytes, n_here);
             used += n_here;
             in_row += n_here;
             if (in_row == row) {
@@ -296,9 +297,19 @@ static void translate_ends(load_t *l, char *elems, uint64_t n)
             end[i] = id_of[end[i]];
 }
 
-static void put_ends(load_t *l, uint64_t to, const char *elems, uint64_t n)
+static bool rises(const uint32_t *end, uint64_t n)
 {
-    memcpy(l->end + to, elems, n * sizeof *l->end);
+    for (uint64_t i = 1; i < n; i++)
+        if (end[i - 1] > end[i])
+            return false;
+    return true;
+}
+
+static void put_ends(load_t *l, uint64_t v, uint64_t from, const char *elems, uint64_t n)
+{
+    uint32_t *end = l->end + l->place[v] + from;
+    memcpy(end, elems, n * sizeof *end);
+    l->rises = l->rises && (from == 0 || end[-1] <= end[0]) && rises(end, n);
 }
 
 static void put_weight(load_t *l, uint64_t to, double weight)
@@ -322,8 +333,9 @@ static void put_weight(load_t *l, uint64_t to, double weight)
     }
 }
 
-static void put_weights(load_t *l, uint64_t to, const char *elems, uint64_t n)
+static void put_weights(load_t *l, uint64_t v, uint64_t from, const char *elems, uint64_t n)
 {
+    uint64_t to = l->place[v] + from;
     size_t bytes = pgasi_type_bytes(l->file.weight_type);
     if (l->weight_type == l->file.weight_type) {
         memcpy((char *)l->weight + to * bytes, elems, n * bytes);
@@ -342,8 +354,10 @@ static void put_weights(load_t *l, uint64_t to, const char *elems, uint64_t n)
 }
 
 /* Of SG: an end and its weight. */
-static void put_pairs(load_t *l, uint64_t to, const char *elems, uint64_t n)
+static void put_pairs(load_t *l, uint64_t v, uint64_t from, const char *elems, uint64_t n)
 {
+    uint64_t to = l->place[v] + from;
+    l->rises = false; /* GAP sorts by number */
     for (uint64_t i = 0; i < n; i++) {
         int32_t pair[2];
         memcpy(pair, elems + i * sizeof pair, sizeof pair);
@@ -366,6 +380,7 @@ static void read_rows(load_t *l)
 {
     uint64_t n = l->begin[l->n_local] - l->begin[0];
     size_t weight_bytes = pgasi_type_bytes(l->weight_type);
+    l->rises = true;
     l->end = pgasi_graph_array(n, sizeof *l->end);
     l->weight = weight_bytes > 0 ? pgasi_graph_array(n, weight_bytes) : NULL;
     if (!l->end || (weight_bytes > 0 && !l->weight)) {
@@ -436,14 +451,6 @@ static void split_ghosts(const pgas_graph_t *graph, uint32_t *end, char *weight,
         if (weight_bytes > 0)
             memcpy(weight + to * weight_bytes, s->weights + i * weight_bytes, weight_bytes);
     }
-}
-
-static bool rises(const uint32_t *end, uint64_t n)
-{
-    for (uint64_t i = 1; i < n; i++)
-        if (end[i - 1] > end[i])
-            return false;
-    return true;
 }
 
 /* Weight i of a row; NULL without weights. */
@@ -556,8 +563,10 @@ static pgas_status_t load_rows(load_t *l, const pgasi_build_t *build, pgas_graph
     if (status == PGAS_OK)
         status = pgasi_ids_translate(graph, graph->out.end,
                                      l->id_of ? 0 : graph->out.begin[graph->n_local]);
+    /* one rank: the ends have become ids before they were stored */
+    bool sorted = l->id_of && l->rises;
     if (status == PGAS_OK)
-        status = pgasi_graph_agree(order_rows(graph, &graph->out), NULL);
+        status = pgasi_graph_agree(sorted ? PGAS_OK : order_rows(graph, &graph->out), NULL);
     if (status == PGAS_OK && build->simple)
         pgasi_rows_simplify(graph, &graph->out);
     return status == PGAS_OK ? pgasi_graph_measure(graph) : status;
