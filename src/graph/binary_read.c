@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "base/checks.h"
 #include "base/op.h"
+#include "graph/binary_order.h"
 #include "graph/graph.h"
 #include "graph/ids.h"
 #include "graph/rows.h"
@@ -297,19 +298,11 @@ static void translate_ends(load_t *l, char *elems, uint64_t n)
             end[i] = id_of[end[i]];
 }
 
-static bool rises(const uint32_t *end, uint64_t n)
-{
-    for (uint64_t i = 1; i < n; i++)
-        if (end[i - 1] > end[i])
-            return false;
-    return true;
-}
-
 static void put_ends(load_t *l, uint64_t v, uint64_t from, const char *elems, uint64_t n)
 {
     uint32_t *end = l->end + l->place[v] + from;
     memcpy(end, elems, n * sizeof *end);
-    l->rises = l->rises && (from == 0 || end[-1] <= end[0]) && rises(end, n);
+    l->rises = l->rises && (from == 0 || end[-1] <= end[0]) && pgasi_ends_rise(end, n);
 }
 
 static void put_weight(load_t *l, uint64_t to, double weight)
@@ -399,109 +392,6 @@ static void read_rows(load_t *l)
         check_greatest(l);
 }
 
-/* ---- sorting: rows of the form BINARY are sorted after a split by owner ---- */
-
-typedef struct {
-    uint32_t *ends, *owners;
-    char *weights;
-    uint64_t *place; /* [n_ranks + 1] */
-} split_t;
-
-/* Moves own ids to the front, without changing their order otherwise: without a branch that depends
- * on the ids. Returns their number. */
-static uint64_t split_own(const pgas_graph_t *graph, uint32_t *end, char *weight, uint64_t n,
-                          size_t weight_bytes, split_t *s)
-{
-    uint64_t n_own = 0, n_ghosts = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t id = end[i];
-        bool own = id < graph->n_local;
-        s->ends[n_ghosts] = id;
-        end[n_own] = id;
-        if (weight_bytes > 0) {
-            memcpy(s->weights + n_ghosts * weight_bytes, weight + i * weight_bytes, weight_bytes);
-            memmove(weight + n_own * weight_bytes, weight + i * weight_bytes, weight_bytes);
-        }
-        n_own += own;
-        n_ghosts += !own;
-    }
-    memcpy(end + n_own, s->ends, n_ghosts * sizeof *end);
-    if (weight_bytes > 0)
-        memcpy(weight + n_own * weight_bytes, s->weights, n_ghosts * weight_bytes);
-    return n_own;
-}
-
-/* The same for ghosts, by their owners. */
-static void split_ghosts(const pgas_graph_t *graph, uint32_t *end, char *weight, uint64_t n,
-                         size_t weight_bytes, split_t *s)
-{
-    memset(s->place, 0, ((size_t)graph->n_ranks + 1) * sizeof *s->place);
-    for (uint64_t i = 0; i < n; i++) {
-        s->owners[i] = (uint32_t)pgasi_graph_ghost_owner(graph, end[i]);
-        s->place[s->owners[i] + 1]++;
-        s->ends[i] = end[i];
-    }
-    if (weight_bytes > 0)
-        memcpy(s->weights, weight, n * weight_bytes);
-    for (int r = 0; r < graph->n_ranks; r++)
-        s->place[r + 1] += s->place[r];
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t to = s->place[s->owners[i]]++;
-        end[to] = s->ends[i];
-        if (weight_bytes > 0)
-            memcpy(weight + to * weight_bytes, s->weights + i * weight_bytes, weight_bytes);
-    }
-}
-
-/* Weight i of a row; NULL without weights. */
-static char *weight_of_row(void *weights, uint64_t i, size_t weight_bytes)
-{
-    return weight_bytes > 0 ? (char *)weights + i * weight_bytes : NULL;
-}
-
-/* @return whether all rows are sorted now */
-static bool split_rows(const pgas_graph_t *graph, pgasi_rows_t *rows, split_t *s)
-{
-    size_t weight_bytes = pgasi_type_bytes(graph->weight_type);
-    bool sorted = true;
-    for (uint32_t id = 0; sorted && id < graph->n_local; id++) {
-        uint64_t begin = rows->begin[id], n = rows->begin[id + 1] - begin;
-        uint32_t *end = rows->end + begin;
-        char *weight = weight_of_row(rows->weight, begin, weight_bytes);
-        if (rises(end, n))
-            continue;
-        uint64_t n_own = split_own(graph, end, weight, n, weight_bytes, s);
-        if (graph->n_ranks > 2 && !rises(end + n_own, n - n_own)) {
-            split_ghosts(graph, end + n_own, weight_of_row(weight, n_own, weight_bytes), n - n_own,
-                         weight_bytes, s);
-        }
-        sorted = rises(end, n);
-    }
-    return sorted;
-}
-
-static pgas_status_t order_rows(const pgas_graph_t *graph, pgasi_rows_t *rows)
-{
-    uint64_t longest = 0;
-    for (uint32_t id = 0; id < graph->n_local; id++)
-        longest = PGASI_MAX(longest, rows->begin[id + 1] - rows->begin[id]);
-    split_t s = {
-        pgasi_graph_array(longest + 1, sizeof *s.ends),
-        pgasi_graph_array(longest, sizeof *s.owners),
-        pgasi_graph_array(longest + 1, pgasi_type_bytes(graph->weight_type) + 1),
-        pgasi_graph_array((uint64_t)graph->n_ranks + 1, sizeof *s.place),
-    };
-    pgas_status_t status =
-        s.ends && s.owners && s.weights && s.place ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK && !split_rows(graph, rows, &s))
-        status = pgasi_rows_sort(graph, rows); /* GAP sorts by number */
-    free(s.ends);
-    free(s.owners);
-    free(s.weights);
-    free(s.place);
-    return status;
-}
-
 /* ---- the graph, if the rows of the file are its rows ---- */
 
 static pgas_status_t make_graph(load_t *l, const pgasi_build_t *build, pgas_graph_t **graph_p)
@@ -566,7 +456,7 @@ static pgas_status_t load_rows(load_t *l, const pgasi_build_t *build, pgas_graph
     /* one rank: the ends have become ids before they were stored */
     bool sorted = l->id_of && l->rises;
     if (status == PGAS_OK)
-        status = pgasi_graph_agree(sorted ? PGAS_OK : order_rows(graph, &graph->out), NULL);
+        status = pgasi_graph_agree(sorted ? PGAS_OK : pgasi_binary_order(graph, &graph->out), NULL);
     if (status == PGAS_OK && build->simple)
         pgasi_rows_simplify(graph, &graph->out);
     return status == PGAS_OK ? pgasi_graph_measure(graph) : status;
