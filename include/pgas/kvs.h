@@ -29,7 +29,7 @@
  *      PGAS_ERR_LIMIT      a key has 0 or more than PGAS_KVS_KEY_MAX bytes, or a value has more
  *                          than PGAS_KVS_VALUE_MAX
  *      PGAS_ERR_NO_MEMORY  the home's part of the store is full. The log names the cure once. The
- *                          old value is unchanged
+ *                          old value is unchanged. Or the home has no memory to send a large value
  *      PGAS_ERR_IO         a durable store cannot write its log. The program's log says why. The
  *                          write is in memory, but it may be lost
  *      PGAS_ERR_PEER       a rank of the team died. Only keys of the own node can be read

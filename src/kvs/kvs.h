@@ -21,6 +21,7 @@ struct pgas_kvs {
     int *ranks;          /* [n] of the job */
     bool evict, has_far;
     bool full_logged;
+    bool no_memory;   /* as a home: there was none for a copy of a large value */
     bool broken;      /* a rank of the team died */
     bool *lost;       /* [n]: the rank died */
     int batches_lock; /* of the list of batches of runs with the caller's counter (message.h) */

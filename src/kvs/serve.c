@@ -139,7 +139,9 @@ static void do_get(serving_t *s, const arrived_t *arrived, pgas_kvs_item_t *item
     reply->value_bytes = (uint32_t)item->value_bytes;
     reply->has_value = reply->status == PGAS_OK;
     if (reply->status == PGAS_ERR_RANGE && item->value_bytes <= wanted)
-        reply->status = PGAS_INPROGRESS;
+        reply->status = __atomic_exchange_n(&s->kvs->no_memory, false, __ATOMIC_RELAXED)
+                            ? PGAS_ERR_NO_MEMORY
+                            : PGAS_INPROGRESS;
     end_item(s, reply);
 }
 
@@ -280,7 +282,8 @@ static void serve_waiting(const void *args, size_t bytes, pgas_thread_t source, 
     serve(args, source, true);
 }
 
-/* A value that is larger than a message. Without a result the caller gets PGAS_ERR_MISMATCH. The
+/* A value that is larger than a message. Without a result the caller gets PGAS_ERR_MISMATCH, and
+ * asks again by a message, whose answer says so if there is no memory for the value here. The
  * handler may wait, so that a thread of the library sends the pieces. A thread of the program might
  * leave the library before there is room for all of them. */
 static void serve_large(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -293,6 +296,7 @@ static void serve_large(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)bytes;
     (void)source;
     (void)context;
+    pgas_status_t status = value ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (kvs && value && pgas_buffer_get(0, &key, &key_bytes) == PGAS_OK) {
         pgasi_key_t k;
         pgasi_kvs_key(kvs, key, key_bytes, &k);
@@ -301,8 +305,10 @@ static void serve_large(const void *args, size_t bytes, pgas_thread_t source, vo
         };
         if (pgasi_part_get_item(&kvs->parts[head->home], &k, &item) == PGAS_OK &&
             item.version == wire->version && item.value_bytes == wire->capacity)
-            (void)pgas_reply(value, wire->capacity);
+            status = pgas_reply(value, wire->capacity);
     }
+    if (kvs && status == PGAS_ERR_NO_MEMORY)
+        __atomic_store_n(&kvs->no_memory, true, __ATOMIC_RELAXED);
     free(value);
 }
 
