@@ -84,8 +84,8 @@ static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
     return may;
 }
 
-/* The same for the typed functions, without the checks that they need not make. Operands of built-in
- * operators are as large as elements. */
+/* The same for the typed functions, without the checks that they need not make. Operands of
+ * built-in operators are as large as elements. */
 static inline bool apply_typed(pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
                                const void *operand)
 {

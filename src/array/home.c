@@ -496,8 +496,8 @@ static bool combine_some(pgasi_array_t *a, const view_t *v, const char *entries,
     return true;
 }
 
-/* An atomic instruction waits until all earlier ones have found their pages. So the elements of some
- * operands are requested together, before those of the operands in front of them are combined. */
+/* An atomic instruction waits until all earlier ones have found their pages. So the elements of
+ * some operands are requested together, before those in front of them are combined. */
 bool pgasi_array_home_batch(pgasi_array_t *a, const void *entries, size_t n)
 {
     view_t v = view_of(a);
