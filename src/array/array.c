@@ -50,6 +50,7 @@ static void free_array(pgasi_array_t *a)
     free(a->line_of);
     free(a->home_offset);
     free(a->line_offset);
+    free(a->grant_offset);
     free(a->reads_lines);
     free(a->filter);
     free(a->knows);
@@ -138,6 +139,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->peer = calloc(n, sizeof *a->peer);
     a->home_offset = calloc(n, sizeof *a->home_offset);
     a->line_offset = calloc(n, sizeof *a->line_offset);
+    a->grant_offset = calloc(n, sizeof *a->grant_offset);
     a->reads_lines = calloc(n, sizeof *a->reads_lines);
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
@@ -146,8 +148,8 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
     a->joins = calloc(a->n_near_max ? a->map.n_blocks : 1, sizeof *a->joins);
-    bool ok = a->peer && a->home_offset && a->line_offset && a->reads_lines && a->knows && a->dir &&
-              a->line && a->line_of && a->filter && a->heat && a->joins;
+    bool ok = a->peer && a->home_offset && a->line_offset && a->grant_offset && a->reads_lines &&
+              a->knows && a->dir && a->line && a->line_of && a->filter && a->heat && a->joins;
     pgas_status_t status = ok ? pgasi_array_runs_start(a) : PGAS_ERR_NO_MEMORY;
     return status == PGAS_OK ? pgasi_array_sparse_start(a) : status;
 }
@@ -204,6 +206,7 @@ static void learn(pgasi_array_t *a, const shared_t *all)
         pgasi_array_peer_t *peer = &a->peer[r];
         a->home_offset[r] = pgas_gptr_offset(all[r].block[PGASI_ARRAY_DATA]);
         a->line_offset[r] = pgas_gptr_offset(all[r].block[PGASI_ARRAY_LINES]);
+        a->grant_offset[r] = pgas_gptr_offset(all[r].block[PGASI_ARRAY_GRANTS]);
         if (a->node_rank[r] < 0 || r == a->rank)
             continue;
         peer->data = pgas_gptr_local(all[r].block[PGASI_ARRAY_DATA], 1);

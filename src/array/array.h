@@ -98,6 +98,7 @@ typedef struct pgasi_array {
     uint32_t n_runs, first_free_run; /* number + 1; 0: none */
     uint64_t *home_offset;           /* of the data in each team rank's heap */
     uint64_t *line_offset;           /* of the cache lines there; 0: the rank has none */
+    uint64_t *grant_offset;          /* of the grants there */
     uint8_t *reads_lines;            /* by team rank: as a home it reads contributions in lines */
     pgasi_array_queue_t want_line;   /* accesses that wait until a line is free */
     pgasi_array_sparse_t *sparse;    /* NULL: no chunk is combined into without a line */

@@ -24,6 +24,8 @@
 #include "base/clock.h"
 #include "base/sync.h"
 
+#define MERGE_MAX ((size_t)64 * 1024) /* bytes of a chunk that is merged under its lock */
+
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
 static pgas_status_t fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                pgasi_array_access_t *x);
@@ -134,6 +136,35 @@ static void give_line(pgasi_array_t *a, uint32_t li)
 
 /* ---- threads of this rank leave a line ---- */
 
+/* Merges the contribution of a line into the elements at the home, if this rank maps them, no
+ * thread of the home combines, and the home has not recalled the chunk. That is cheaper than a
+ * message: the home's processor would have to load the line, and this one to get it back. */
+static bool merge_there(pgasi_array_t *a, uint32_t li)
+{
+    const pgasi_array_cache_line_t *line = &a->line[li];
+    pgasi_array_location_t loc = locate(a, line->grant.now.chunk);
+    const pgas_op_def_t *def = pgasi_op_find(line->op);
+    bool far = a->node_rank[line->home] < 0;
+    char *there = far ? pgasi_array_mapped_chunk(a, &loc) : NULL;
+    pgasi_array_grant_t *grant = far ? pgasi_array_mapped_grant(a, &loc) : NULL;
+    bool aligned = (uintptr_t)there % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0;
+    if (!there || !grant || a->stride > MERGE_MAX || !(aligned || pgasi_op_is_built_in(line->op)) ||
+        !pgasi_array_grant_seize(grant, loc.chunk, line->op))
+        return false;
+    uint64_t k0 = loc.first & a->pub.mask;
+    pgasi_op_merge_run(def, there + k0 * a->pub.elem_bytes,
+                       pgasi_array_line_memory(a, li) + k0 * def->operand_bytes, loc.n);
+    pgasi_array_grant_release(grant);
+    return true;
+}
+
+/* All threads have left. */
+static void left(pgasi_array_t *a, uint32_t li)
+{
+    bool merged = a->line[li].state == PGASI_C_Oq && merge_there(a, li);
+    step(a, li, merged ? PGASI_E_MERGED : PGASI_E_QUIET);
+}
+
 static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
 {
     pgasi_array_cache_line_t *line = &a->line[li];
@@ -159,7 +190,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
             a->n_closing--;
             line->closed = PGASI_ARRAY_CLOSED;
             pgasi_array_grant_settled(&line->grant);
-            step(a, li, PGASI_E_QUIET);
+            left(a, li);
         } else {
             line->next_closing = a->closing_line;
             a->closing_line = li;
@@ -176,7 +207,7 @@ void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
     if (a->line[li].closed == PGASI_ARRAY_PINNED) {
         close_line(a, li, true);
         if (a->line[li].closed == PGASI_ARRAY_CLOSED)
-            step(a, li, PGASI_E_QUIET);
+            left(a, li);
     }
 }
 
@@ -512,7 +543,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
         act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
     PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
     if (asked && line->closed == PGASI_ARRAY_CLOSED)
-        step(a, li, PGASI_E_QUIET);
+        left(a, li);
     else if (!freed && line->waiting.first)
         serve(a, li);
     if (PGAS_UNLIKELY(line->told) && is_stable(line))

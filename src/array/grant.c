@@ -40,7 +40,17 @@
 
 /* ---- the lock ---- */
 
-/* The lock word is node rank + 1 of the holder, so that the lock of a dead rank is free. */
+/* The lock word is node rank + 1 of the holder. If the holder is on another node, it is FOREIGN and
+ * the rank + 1. So the lock of a dead rank is free. */
+#define FOREIGN (UINT32_C(1) << 31)
+
+static bool has_died(uint32_t holder)
+{
+    if (holder & FOREIGN)
+        return pgasi_boot_some_dead() && pgasi_boot_is_dead((int)(holder & ~FOREIGN) - 1);
+    return pgasi_array_has_died((int)holder - 1);
+}
+
 PGAS_INLINE bool try_lock(pgasi_array_grant_t *grant, uint32_t holder)
 {
     uint32_t me = (uint32_t)pgasi_boot.node_rank + 1;
@@ -52,8 +62,7 @@ static __attribute__((noinline)) void wait_for_lock(pgasi_array_grant_t *grant)
 {
     uint32_t holder = 0, n = 0;
     do {
-        while ((holder = __atomic_load_n(&grant->lock, __ATOMIC_RELAXED)) &&
-               !pgasi_array_has_died((int)holder - 1))
+        while ((holder = __atomic_load_n(&grant->lock, __ATOMIC_RELAXED)) && !has_died(holder))
             pgasi_array_let_others_run(++n);
     } while (!try_lock(grant, holder));
 }
@@ -459,6 +468,26 @@ void pgasi_array_grant_settled(pgasi_array_grant_t *grant)
 {
     lock(grant);
     grant->now.settling = 0;
+    unlock(grant);
+}
+
+bool pgasi_array_grant_seize(pgasi_array_grant_t *grant, uint64_t chunk, uint32_t op)
+{
+    uint32_t me = FOREIGN | ((uint32_t)pgasi_boot.rank + 1), nobody = 0;
+    if (!__atomic_compare_exchange_n(&grant->lock, &nobody, me, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false;
+    const pgasi_array_grant_state_t *now = &grant->now;
+    bool idle = !now->recall && !now->owner && !now->readers && !now->published &&
+                !now->stays_shared && !now->settling && !grant->pins_read && !grant->pins_write;
+    if (idle && now->chunk == chunk && now->permits == PGASI_ARRAY_OPERATES && now->op == op)
+        return true;
+    unlock(grant);
+    return false;
+}
+
+void pgasi_array_grant_release(pgasi_array_grant_t *grant)
+{
     unlock(grant);
 }
 

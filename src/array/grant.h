@@ -107,6 +107,12 @@ void pgasi_array_grant_share(const pgasi_array_site_t *site, bool shared);
 /** All threads have been outside of accesses since the close. */
 void pgasi_array_grant_settled(pgasi_array_grant_t *grant);
 
+/** Takes the lock of a grant at a home of another node, whose heap this rank maps, if threads there
+ *  may combine by that operator but none does, and none has mapping entries or a pin. Then the home
+ *  has not recalled the chunk. It does not wait. release gives the lock back. */
+bool pgasi_array_grant_seize(pgasi_array_grant_t *grant, uint64_t chunk, uint32_t op);
+void pgasi_array_grant_release(pgasi_array_grant_t *grant);
+
 /** Withdraws this rank's mapping entries without a barrier, so that its next access goes through
  *  the grant. */
 void pgasi_array_grant_withdraw(const pgasi_array_site_t *site);

@@ -44,7 +44,7 @@
 mtype = { H_U, H_S, H_D, H_O, H_Uw, H_Uq, H_Sv, H_Su, H_Sx, H_Dr, H_Dl, H_Or, H_Om, H_Z, H_Y,
           C_I, C_S, C_D, C_O, C_IS, C_IW, C_IO, C_SW, C_Sq, C_Si, C_SWi, C_Dq, C_Dd, C_Sa, C_Oq, C_W };
 mtype = { FETCH_R, FETCH_W, FETCH_O, FETCH_O_OTHER, UPGRADE, OP_R, OP_W, OP_A, OP_A_OTHER, ACK, WB, WB_KEEP, WB_O, QUIET,
-          ALL_IN, NEED_R, NEED_W, NEED_O, EVICT, GIVE, LEND, DATA_R, DATA_W, GRANT_W, GRANT_O, WB_ACK, NOTHING };
+          ALL_IN, NEED_R, NEED_W, NEED_O, EVICT, GIVE, LEND, DATA_R, DATA_W, GRANT_W, GRANT_O, WB_ACK, MERGED, NOTHING };
 
 #ifndef COARSE
 #define COARSE 0
@@ -179,6 +179,15 @@ inline merge()
     assert(lacks[HOME] != STALE && lacks[HOME] >= kept);
     lacks[HOME] = lacks[HOME] - kept;
     kept = 0
+}
+
+/* By the cache, at the home. */
+inline merge_there()
+{
+    nobody_is_inside();
+    assert(lacks[HOME] != STALE && lacks[HOME] >= contribution[me]);
+    lacks[HOME] = lacks[HOME] - contribution[me];
+    contribution[me] = 0
 }
 
 inline drop()
@@ -402,6 +411,7 @@ inline cache_step()
     ROW(C_O, EVICT, C_Oq, QUIESCE)
     ROW(C_O, GIVE, C_Oq, QUIESCE)
     ROW(C_Oq, QUIET, C_W, SEND_WB_O)
+    ROW(C_Oq, MERGED, C_I, FREE)
     ROW(C_Oq, GIVE, C_Oq, NONE)
     ROW(C_W, WB_ACK, C_I, FREE)
     ROW(C_W, GIVE, C_W, NONE)
@@ -471,8 +481,11 @@ inline home()
 #define ASKS_AHEAD 3
 #define EVICTS 4
 #define LOOKS 5
+#define MERGES 6
 #define HAS_HEARD(way) (duty == HEARS && len(way) > 0)
 #define MUST_BE_QUIET(node) (duty == IS_QUIET && HAVE_LEFT(node))
+#define MAY_MERGE(node) (duty == MERGES && state[node] == C_Oq && HAVE_LEFT(node) && open[HOME] == OPERATE && \
+                         operator[HOME] == operator[node] && !HAVE(HOME, R))
 
 /* whose: a cache, or a thread of the home. */
 proctype Home(byte duty, whose)
@@ -505,7 +518,7 @@ end: do
 proctype Cache(byte node, duty, whose)
 {
 end: do
-    :: d_step { HAS_HEARD(down[node]) || MUST_BE_QUIET(node) || (duty == EVICTS && !quit && MAY_EVICT) ||
+    :: d_step { HAS_HEARD(down[node]) || MUST_BE_QUIET(node) || MAY_MERGE(node) || (duty == EVICTS && !quit && MAY_EVICT) ||
                 (duty == ASKS && waits[whose] != 0 && waits[whose] < AT_HOME && NEEDS(waits[whose])) ||
                 (duty == ASKS_AHEAD && !quit && MAY_ASK_AHEAD) ->
         me = node;
@@ -515,6 +528,7 @@ end: do
             down[node]?event;
             assert((event != DATA_R && event != DATA_W) || (lacks[node] == lacks[HOME] && open[HOME] <= READ))
         :: duty == IS_QUIET -> leaving[node] = 0; event = QUIET
+        :: duty == MERGES -> leaving[node] = 0; merge_there(); event = MERGED
         :: duty == EVICTS || (duty == ASKS && (state[node] == C_O || (state[node] == C_S && kind >= O))) -> event = EVICT
         :: else -> event = (kind == R -> NEED_R : (kind == W -> NEED_W : NEED_O))
         fi;
@@ -562,6 +576,7 @@ inline run_cache(node)
 {
     run Cache(node, HEARS, 0);
     run Cache(node, IS_QUIET, 0);
+    run Cache(node, MERGES, 0);
     run Cache(node, ASKS, node);
     run Cache(node, EVICTS, 0);
 #ifdef AHEAD

@@ -7,7 +7,8 @@
  *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
  *    and a cache puts elements that it writes back into the home's chunk;
  *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped.
- *    Then the home merges them in the cache's line, which does not change before WB_ACK.
+ *    Then the cache merges them at the home (cache.c), or the home merges them in the cache's line,
+ *    which does not change before WB_ACK.
  * With the first two ways the message has no contents. */
 #include "array/wire.h"
 
@@ -177,6 +178,15 @@ static uint64_t chunk_offset(const pgasi_array_t *a, const pgasi_array_location_
 char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
     return mapped(a->global[loc->home], chunk_offset(a, loc), a->stride);
+}
+
+pgasi_array_grant_t *pgasi_array_mapped_grant(const pgasi_array_t *a,
+                                              const pgasi_array_location_t *loc)
+{
+    return (pgasi_array_grant_t *)(void *)mapped(a->global[loc->home],
+                                                 a->grant_offset[loc->home] +
+                                                     loc->index * sizeof(pgasi_array_grant_t),
+                                                 sizeof(pgasi_array_grant_t));
 }
 
 static uint64_t line_offset(const pgasi_array_t *a, int member, uint32_t line)

@@ -119,6 +119,7 @@ const pgasi_array_step_t pgasi_array_steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_E
     ROW(C_O, EVICT, C_Oq, A(QUIESCE))
     ROW(C_O, GIVE, C_Oq, A(QUIESCE))
     ROW(C_Oq, QUIET, C_W, A(SEND_WB_O))
+    ROW(C_Oq, MERGED, C_I, A(FREE))
     ROW(C_Oq, GIVE, C_Oq, NONE)
     ROW(C_W, WB_ACK, C_I, A(FREE))
     ROW(C_W, GIVE, C_W, NONE)

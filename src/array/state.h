@@ -48,7 +48,7 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
     X(C_Dq)  /* threads leave, then the elements are written back */                          \
     X(C_Dd)  /* writers leave, then the elements are written back and still read */           \
     X(C_Sa)  /* reads, and the elements written back are under way */                         \
-    X(C_Oq)  /* threads leave, then the contribution is written back */                       \
+    X(C_Oq)  /* threads leave, then the contribution is merged at home, or written back */   \
     X(C_W)   /* written back and under way: the cache asks for nothing before it arrives */
 /* clang-format on */
 
@@ -84,7 +84,9 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
     X(DATA_W)        /* the line is filled, to write */                                          \
     X(GRANT_W)       /* a sharer may write */                                                    \
     X(GRANT_O)       /* the cache may combine */                                                 \
-    X(WB_ACK)        /* what was written back has arrived */
+    X(WB_ACK)        /* what was written back has arrived */                                     \
+    X(MERGED)        /* threads here have left, and the cache has merged its contribution into   \
+                      * the elements, while no thread of the home combined */
 /* clang-format on */
 
 /* In the order in which they are carried out. */

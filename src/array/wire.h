@@ -114,6 +114,9 @@ void pgasi_array_send_data(pgasi_array_t *a, int member, uint64_t chunk, pgasi_a
 void pgasi_array_send_heap(pgasi_array_t *a, int to);
 /** The address here of a chunk at its home; NULL: the home's heap is not mapped. */
 char *pgasi_array_mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc);
+/** The same of the chunk's grant. */
+pgasi_array_grant_t *pgasi_array_mapped_grant(const pgasi_array_t *a,
+                                              const pgasi_array_location_t *loc);
 /** The address here of a line of a rank of the team; NULL: the rank's heap is not mapped. */
 const char *pgasi_array_mapped_line(const pgasi_array_t *a, int member, uint32_t line);
 

@@ -112,6 +112,62 @@ static void open_fresh(void)
     pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
 }
 
+/* ---- caches that merge at the home ---- */
+
+#define ADD PGAS_OP(PGAS_ADD, PGAS_U64)
+
+static void open_to_combine(void)
+{
+    pgasi_array_grant_renew(&grant, 0, HEAT);
+    pgasi_array_grant_open(&grant, PGASI_ARRAY_OPERATES, ADD);
+}
+
+static bool is_seized(uint64_t chunk, uint32_t op)
+{
+    bool seized = pgasi_array_grant_seize(&grant, chunk, op);
+    if (seized)
+        pgasi_array_grant_release(&grant);
+    return seized;
+}
+
+static void a_cache_merges(void)
+{
+    pgasi_array_site_t at = site();
+    pgasi_array_access_t pin = {
+        .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_OPERATE, .op = ADD, .n = 1
+    };
+    bool recall;
+    open_to_combine();
+    bool free = is_seized(0, ADD) && pgasi_array_grant_seize(&grant, 0, ADD);
+    bool held = !is_seized(0, ADD);
+    pgasi_array_grant_release(&grant);
+    ok(free && held && is_seized(0, ADD), "one cache at a time merges into an idle chunk");
+    ok(!is_seized(0, PGAS_OP(PGAS_MAX, PGAS_U64)) && !is_seized(1, ADD),
+       "not by another operator, not into another chunk");
+    bool good =
+        pgasi_array_own_pin_room() == PGAS_OK && pgasi_array_grant_try(&at, &pin, true) == PGAS_OK;
+    pgasi_array_own_pin_add(&grant);
+    ok(good && !is_seized(0, ADD), "not while a thread has pinned it");
+    pgasi_array_grant_unpin(&grant, PGAS_ARRAY_OPERATE, false, &recall);
+    grant.now.owner = 1;
+    good = !is_seized(0, ADD);
+    grant.now.owner = 0;
+    grant.now.published = 1;
+    good = good && !is_seized(0, ADD);
+    grant.now.published = 0;
+    pgasi_array_grant_share(&at, true);
+    ok(good && !is_seized(0, ADD), "not while threads have mapping entries, or the home combines");
+    pgasi_array_grant_share(&at, false);
+    grant.now.recall = PGASI_ARRAY_NO_ACCESS;
+    good = !is_seized(0, ADD);
+    open_to_combine();
+    good = good && is_seized(0, ADD);
+    pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true);
+    ok(good && !is_seized(0, ADD), "not when the home has recalled it");
+}
+
+/* ---- pins ---- */
+
 static void pins_keep_away(void)
 {
     pgasi_array_site_t at = site();
@@ -345,11 +401,12 @@ static void locked_once(int node_rank)
 
 int main(void)
 {
-    plan(16);
+    plan(21);
     lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=5");
     if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
         bail("no array");
     newcomers();
+    a_cache_merges();
     pins_keep_away();
     heat_of_recalls();
     renewals();

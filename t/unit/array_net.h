@@ -537,6 +537,17 @@ static inline bool net_ask(net_t *net, int t)
     return in_the_way && net_evict(net, n);
 }
 
+/* By chance an evicted cache merges its operands itself, while no thread at home combines. */
+static inline bool net_merges_there(net_t *net, int n)
+{
+    const net_node_t *node = &net->node[n], *home = &net->node[0];
+    if (net->way != NET_WAYS || node->state != PGASI_C_Oq || home->open != NET_OPERATE ||
+        home->op != node->op || net_inside(net, 0, true) || pgasi_rng_below(&net->rng, 2))
+        return false;
+    net_combine(node->op, &net->node[0].value, node->value);
+    return true;
+}
+
 /* Threads of the node have left. */
 static inline bool net_quiet(net_t *net, int n)
 {
@@ -544,7 +555,8 @@ static inline bool net_quiet(net_t *net, int n)
     if (!node->leaving || net_inside(net, n, node->leaving == 2))
         return false;
     node->leaving = 0;
-    net_step(net, n, PGASI_E_QUIET, &(net_message_t){ .node = n });
+    net_step(net, n, net_merges_there(net, n) ? PGASI_E_MERGED : PGASI_E_QUIET,
+             &(net_message_t){ .node = n });
     if (n == 0)
         net_home_goes_on(net);
     return true;

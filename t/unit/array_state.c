@@ -376,6 +376,10 @@ static void a_changed_table_is_noticed(uint64_t seed)
     OF(H_O, WB_O);
     change.step.actions &= ~ACTION(QUIESCE);
     is_noticed("operands merged while threads combine", seed);
+    OF(C_Oq, MERGED);
+    change.step.actions = ACTION(SEND_WB_O);
+    change.step.next = PGASI_C_W;
+    is_noticed("operands that are merged twice", seed);
     OF(C_SWi, QUIET);
     change.step.actions = 0;
     change.step.next = PGASI_C_SW;
@@ -429,7 +433,7 @@ static void every_action_counts(uint64_t seed)
 
 int main(void)
 {
-    plan(24);
+    plan(25);
     uint64_t seed = tap_seed(0);
     an_upgrade_loses_to_an_invalidation();
     an_upgrade_meets_dirty();
