@@ -41,9 +41,13 @@ static bool leave_run(pgasi_array_t *a, uint64_t chunk)
 {
     if (!a->run || !pgasi_array_is_in_run(a, chunk))
         return false;
-    pgasi_path_state_t before = pgasi_serve_begin();
+    bool served = pgasi_is_serving(); /* in a plain handler */
+    pgasi_path_state_t before;
+    if (!served)
+        before = pgasi_serve_begin();
     pgasi_array_run_split(a, chunk);
-    pgasi_serve_end(before);
+    if (!served)
+        pgasi_serve_end(before);
     return true;
 }
 

@@ -5,7 +5,8 @@
  *           without waiting. Another thread cannot continue a walk. The array is busy while a walk
  *           is in it. When lines are few, accesses get those of a run that a walk is in. A walk
  *           through chunks that the last one has left finds them. Threads of all ranks walk, pin,
- *           get, load and apply at random: values never go back, and nothing is lost.
+ *           get, load and apply at random: values never go back, and nothing is lost. A plain
+ *           handler reads chunks of a run.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self tcp,self posix
@@ -149,13 +150,47 @@ static void again(void)
     spmd_is_int(crew_faults(), 0, "a walk finds the runs of the last one");
 }
 
-/* ---- at random ---- */
-
 static struct {
     pgas_array_t *array;
     pgas_array_walk_t walk; /* of thread 0 */
     uint64_t n, *seen[THREADS], applied;
 } all;
+
+/* ---- in a handler ---- */
+
+static pgas_handler_t reads;
+static int n_read;
+
+static void on_reads(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t value = 1, first = far_first + 2 * CHUNK;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    crew_judge(!BAD(pgas_array_get(all.array, first, &value)) && value == 0, "get");
+    crew_judge(!BAD(pgas_array_try_get(all.array, first + CHUNK, &value)) && value == 0, "try_get");
+    GAVE(pgas_array_set(all.array, first, &value), PGAS_ERR_CONTEXT);
+    __atomic_add_fetch(&n_read, 1, __ATOMIC_RELEASE);
+}
+
+/* A handler runs on a thread that has the receive lock already. */
+static void in_a_handler(void)
+{
+    pgas_array_walk_t w;
+    all.array = make(LINES);
+    begin(all.array, &w);
+    crew_judge(pgas_array_walk_next(&w), "the first chunk");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_call((me + 1) % n_ranks, reads, NULL, 0, NULL));
+    while (__atomic_load_n(&n_read, __ATOMIC_ACQUIRE) == 0)
+        crew_serve();
+    BAD(pgas_array_walk_end(&w));
+    destroy(all.array);
+    spmd_is_int(crew_faults(), 0, "a plain handler reads chunks of a run");
+}
+
+/* ---- at random ---- */
 
 static void judge_value(int number, uint64_t i, uint64_t value)
 {
@@ -286,11 +321,13 @@ static void another_thread(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 6);
+    pgas_handler_register("t.reads", on_reads, NULL, NULL, &reads);
+    job_begin(&argc, &argv, 7);
     others_write();
     elements();
     lines_of_a_run();
     again();
+    in_a_handler();
     another_thread();
     all_at_random();
     return job_end();
