@@ -36,11 +36,13 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
     return site_of_line(a, loc, site_p);
 }
 
-/* A chunk of a run gets a line of its own, whose grant may permit the access. */
+/* A chunk of a run gets a line of its own, whose grant may permit the access. If another thread has
+ * split the run since the first try, the grant may have a pin of this thread by now.
+ * @return false: the first try was right. */
 static bool leave_run(pgasi_array_t *a, uint64_t chunk)
 {
     if (!a->run || !pgasi_array_is_in_run(a, chunk))
-        return false;
+        return a->run && pgasi_array_own_pins.n;
     bool served = pgasi_is_serving(); /* in a plain handler */
     pgasi_path_state_t before;
     if (!served)

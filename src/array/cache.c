@@ -126,7 +126,7 @@ static void give_line(pgasi_array_t *a, uint32_t li)
         uint64_t chunk = line->grant.now.chunk;
         *pgasi_array_heat_of(a, chunk) = line->grant.now.heat;
         line->data = pgasi_array_line_memory(a, li);
-        pgasi_array_line_renew(a, li, chunk);
+        pgasi_array_line_renew(a, li, chunk, PGASI_ARRAY_NOTHING);
         step(a, li, event_of(pgasi_array_need(line->waiting.first)));
         return;
     }

@@ -400,10 +400,15 @@ void pgasi_array_grant_share(const pgasi_array_site_t *site, bool shared)
 
 /* ---- the protocol opens and closes ---- */
 
-void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat)
+void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat,
+                             pgasi_array_permit_t permits)
 {
     lock(grant); /* a thread may have found the line while it was another chunk's */
-    grant->now = (pgasi_array_grant_state_t){ .chunk = chunk, .heat = heat };
+    grant->now =
+        (pgasi_array_grant_state_t){ .chunk = chunk, .heat = heat, .permits = (uint8_t)permits };
+    grant->opened_ns = 0;
+    if (heat >= HEAT_MAX)
+        guard(grant, GUARD);
     touch(grant);
     unlock(grant);
 }

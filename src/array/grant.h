@@ -86,8 +86,9 @@ pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_
 /** Whether a pin keeps an access of another node waiting. If so the end of that pin is reported. */
 bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi_array_access_t *x);
 
-/** Makes the grant another chunk's. It permits nothing and has no mapping entries. */
-void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat);
+/** Makes the grant another chunk's. It has no mapping entries. */
+void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat,
+                             pgasi_array_permit_t permits);
 
 void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op);
 

@@ -49,9 +49,9 @@ uint32_t pgasi_array_line_take(pgasi_array_t *a, const pgasi_array_location_t *l
     line->home = loc->home;
     a->n_near += is_near(a, line);
     if (in_run)
-        pgasi_array_grant_renew(&line->grant, NO_CHUNK, 0);
+        pgasi_array_grant_renew(&line->grant, NO_CHUNK, 0, PGASI_ARRAY_NOTHING);
     else
-        pgasi_array_line_renew(a, li, chunk);
+        pgasi_array_line_renew(a, li, chunk, PGASI_ARRAY_NOTHING);
     line->state = PGASI_C_I;
     line->leaving = false;
     line->data = pgasi_array_line_memory(a, li);
@@ -85,10 +85,10 @@ void pgasi_array_line_free(pgasi_array_t *a, uint32_t li, uint64_t chunk)
     }
 }
 
-void pgasi_array_line_renew(pgasi_array_t *a, uint32_t li, uint64_t chunk)
+void pgasi_array_line_renew(pgasi_array_t *a, uint32_t li, uint64_t chunk,
+                            pgasi_array_permit_t permits)
 {
-    pgasi_array_cache_line_t *line = &a->line[li];
-    pgasi_array_grant_renew(&line->grant, chunk, *pgasi_array_heat_of(a, chunk));
+    pgasi_array_grant_renew(&a->line[li].grant, chunk, *pgasi_array_heat_of(a, chunk), permits);
 }
 
 char *pgasi_array_line_memory(const pgasi_array_t *a, uint32_t li)

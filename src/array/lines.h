@@ -43,8 +43,9 @@ uint32_t pgasi_array_line_find(const pgasi_array_t *a, uint64_t chunk);
 uint32_t pgasi_array_line_take(pgasi_array_t *a, const pgasi_array_location_t *loc, bool in_run);
 /** The chunk has no line any more. */
 void pgasi_array_line_free(pgasi_array_t *a, uint32_t li, uint64_t chunk);
-/** The line's grant becomes the chunk's, and permits nothing. */
-void pgasi_array_line_renew(pgasi_array_t *a, uint32_t li, uint64_t chunk);
+/** The line's grant becomes the chunk's. */
+void pgasi_array_line_renew(pgasi_array_t *a, uint32_t li, uint64_t chunk,
+                            pgasi_array_permit_t permits);
 /** The memory of this rank for the elements. */
 char *pgasi_array_line_memory(const pgasi_array_t *a, uint32_t li);
 

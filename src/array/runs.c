@@ -52,12 +52,12 @@ static void unlock(pgasi_array_run_t *r)
 
 static uint32_t run_of_line(const pgasi_array_cache_line_t *line)
 {
-    return __atomic_load_n(&line->run, __ATOMIC_RELAXED);
+    return __atomic_load_n(&line->run, __ATOMIC_ACQUIRE);
 }
 
 static void set_run(pgasi_array_cache_line_t *line, uint32_t run)
 {
-    __atomic_store_n(&line->run, run, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->run, run, __ATOMIC_RELEASE);
 }
 
 /* ---- walks ---- */
@@ -210,10 +210,9 @@ static void split(pgasi_array_t *a, uint32_t run)
         uint32_t li = r->line[k];
         pgasi_array_cache_line_t *line = &a->line[li];
         line->grant.pins_read = r->pins[k];
-        set_run(line, 0);
-        pgasi_array_line_renew(a, li, r->first + k);
-        if (line->state == PGASI_C_S)
-            pgasi_array_grant_open(&line->grant, PGASI_ARRAY_READS, 0);
+        pgasi_array_line_renew(a, li, r->first + k,
+                               line->state == PGASI_C_S ? PGASI_ARRAY_READS : PGASI_ARRAY_NOTHING);
+        set_run(line, 0); /* last: a thread that finds no run finds the grant */
     }
     give_run_back(a, run);
 }

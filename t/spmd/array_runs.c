@@ -6,7 +6,7 @@
  *           is in it. When lines are few, accesses get those of a run that a walk is in. A walk
  *           through chunks that the last one has left finds them. Threads of all ranks walk, pin,
  *           get, load and apply at random: values never go back, and nothing is lost. A plain
- *           handler reads chunks of a run.
+ *           handler reads chunks of a run. A thread finds its pin while another one splits the run.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self tcp,self posix
@@ -17,6 +17,7 @@
  *   source: pgas/array.h; src/array/runs.h
  */
 #include "base/checks.h"
+#include "base/clock.h"
 #include "t/spmd/array_crew.h"
 
 #define CHUNK    64
@@ -190,6 +191,56 @@ static void in_a_handler(void)
     spmd_is_int(crew_faults(), 0, "a plain handler reads chunks of a run");
 }
 
+/* ---- a run is split under a walk ---- */
+
+static uint64_t turn; /* the element of thread 0's piece, + 1 */
+
+static uint64_t await_turn(uint64_t last)
+{
+    uint64_t now;
+    while ((now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) == last)
+        crew_serve();
+    return now;
+}
+
+/* Thread 0 accesses its piece at about the time at which thread 1 splits the run. */
+static void split_it(int number, void *arg)
+{
+    pgas_array_walk_t w;
+    pgasi_rng_t rng;
+    uint64_t value, now = 0, none = UINT64_MAX;
+    (void)arg;
+    pgasi_rng_seed(&rng, (uint64_t)me);
+    for (int lap = 0; number == 0 && lap < 150; lap++) {
+        begin(all.array, &w);
+        for (uint64_t n = 0; pgas_array_walk_next(&w); n++) {
+            if (n % 16)
+                continue;
+            BAD(pgas_array_get_u64(all.array, far_first, &value)); /* no walk by single accesses */
+            __atomic_store_n(&turn, w.first + 1, __ATOMIC_RELEASE);
+            for (uint64_t k = pgasi_rng_below(&rng, 400); k > 0; k--)
+                pgasi_cpu_relax();
+            if (lap % 2)
+                BAD(pgas_array_get_u64(all.array, w.first, &value));
+            else
+                GAVE(pgas_array_set_u64(all.array, w.first, 1), PGAS_ERR_DEADLOCK);
+        }
+        BAD(pgas_array_walk_end(&w));
+    }
+    if (number == 0)
+        __atomic_store_n(&turn, none, __ATOMIC_RELEASE);
+    while (number == 1 && (now = await_turn(now)) != none)
+        BAD(pgas_array_get_u64(all.array, now - 1 + CHUNK, &value));
+}
+
+static void split_meanwhile(void)
+{
+    all.array = make(LINES);
+    crew_run(2, split_it, NULL);
+    destroy(all.array);
+    spmd_is_int(crew_faults(), 0, "a thread finds its pin while another one splits the run");
+}
+
 /* ---- at random ---- */
 
 static void judge_value(int number, uint64_t i, uint64_t value)
@@ -322,12 +373,13 @@ static void another_thread(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.reads", on_reads, NULL, NULL, &reads);
-    job_begin(&argc, &argv, 7);
+    job_begin(&argc, &argv, 8);
     others_write();
     elements();
     lines_of_a_run();
     again();
     in_a_handler();
+    split_meanwhile();
     another_thread();
     all_at_random();
     return job_end();

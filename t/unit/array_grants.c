@@ -67,7 +67,7 @@ static void renewals(void)
         pgasi_array_site_t at = site();
         for (int k = 0; k < WORDS; k++)
             words[k] = n;
-        pgasi_array_grant_renew(&grant, 0, HEAT);
+        pgasi_array_grant_renew(&grant, 0, HEAT, PGASI_ARRAY_NOTHING);
         pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
         pgasi_array_grant_try(
             &at, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words }, false);
@@ -108,7 +108,7 @@ static bool is_kept_away(uint8_t kind)
 
 static void open_fresh(void)
 {
-    pgasi_array_grant_renew(&grant, 0, HEAT);
+    pgasi_array_grant_renew(&grant, 0, HEAT, PGASI_ARRAY_NOTHING);
     pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
 }
 
@@ -118,7 +118,7 @@ static void open_fresh(void)
 
 static void open_to_combine(void)
 {
-    pgasi_array_grant_renew(&grant, 0, HEAT);
+    pgasi_array_grant_renew(&grant, 0, HEAT, PGASI_ARRAY_NOTHING);
     pgasi_array_grant_open(&grant, PGASI_ARRAY_OPERATES, ADD);
 }
 
@@ -231,14 +231,14 @@ static void read_as_thread(void)
 static void heat_of_recalls(void)
 {
     pgasi_array_site_t at = site();
-    pgasi_array_grant_renew(&grant, 0, 1);
+    pgasi_array_grant_renew(&grant, 0, 1, PGASI_ARRAY_NOTHING);
     pgasi_array_grant_open(&grant, PGASI_ARRAY_READS, 0);
     let_time_pass();
     read_as_thread();
     pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true);
     is_int(grant.now.heat, 2,
            "a recall soon after the first use counts, also long after the grant");
-    pgasi_array_grant_renew(&grant, 0, 1);
+    pgasi_array_grant_renew(&grant, 0, 1, PGASI_ARRAY_NOTHING);
     pgasi_array_grant_open(&grant, PGASI_ARRAY_READS, 0);
     read_as_thread();
     let_time_pass();
@@ -339,7 +339,7 @@ static void step_through(int what)
     TRAP_FLAG("orq $0x100");
     switch (what) {
     case RENEW:
-        pgasi_array_grant_renew(&grant, 0, HEAT);
+        pgasi_array_grant_renew(&grant, 0, HEAT, PGASI_ARRAY_NOTHING);
         break;
     case OPEN:
         pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
@@ -376,7 +376,7 @@ static void locked_once(int node_rank)
     int n_bad = 0, was = pgasi_boot.node_rank;
     sigaction(SIGTRAP, &act, &before);
     pgasi_boot.node_rank = node_rank;
-    pgasi_array_grant_renew(&grant, 0, HEAT);
+    pgasi_array_grant_renew(&grant, 0, HEAT, PGASI_ARRAY_NOTHING);
     for (int what = RENEW; what < N_STEPPED; what++) {
         step_through(what);
         if (n_taken == 1 && n_given == 1)
