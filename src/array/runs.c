@@ -212,6 +212,7 @@ static void split(pgasi_array_t *a, uint32_t run)
         line->grant.pins_read = r->pins[k];
         pgasi_array_line_renew(a, li, r->first + k,
                                line->state == PGASI_C_S ? PGASI_ARRAY_READS : PGASI_ARRAY_NOTHING);
+        __atomic_store_n(&line->grant.touched, r->fresh, __ATOMIC_RELAXED);
         set_run(line, 0); /* last: a thread that finds no run finds the grant */
     }
     give_run_back(a, run);

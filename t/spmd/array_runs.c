@@ -128,6 +128,31 @@ static void lines_of_a_run(void)
     spmd_is_int(crew_faults(), 0, "pins get the lines of a run that a walk is in");
 }
 
+/* Lines are given back in one order and taken in the other. So the line of a run's first chunk is
+ * the last one of the run that the eviction looks at, or the first one. */
+static void lines_in_any_order(void)
+{
+    pgas_array_t *array = make(LINES);
+    pgas_array_pin_t pin[LINES];
+    pgas_array_walk_t w;
+    uint64_t end = far_first + N_ELEMS;
+    for (uint64_t lap = 0; lap < 40; lap++) {
+        uint64_t n_pins = LINES - 16 + lap % 15;
+        BAD(pgas_array_walk_begin(array, far_first + lap % 4 * 16 * CHUNK, 16 * CHUNK,
+                                  PGAS_ARRAY_READ, 0, &w));
+        crew_judge(pgas_array_walk_next(&w), "the first chunk");
+        for (uint64_t j = 0; j < n_pins; j++) { /* the last chunks, then those behind the run */
+            uint64_t i = j < 50 ? end - (j + 1) * CHUNK : w.first + (j - 49 + 16) * CHUNK;
+            BAD(pgas_array_pin(array, i, PGAS_ARRAY_READ, 0, &pin[j]));
+        }
+        for (uint64_t j = 0; j < n_pins; j++)
+            BAD(pgas_array_unpin(&pin[lap % 2 ? j : n_pins - 1 - j]));
+        BAD(pgas_array_walk_end(&w));
+    }
+    destroy(array);
+    spmd_is_int(crew_faults(), 0, "pins get these lines in whatever order they are");
+}
+
 /* The second walk is through the part that the first one has just left, which the cache holds. */
 static void again(void)
 {
@@ -373,10 +398,11 @@ static void another_thread(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.reads", on_reads, NULL, NULL, &reads);
-    job_begin(&argc, &argv, 8);
+    job_begin(&argc, &argv, 9);
     others_write();
     elements();
     lines_of_a_run();
+    lines_in_any_order();
     again();
     in_a_handler();
     split_meanwhile();
