@@ -557,6 +557,7 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
     if (fills && li_asked != PGASI_ARRAY_NONE && pgasi_array_line_find(a, chunk) == li_asked &&
         a->line[li_asked].run) {
         pgasi_array_run_arrived(a, li_asked, there);
+        pgasi_array_cache_keep_free(a);
         return;
     }
     uint32_t li = find_line(a, chunk);

@@ -232,6 +232,7 @@ static uint64_t await_turn(uint64_t last)
 static void split_it(int number, void *arg)
 {
     pgas_array_walk_t w;
+    pgas_array_pin_t elsewhere;
     pgasi_rng_t rng;
     uint64_t value, now = 0, none = UINT64_MAX;
     (void)arg;
@@ -241,7 +242,9 @@ static void split_it(int number, void *arg)
         for (uint64_t n = 0; pgas_array_walk_next(&w); n++) {
             if (n % 16)
                 continue;
-            BAD(pgas_array_get_u64(all.array, far_first, &value)); /* no walk by single accesses */
+            /* otherwise the accesses would be a walk, and the set would request the next chunks */
+            BAD(pgas_array_pin(all.array, far_first, PGAS_ARRAY_READ, 0, &elsewhere));
+            BAD(pgas_array_unpin(&elsewhere));
             __atomic_store_n(&turn, w.first + 1, __ATOMIC_RELEASE);
             for (uint64_t k = pgasi_rng_below(&rng, 400); k > 0; k--)
                 pgasi_cpu_relax();
@@ -264,6 +267,50 @@ static void split_meanwhile(void)
     crew_run(2, split_it, NULL);
     destroy(all.array);
     spmd_is_int(crew_faults(), 0, "a thread finds its pin while another one splits the run");
+}
+
+/* ---- a run that is under way ---- */
+
+static uint64_t misses_wanted;
+
+/* Thread 0 of the next rank keeps a chunk of the second run of thread 1's walk, until thread 1 has
+ * pinned all other lines and waits for one more. */
+static void fill_cache(int number, void *arg)
+{
+    pgas_array_pin_t pin[LINES];
+    pgas_array_walk_t w;
+    uint64_t n = LINES - 15;
+    (void)arg;
+    if (number == 0)
+        BAD(pgas_array_pin(all.array, ((uint64_t)me * N_CHUNKS + 16) * CHUNK, PGAS_ARRAY_WRITE, 0,
+                           &pin[0]));
+    crew_meet(number);
+    if (number == 0) {
+        uint64_t wanted;
+        while (!(wanted = __atomic_load_n(&misses_wanted, __ATOMIC_ACQUIRE)) ||
+               crew_info(all.array).misses < wanted)
+            crew_serve();
+        BAD(pgas_barrier(NULL));
+        BAD(pgas_array_unpin(&pin[0]));
+        return;
+    }
+    BAD(pgas_array_walk_begin(all.array, far_first, 32 * CHUNK, PGAS_ARRAY_READ, 0, &w));
+    crew_judge(pgas_array_walk_next(&w), "the first chunk");
+    BAD(pgas_array_walk_end(&w));
+    __atomic_store_n(&misses_wanted, crew_info(all.array).misses + n, __ATOMIC_RELEASE);
+    for (uint64_t j = 0; j < n; j++)
+        BAD(pgas_array_pin(all.array, far_first + N_ELEMS - (j + 1) * CHUNK, PGAS_ARRAY_READ, 0,
+                           &pin[j]));
+    for (uint64_t j = 0; j < n; j++)
+        BAD(pgas_array_unpin(&pin[j]));
+}
+
+static void lines_of_one_that_comes(void)
+{
+    all.array = make(LINES);
+    crew_run(2, fill_cache, NULL);
+    destroy(all.array);
+    spmd_is_int(crew_faults(), 0, "a pin gets a line of a run that arrives while it waits");
 }
 
 /* ---- at random ---- */
@@ -398,7 +445,7 @@ static void another_thread(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.reads", on_reads, NULL, NULL, &reads);
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 10);
     others_write();
     elements();
     lines_of_a_run();
@@ -406,6 +453,7 @@ int main(int argc, char **argv)
     again();
     in_a_handler();
     split_meanwhile();
+    lines_of_one_that_comes();
     another_thread();
     all_at_random();
     return job_end();
