@@ -96,6 +96,7 @@ typedef struct pgasi_array {
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
     pgasi_array_run_t *run;          /* NULL: walks request chunks one by one */
     uint32_t n_runs, first_free_run; /* number + 1; 0: none */
+    uint32_t run_ahead;              /* chunks that a walk has requested beyond those of a run */
     uint64_t *home_offset;           /* of the data in each team rank's heap */
     uint64_t *line_offset;           /* of the cache lines there; 0: the rank has none */
     uint64_t *grant_offset;          /* of the grants there */

@@ -101,7 +101,7 @@ static bool has_line(const pgasi_array_t *a, uint64_t chunk)
 static void request_runs(pgasi_array_t *a, const pgas_array_walk_t *walk, uint64_t first)
 {
     uint64_t block = walk->next >> a->map.shift, end = ((walk->end - 1) >> a->map.shift) + 1;
-    end = PGASI_MIN(end, block + PGASI_ARRAY_RUN_MAX + (uint64_t)a->prefetch);
+    end = PGASI_MIN(end, block + PGASI_ARRAY_RUN_MAX + a->run_ahead);
     if (first >= end || (has_line(a, first) && has_line(a, end - 1)))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();

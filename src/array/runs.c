@@ -15,13 +15,17 @@
 
 #define LINES_PER_RUN 4 /* there is a run for so many lines; most have more */
 #define RUNS_IN_CACHE 4 /* a cache that has no room for so many has none */
+#define RUNS_IN_USE   2 /* the same for those lines that the eviction does not keep free */
 #define SPINS         100
 #define RESERVED      16 /* one line of so many is for other accesses */
 
 pgas_status_t pgasi_array_runs_start(pgasi_array_t *a)
 {
-    if (a->prefetch < PGASI_ARRAY_RUN_MAX || a->n_lines < RUNS_IN_CACHE * PGASI_ARRAY_RUN_MAX)
+    uint32_t used = a->n_lines - PGASI_MIN(a->n_high, a->n_lines);
+    if (a->prefetch < PGASI_ARRAY_RUN_MAX || a->n_lines < RUNS_IN_CACHE * PGASI_ARRAY_RUN_MAX ||
+        used < RUNS_IN_USE * PGASI_ARRAY_RUN_MAX)
         return PGAS_OK;
+    a->run_ahead = PGASI_MIN((uint32_t)a->prefetch, used - PGASI_ARRAY_RUN_MAX);
     a->n_runs = a->n_lines / LINES_PER_RUN;
     a->run = calloc(a->n_runs, sizeof *a->run);
     if (!a->run)
@@ -249,7 +253,8 @@ uint32_t pgasi_array_run_free(pgasi_array_t *a, uint32_t run, bool urgent)
     pgasi_array_run_t *r = lock(a, run);
     bool here = r->state == PGASI_ARRAY_RUN_HERE, pinned = is_pinned(r);
     uint32_t n = here && !pinned && !r->fresh ? r->n : 0;
-    r->fresh = false;
+    if (here)
+        r->fresh = false;
     for (uint32_t k = 0; k < n; k++) {
         set_run(&a->line[r->line[k]], 0);
         a->line[r->line[k]].state = PGASI_C_I;

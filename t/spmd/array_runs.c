@@ -7,6 +7,7 @@
  *           through chunks that the last one has left finds them. Threads of all ranks walk, pin,
  *           get, load and apply at random: values never go back, and nothing is lost. A plain
  *           handler reads chunks of a run. A thread finds its pin while another one splits the run.
+ *           A walk requests each chunk once.
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self tcp,self posix
@@ -181,6 +182,21 @@ static struct {
     pgas_array_walk_t walk; /* of thread 0 */
     uint64_t n, *seen[THREADS], applied;
 } all;
+
+/* The cache has room for four runs, and keeps half of its lines free. */
+static void few_lines(void)
+{
+    pgas_array_t *array = make(4 * 16);
+    pgas_array_walk_t w;
+    for (begin(array, &w); pgas_array_walk_next(&w);)
+        crew_serve();
+    BAD(pgas_array_walk_end(&w));
+    pgas_array_info_t info = crew_info(array);
+    spmd_diag("prefetches %d; fetches %d", (int)info.prefetches, (int)info.fetches);
+    crew_judge(info.prefetches == N_CHUNKS && info.fetches == 0, "no chunk is requested twice");
+    destroy(array);
+    spmd_is_int(crew_faults(), 0, "a walk does not evict what it has requested");
+}
 
 /* ---- in a handler ---- */
 
@@ -445,12 +461,13 @@ static void another_thread(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.reads", on_reads, NULL, NULL, &reads);
-    job_begin(&argc, &argv, 10);
+    job_begin(&argc, &argv, 11);
     others_write();
     elements();
     lines_of_a_run();
     lines_in_any_order();
     again();
+    few_lines();
     in_a_handler();
     split_meanwhile();
     lines_of_one_that_comes();
