@@ -97,11 +97,13 @@ static bool has_line(const pgasi_array_t *a, uint64_t chunk)
     return __atomic_load_n(&a->line_of[chunk], __ATOMIC_RELAXED) != 0;
 }
 
-/* Requests the chunks from `first` on that the walk will need soon. */
+/* Requests the chunks from `first` on that the walk will need soon, up to a multiple of RUN_MAX.
+ * So it requests long runs again after one was split. */
 static void request_runs(pgasi_array_t *a, const pgas_array_walk_t *walk, uint64_t first)
 {
     uint64_t block = walk->next >> a->map.shift, end = ((walk->end - 1) >> a->map.shift) + 1;
-    end = PGASI_MIN(end, block + PGASI_ARRAY_RUN_MAX + a->run_ahead);
+    uint64_t ahead = block + a->run_ahead + PGASI_ARRAY_RUN_MAX;
+    end = PGASI_MIN(end, ahead - ahead % PGASI_ARRAY_RUN_MAX);
     if (first >= end || (has_line(a, first) && has_line(a, end - 1)))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
