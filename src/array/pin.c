@@ -160,10 +160,10 @@ static pgas_status_t move_in_run(pgasi_array_t *a, pgas_array_walk_t *walk)
 {
     pgasi_array_grant_t *grant = walk->pin.grant;
     pgasi_array_run_place_t place = { grant, NULL };
-    bool more = walk->next < walk->end;
     pgas_status_t status = pgasi_array_own_pin_room();
-    if (status != PGAS_OK || !pgasi_array_has_own_pin(grant))
-        return status == PGAS_OK ? PGAS_ERR_INVALID : status;
+    bool more = status == PGAS_OK && walk->next < walk->end;
+    if (!pgasi_array_has_own_pin(grant))
+        return PGAS_ERR_INVALID;
     if (!pgasi_array_run_move(a, walk->run, walk->first >> a->map.shift, more, &place)) {
         walk->run = 0;
         return PGAS_INPROGRESS;
@@ -176,7 +176,7 @@ static pgas_status_t move_in_run(pgasi_array_t *a, pgas_array_walk_t *walk)
         pgasi_array_own_pin_remove(grant);
     }
     pgasi_array_pin_ended(a, walk->first, grant, false);
-    return PGAS_OK;
+    return status;
 }
 
 /* ---- walks ---- */

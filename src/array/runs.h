@@ -15,15 +15,19 @@ typedef struct pgasi_array pgasi_array_t;
 
 #define PGASI_ARRAY_RUN_MAX 16 /* chunks of a run */
 
-typedef enum { PGASI_ARRAY_RUN_NONE, PGASI_ARRAY_RUN_COMING, PGASI_ARRAY_RUN_HERE } run_state_t;
+typedef enum {
+    PGASI_ARRAY_RUN_NONE,
+    PGASI_ARRAY_RUN_COMING,
+    PGASI_ARRAY_RUN_HERE
+} pgasi_array_run_state_t;
 
 /** A run. Its lock guards it, and the field `run` of its lines. */
 typedef struct {
     int lock;
-    uint32_t state; /* run_state_t */
+    uint32_t state; /* pgasi_array_run_state_t */
     uint64_t first; /* chunk */
     uint32_t n, n_here;
-    bool fresh; /* no walk has passed it since the eviction looked at it last */
+    bool fresh; /* since it is here no walk has left its end, and no eviction has looked at it */
     uint32_t line[PGASI_ARRAY_RUN_MAX];
     uint16_t pins[PGASI_ARRAY_RUN_MAX]; /* of walks */
     uint32_t next_free;

@@ -91,8 +91,8 @@ void pgasi_array_send_contribution_in_line(pgasi_array_t *a, int to, uint64_t ch
 void pgasi_array_send_sparse(pgasi_array_t *a, int member,
                              const pgasi_array_sparse_entry_t *entries, uint32_t n);
 void pgasi_array_send_sparse_done(pgasi_array_t *a, int to, uint64_t chunk);
-/** An access that the home carries out. Between run_begin and run_end an apply may be linked to an
- *  earlier one by `next`; one reply completes both.
+/** An access that the home carries out. In a list an apply may be linked to an earlier one by
+ *  `next`; one reply completes both.
  *  @return PGAS_ERR_NO_MEMORY: there is no token for it. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
 /** Its reply. */
