@@ -29,8 +29,7 @@ typedef struct {
     uint32_t *parent, *least; /* of the sets; least also has elements of ids that are no roots */
     bool is_shared;           /* several threads join */
     bool skips;
-    bool joins_large; /* the vertices of the large set are those that are not skipped */
-    uint32_t large;   /* an own vertex of the large set */
+    uint32_t large; /* an own vertex of the large set; its root while skipped rows are joined */
     uint64_t *labels; /* by number */
     uint64_t n_found;
 } joining_t;
@@ -80,18 +79,31 @@ static uint64_t n_ids(const joining_t *j)
     return (uint64_t)j->run->info.n_local + j->run->info.n_ghosts;
 }
 
-static inline void rest_vertex(joining_t *j, uint32_t id)
+static inline void join_rest(const joining_t *j, uint32_t id)
 {
     const pgas_graph_rows_t *rows = &j->run->info.out;
-    if (j->skips) {
-        bool in_large = pgasi_least_root(j->parent, id) == pgasi_least_root(j->parent, j->large);
-        if (in_large != j->joins_large)
-            return;
-    }
     for (uint64_t e = rows->begin[id] + FIRST_EDGES; e < rows->begin[id + 1]; e++)
         join(j, id, rows->end[e]);
 }
+
+/* A vertex of the large set whose root changes between the two loads is not skipped: that only
+ * costs time. */
+static inline void rest_vertex(joining_t *j, uint32_t id)
+{
+    if (!j->skips || pgasi_least_root(j->parent, id) != pgasi_least_root(j->parent, j->large))
+        join_rest(j, id);
+}
 PGAS_VERTEX_MAP(rest, joining_t)
+
+/* No vertex of the large set may be left out here. Roots change meanwhile, so they are not
+ * compared: compress() has made the root j->large the parent of the others, and join() stores
+ * parents of roots only. */
+static inline void skipped_vertex(joining_t *j, uint32_t id)
+{
+    if (id == j->large || parent_of(j, id) == j->large)
+        join_rest(j, id);
+}
+PGAS_VERTEX_MAP(skipped, joining_t)
 
 static void make_sets(int i, int n, void *arg)
 {
@@ -158,7 +170,8 @@ static uint32_t vote(const uint32_t *labels, int n)
 static pgas_status_t join_skipped(joining_t *j, bool *any_p)
 {
     int n_ranks = j->run->graph->n_ranks;
-    uint32_t mine = j->skips ? j->least[j->parent[j->large]] : NO_LABEL;
+    j->large = j->skips ? j->parent[j->large] : 0;
+    uint32_t mine = j->skips ? j->least[j->large] : NO_LABEL;
     uint32_t *labels =
         pgasi_graph_scratch(j->run->graph, SLOT_SEND, (uint64_t)n_ranks, sizeof mine);
     if (!labels)
@@ -170,10 +183,8 @@ static pgas_status_t join_skipped(joining_t *j, bool *any_p)
     *any_p = false;
     for (int r = 0; r < n_ranks; r++)
         *any_p |= labels[r] != label && labels[r] != NO_LABEL;
-    if (mine != label && mine != NO_LABEL) {
-        j->joins_large = true;
-        rest_vertex_map(j->run, j);
-    }
+    if (mine != label && mine != NO_LABEL)
+        skipped_vertex_map(j->run, j);
     return PGAS_OK;
 }
 

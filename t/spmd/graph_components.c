@@ -6,6 +6,7 @@
  *   nodes:  0 1 2 3
  *   source: pgas/graph.h; src/graph/components.c; seeded model test
  */
+#include "pgas/edge_map.h"
 #include "t/spmd/graph_pair.h"
 
 enum { MEMBERS = 40, REACH = 4, KINDS = 5, TURNS = 6 };
@@ -66,14 +67,14 @@ static clusters_t make_clusters(int kind, pgasi_rng_t *rng)
     return c;
 }
 
-static pgas_graph_t *make_graph(const clusters_t *c, bool directed)
+static pgas_graph_t *make_graph(const clusters_t *c, uint64_t n_vertices, bool directed)
 {
     pgas_graph_opts_t opts = PGAS_GRAPH_OPTS_INIT;
     opts.undirected = !directed;
     opts.first_of = c->first_of;
     pgas_graph_edges_t edges = { me == 0 ? c->n_edges : 0, c->ends, NULL };
     pgas_graph_t *graph = NULL;
-    pgas_status_t status = pgas_graph_create((uint64_t)n_ranks * MEMBERS, &edges, &opts, &graph);
+    pgas_status_t status = pgas_graph_create(n_vertices, &edges, &opts, &graph);
     if (status != PGAS_OK) {
         printf("Bail out! no graph: %s\n", pgas_status_text(status));
         exit(99);
@@ -94,14 +95,81 @@ static bool is_right(const clusters_t *c, pgas_graph_t *graph, int turn)
     return good;
 }
 
+/* ---- a set that changes while its rows are joined ---- */
+
+enum { CHUNK = PGAS_EDGE_CHUNK, LARGE = 8 * CHUNK, RING = 8, COPIES = 8 };
+
+/* Vertices begin .. begin + n - 1 become a ring. */
+static void add_ring(clusters_t *c, uint64_t begin, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t k = 1; k <= 2; k++)
+            add_edge(c, begin + i, begin + (i + k) % n);
+}
+
+/* Rank 0 has a ring of LARGE vertices and as many single vertices, rank 1 a ring of LARGE, rank 2 a
+ * small ring. Vertices of the first ring lead to the second one, one of them to the small one
+ * instead. Single vertices lead to the second ring as well, by several edges, so they have lower
+ * ids. So each row of the first ring that rank 0 joins late gives the ring another root, in the
+ * order in which two threads take the rows. */
+static clusters_t make_falling(pgasi_rng_t *rng)
+{
+    uint64_t single = LARGE, second = 2 * LARGE, small = 3 * LARGE;
+    uint64_t only = LARGE / 4 + pgasi_rng_below(rng, LARGE / 2);
+    clusters_t c = { .n_edges = 0 };
+    c.ends = (uint64_t *)job_alloc((size_t)LARGE * (COPIES + 6) * 2 * sizeof *c.ends);
+    for (int r = 1; r <= n_ranks; r++)
+        c.first_of[r] = r < n_ranks && r < 3 ? (uint64_t)(r + 1) * LARGE : small + RING;
+    add_ring(&c, 0, LARGE);
+    add_ring(&c, second, LARGE);
+    add_ring(&c, small, RING);
+    for (uint64_t i = 0; i < LARGE; i++) {
+        uint64_t in_pair = i / (2 * CHUNK) * 2 * CHUNK + i % CHUNK * 2 + i / CHUNK % 2;
+        add_edge(&c, i, i == only ? small : second + LARGE - 1 - in_pair);
+        for (int k = 0; k < COPIES; k++)
+            add_edge(&c, single + i, second + i);
+    }
+    return c;
+}
+
+static bool is_one(pgas_graph_t *graph)
+{
+    pgas_graph_info_t info = { .size = sizeof info };
+    pgas_graph_run_opts_t opts = PGAS_GRAPH_RUN_OPTS_INIT;
+    opts.n_threads = 2;
+    opts.parallel = pair_threads;
+    bool good = pgas_graph_info(graph, &info) == PGAS_OK;
+    uint64_t *labels = (uint64_t *)job_alloc((info.n_local + (size_t)1) * sizeof *labels);
+    good = good && pgas_components(graph, &opts, labels, NULL) == PGAS_OK;
+    for (uint32_t i = 0; i < info.n_local; i++)
+        good = good && labels[i] == 0;
+    free(labels);
+    return good;
+}
+
 /* ---- promises ---- */
+
+static void joins_while_changing(pgasi_rng_t *rng)
+{
+    int n_wrong = 0;
+    for (int turn = 0; turn < 4 * TURNS; turn++) {
+        clusters_t c = make_falling(rng);
+        pgas_graph_t *graph = make_graph(&c, 3 * LARGE + RING, false);
+        n_wrong += !is_one(graph);
+        pgas_graph_destroy(graph);
+        free(c.ends);
+    }
+    spmd_ok(n_wrong == 0, "threads join skipped rows while the root of their set changes");
+    if (n_wrong > 0)
+        spmd_diag("%d of %d graphs", n_wrong, 4 * TURNS);
+}
 
 static void joins_clusters(int kind, const char *name, pgasi_rng_t *rng)
 {
     bool right = true;
     for (int turn = 0; turn < TURNS; turn++) {
         clusters_t c = make_clusters(kind, rng);
-        pgas_graph_t *graph = make_graph(&c, turn == TURNS - 1);
+        pgas_graph_t *graph = make_graph(&c, (uint64_t)n_ranks * MEMBERS, turn == TURNS - 1);
         right = is_right(&c, graph, turn) && right;
         pgas_graph_destroy(graph);
         free(c.ends);
@@ -131,11 +199,12 @@ int main(int argc, char **argv)
 {
     static const char *const names[KINDS] = { "no bridges", "a chain", "a chain of all but one",
                                               "two chains", "random bridges" };
-    job_begin(&argc, &argv, KINDS + 1);
+    job_begin(&argc, &argv, KINDS + 2);
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, spmd_seed(20261129));
     for (int kind = 0; kind < KINDS; kind++)
         joins_clusters(kind, names[kind], &rng);
+    joins_while_changing(&rng);
     sends_links();
     return job_end();
 }
