@@ -29,7 +29,7 @@ typedef struct {
     uint32_t *parent, *least; /* of the sets; least also has elements of ids that are no roots */
     bool is_shared;           /* several threads join */
     bool skips;
-    uint32_t large; /* an own vertex of the large set; its root while skipped rows are joined */
+    uint32_t large;   /* an own vertex of the large set; its root while skipped rows are joined */
     uint64_t *labels; /* by number */
     uint64_t n_found;
 } joining_t;
@@ -48,6 +48,20 @@ static inline bool claim_root(const joining_t *j, uint32_t root, uint32_t to)
 static inline uint32_t parent_of(const joining_t *j, uint32_t id)
 {
     return __atomic_load_n(&j->parent[id], __ATOMIC_RELAXED);
+}
+
+/* Halves the path from an id to its root. join() makes paths as long as the set is large from some
+ * graphs, such as a path in which each vertex has a leg of its own. An id that is no root never
+ * becomes one again, so the store needs no compare-and-swap. */
+static inline uint32_t find_root(const joining_t *j, uint32_t id)
+{
+    uint32_t above = parent_of(j, id), next;
+    while ((next = parent_of(j, above)) != above) {
+        __atomic_store_n(&j->parent[id], next, __ATOMIC_RELAXED);
+        id = next;
+        above = parent_of(j, id);
+    }
+    return above;
 }
 
 static void join(const joining_t *j, uint32_t a, uint32_t b)
@@ -90,7 +104,7 @@ static inline void join_rest(const joining_t *j, uint32_t id)
  * costs time. */
 static inline void rest_vertex(joining_t *j, uint32_t id)
 {
-    if (!j->skips || pgasi_least_root(j->parent, id) != pgasi_least_root(j->parent, j->large))
+    if (!j->skips || find_root(j, id) != find_root(j, j->large))
         join_rest(j, id);
 }
 PGAS_VERTEX_MAP(rest, joining_t)

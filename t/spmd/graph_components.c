@@ -1,11 +1,13 @@
 /* Weakly connected components of graphs whose ranks have clusters of their own.
  *   what:   A rank skips most edges of its largest cluster. Labels are right all the same if single
- *           edges join the clusters of ranks, or only of some ranks. Ranks send values of vertices
- *           that join sets, not of all ghosts.
+ *           edges join the clusters of ranks, or only of some ranks, and while threads join these
+ *           edges. Ranks send values of vertices that join sets, not of all ghosts. A long path
+ *           takes little more time than its vertices.
  *   np:     1 2 3 5 7
  *   nodes:  0 1 2 3
  *   source: pgas/graph.h; src/graph/components.c; seeded model test
  */
+#include <time.h>
 #include "pgas/edge_map.h"
 #include "t/spmd/graph_pair.h"
 
@@ -110,8 +112,8 @@ static void add_ring(clusters_t *c, uint64_t begin, uint64_t n)
 /* Rank 0 has a ring of LARGE vertices and as many single vertices, rank 1 a ring of LARGE, rank 2 a
  * small ring. Vertices of the first ring lead to the second one, one of them to the small one
  * instead. Single vertices lead to the second ring as well, by several edges, so they have lower
- * ids. So each row of the first ring that rank 0 joins late gives the ring another root, in the
- * order in which two threads take the rows. */
+ * ids. Rank 0 first skips the rows of its ring. When two threads join these rows later, nearly each
+ * row gives the ring a lower root. */
 static clusters_t make_falling(pgasi_rng_t *rng)
 {
     uint64_t single = LARGE, second = 2 * LARGE, small = 3 * LARGE;
@@ -147,7 +149,58 @@ static bool is_one(pgas_graph_t *graph)
     return good;
 }
 
+/* ---- deep sets ---- */
+
+enum { SPINE = 50000, LOOPS = 4 };
+
+/* All vertices are on rank 0. Each vertex SPINE + i has an edge to its leg i, whose row begins with
+ * loops. With a path, there are also edges from each vertex SPINE + i to the next one. Each of them
+ * makes the chain of parents longer. */
+static pgas_graph_t *make_legs(bool path)
+{
+    clusters_t c = { .n_edges = 0 };
+    c.ends = (uint64_t *)job_alloc((size_t)SPINE * (LOOPS + 2) * 2 * sizeof *c.ends);
+    for (int r = 1; r <= n_ranks; r++)
+        c.first_of[r] = 2 * SPINE;
+    for (uint64_t i = 0; i < SPINE; i++) {
+        for (int k = 0; k < LOOPS; k++)
+            add_edge(&c, i, i);
+        add_edge(&c, SPINE + i, i);
+        if (path && i > 0)
+            add_edge(&c, SPINE + i - 1, SPINE + i);
+    }
+    pgas_graph_t *graph = make_graph(&c, 2 * SPINE, false);
+    free(c.ends);
+    return graph;
+}
+
+/* @return seconds that this thread computed, which does all the work on rank 0 */
+static double time_legs(bool path, bool *good_p)
+{
+    uint64_t *labels = (uint64_t *)job_alloc(2 * SPINE * sizeof *labels);
+    struct timespec begin, end;
+    pgas_graph_t *graph = make_legs(path);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    *good_p = pgas_components(graph, NULL, labels, NULL) == PGAS_OK && *good_p;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    for (uint64_t i = 0; me == 0 && i < 2 * SPINE; i++)
+        *good_p = *good_p && labels[i] == (path ? 0 : i % SPINE);
+    pgas_graph_destroy(graph);
+    free(labels);
+    return (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
 /* ---- promises ---- */
+
+static void deep_sets(void)
+{
+    bool good = true;
+    double pairs = time_legs(false, &good), path = time_legs(true, &good);
+    good = spmd_ok(good && path <= 20 * pairs + .1,
+                   "a path with legs takes little more time than the legs");
+    if (!good)
+        spmd_diag("rank 0: %.4f s, %.4f s without the path", path, pairs);
+}
 
 static void joins_while_changing(pgasi_rng_t *rng)
 {
@@ -199,12 +252,13 @@ int main(int argc, char **argv)
 {
     static const char *const names[KINDS] = { "no bridges", "a chain", "a chain of all but one",
                                               "two chains", "random bridges" };
-    job_begin(&argc, &argv, KINDS + 2);
+    job_begin(&argc, &argv, KINDS + 3);
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, spmd_seed(20261129));
     for (int kind = 0; kind < KINDS; kind++)
         joins_clusters(kind, names[kind], &rng);
     joins_while_changing(&rng);
+    deep_sets();
     sends_links();
     return job_end();
 }
