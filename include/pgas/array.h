@@ -87,7 +87,7 @@ typedef struct {
 
 /** Creates an array of n_elems elements (0 or more) of elem_bytes bytes (1 .. 65536), all zero.
  *  Shape:  collective over the team (NULL: all ranks). The team must outlive the array.
- *  Owns:   pgas_array_destroy frees it, otherwise the last pgas_finalize.
+ *  Owns:   pgas_array_destroy frees it, otherwise pgas_finalize.
  *  Cost:   in the symmetric heap of each rank: its elements; 24 bytes for every chunk of the whole
  *          array, or for every 512 elements if chunks are longer; 64 bytes for every chunk of its
  *          own; the cache. Elsewhere on each rank: 6 bytes for every chunk of the whole array, 64
@@ -104,7 +104,8 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
 /** Destroys an array. Collective over its team; no thread may use it any more. NULL is ignored.
  *  @return PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
  *                         get this status, and the array is unchanged
- *          After any other status, such as PGAS_ERR_PEER, the array must not be used again. */
+ *          After any other status, such as PGAS_ERR_PEER, the array must not be used again, and
+ *          pgas_finalize frees what it has in the heap. */
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
 
 static inline uint64_t pgas_array_n_elems(const pgas_array_t *array);

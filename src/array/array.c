@@ -413,7 +413,8 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     pgasi_path_state_t before = pgasi_serve_begin();
     pgasi_array_remove(a);
     pgasi_serve_end(before);
-    give_back(a);
+    if (status == PGAS_OK) /* otherwise a rank that does not know it yet may still write there */
+        give_back(a);
     free_array(a);
     return status;
 }

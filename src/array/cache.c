@@ -554,24 +554,25 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
                              uint32_t li_asked, char *there)
 {
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
-    if (fills && li_asked != PGASI_ARRAY_NONE && pgasi_array_line_find(a, chunk) == li_asked &&
-        a->line[li_asked].run) {
-        pgasi_array_run_arrived(a, li_asked, there);
+    uint32_t li = pgasi_array_line_find(a, chunk);
+    bool in_run = li != PGASI_ARRAY_NONE && a->line[li].run;
+    bool has_copy = li != PGASI_ARRAY_NONE && !(in_run && a->line[li].state == PGASI_C_IS);
+    if (fills && in_run && li == li_asked) {
+        pgasi_array_run_arrived(a, li, there);
         pgasi_array_cache_keep_free(a);
         return;
     }
-    uint32_t li = find_line(a, chunk);
     if (event == PGASI_E_GRANT_O && li_asked == PGASI_ARRAY_NONE) {
         pgasi_array_sparse_granted(a, chunk, locate(a, chunk).home);
         return;
     }
     if (event == PGASI_E_GIVE)
         pgasi_array_sparse_end(a, chunk, true);
-    if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
-        pgasi_array_send_answer(a, a->global[locate(a, chunk).home], chunk,
-                                PGASI_E_ACK); /* as in state C_I */
+    if (!has_copy && event == PGASI_E_GIVE) { /* as in the states C_I and C_IS */
+        pgasi_array_send_answer(a, a->global[locate(a, chunk).home], chunk, PGASI_E_ACK);
         return;
     }
+    li = find_line(a, chunk);
     if (li == PGASI_ARRAY_NONE || (fills && li != li_asked))
         pgasi_array_broken(a, "no line for", chunk, PGASI_C_I, (int)event);
     if (fills && there)

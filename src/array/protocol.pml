@@ -185,6 +185,7 @@ inline merge()
 inline merge_there()
 {
     nobody_is_inside();
+    for (j : 0 .. THREADS - 1) { assert(inside[j] == 0 || NODE(j) != HOME) }
     assert(lacks[HOME] != STALE && lacks[HOME] >= contribution[me]);
     lacks[HOME] = lacks[HOME] - contribution[me];
     contribution[me] = 0

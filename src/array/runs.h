@@ -29,7 +29,7 @@ typedef struct {
     uint32_t n, n_here;
     bool fresh; /* since it is here no walk has left its end, and no eviction has looked at it */
     uint32_t line[PGASI_ARRAY_RUN_MAX];
-    uint16_t pins[PGASI_ARRAY_RUN_MAX]; /* of walks */
+    uint32_t pins[PGASI_ARRAY_RUN_MAX]; /* of walks */
     uint32_t next_free;
 } pgasi_array_run_t;
 
