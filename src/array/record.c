@@ -210,6 +210,8 @@ pgas_status_t pgasi_array_sparse_add(pgasi_array_t *a, uint64_t i, pgas_op_t op,
     if (!t)
         return PGAS_INPROGRESS;
     recorder_t r = recorder_of(a, t, op, bytes);
+    if (home_of(&r, i) < 0) /* also loads the word before the lock, for which later loads wait */
+        return PGAS_INPROGRESS;
     pgasi_spin_lock(&t->lock, PGASI_ARRAY_SPARSE_SPINS);
     bool plain = add_plain(&r, i, operand);
     for (pgas_status_t status = PGAS_OK; PGAS_UNLIKELY(!plain) && status == PGAS_OK;) {
