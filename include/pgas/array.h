@@ -104,8 +104,7 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
 /** Destroys an array. Collective over its team; no thread may use it any more. NULL is ignored.
  *  @return PGAS_ERR_BUSY  a thread has a pin or a lock: the log names rank and element. All ranks
  *                         get this status, and the array is unchanged
- *          After any other status, such as PGAS_ERR_PEER, the array must not be used again, and
- *          pgas_finalize frees what it has in the heap. */
+ *          After other statuses the array must not be used; pgas_finalize frees its heap memory. */
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
 
 static inline uint64_t pgas_array_n_elems(const pgas_array_t *array);

@@ -398,7 +398,7 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
         }
         if (need == PGASI_ARRAY_NEED_O && !pgasi_array_home_knows(a, loc.home, op))
             break;
-        if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
+        if (!pgasi_array_lines_ahead(a))
             break;
         li = pgasi_array_line_take(a, &loc, false);
         a->line[li].op = op;

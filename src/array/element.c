@@ -84,22 +84,16 @@ static bool apply_shared(const pgas_array_t *array, uint64_t i, pgas_op_t op,
     return may;
 }
 
-/* The same for the typed functions, without the checks that they need not make. Operands of
- * built-in operators are as large as elements. */
+/* The same for the typed functions, without the checks that they need not make. */
 static inline bool apply_typed(pgas_array_t *array, uint64_t i, size_t bytes, pgas_op_t op,
                                const void *operand)
 {
     pgasi_array_t *a = pgasi_array_of(array);
-    bool built_in = pgasi_op_is_built_in(op);
-    if (!bytes || i >= array->limit[__builtin_ctzl(bytes)])
+    const pgas_op_def_t *def = pgasi_op_find(op);
+    if (!bytes || i >= array->limit[__builtin_ctzl(bytes)] || !def || def->elem_bytes != bytes)
         return false;
     pgas_array_leave(pgas_array_path.slot); /* the thread may wait */
-    if (built_in && pgasi_array_sparse_add(a, i, op, bytes, operand) == PGAS_OK)
-        return true;
-    const pgas_op_def_t *def = pgasi_op_find(op);
-    if (!def || def->elem_bytes != bytes)
-        return false;
-    if (!built_in && pgasi_array_sparse_add(a, i, op, def->operand_bytes, operand) == PGAS_OK)
+    if (pgasi_array_sparse_add(a, i, op, def->operand_bytes, operand) == PGAS_OK)
         return true;
     if (!apply_shared(array, i, op, def, operand))
         return false;

@@ -51,11 +51,16 @@ static bool has_died(uint32_t holder)
     return pgasi_array_has_died((int)holder - 1);
 }
 
-PGAS_INLINE bool try_lock(pgasi_array_grant_t *grant, uint32_t holder)
+/* holder: whose lock this one takes over; 0: nobody's. */
+PGAS_INLINE bool try_lock(pgasi_array_grant_t *grant, uint32_t holder, uint32_t me)
 {
-    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1;
     return __atomic_compare_exchange_n(&grant->lock, &holder, me, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
+}
+
+static uint32_t me_of_node(void)
+{
+    return (uint32_t)pgasi_boot.node_rank + 1;
 }
 
 static __attribute__((noinline)) void wait_for_lock(pgasi_array_grant_t *grant)
@@ -64,12 +69,12 @@ static __attribute__((noinline)) void wait_for_lock(pgasi_array_grant_t *grant)
     do {
         while ((holder = __atomic_load_n(&grant->lock, __ATOMIC_RELAXED)) && !has_died(holder))
             pgasi_array_let_others_run(++n);
-    } while (!try_lock(grant, holder));
+    } while (!try_lock(grant, holder, me_of_node()));
 }
 
 PGAS_INLINE void lock(pgasi_array_grant_t *grant)
 {
-    if (PGAS_UNLIKELY(!try_lock(grant, 0)))
+    if (PGAS_UNLIKELY(!try_lock(grant, 0, me_of_node())))
         wait_for_lock(grant);
 }
 
@@ -478,9 +483,7 @@ void pgasi_array_grant_settled(pgasi_array_grant_t *grant)
 
 bool pgasi_array_grant_seize(pgasi_array_grant_t *grant, uint64_t chunk, uint32_t op)
 {
-    uint32_t me = FOREIGN | ((uint32_t)pgasi_boot.rank + 1), nobody = 0;
-    if (!__atomic_compare_exchange_n(&grant->lock, &nobody, me, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
+    if (!try_lock(grant, 0, FOREIGN | ((uint32_t)pgasi_boot.rank + 1)))
         return false;
     const pgasi_array_grant_state_t *now = &grant->now;
     bool idle = !now->recall && !now->owner && !now->readers && !now->published &&

@@ -12,6 +12,7 @@
 #define JOIN_NS_MIN    (500 * UINT64_C(1000)) /* some ten times the cost of a join and its end */
 #define JOIN_SHIFT_MAX 6u
 #define NO_CHUNK       UINT64_MAX
+#define RESERVED       16 /* one line of so many is for accesses that wait for it */
 
 void pgasi_array_lines_start(pgasi_array_t *a)
 {
@@ -28,6 +29,12 @@ void pgasi_array_lines_start(pgasi_array_t *a)
 uint32_t pgasi_array_line_find(const pgasi_array_t *a, uint64_t chunk)
 {
     return a->line_of[chunk] - 1; /* 0 gives PGASI_ARRAY_NONE */
+}
+
+uint32_t pgasi_array_lines_ahead(const pgasi_array_t *a)
+{
+    uint32_t reserved = a->fits ? 0 : PGASI_MAX(a->n_lines / RESERVED, 1u);
+    return a->n_free - PGASI_MIN(reserved, a->n_free);
 }
 
 static bool is_near(const pgasi_array_t *a, const pgasi_array_cache_line_t *line)

@@ -38,6 +38,8 @@ void pgasi_array_lines_start(pgasi_array_t *a);
 
 /** The line of a chunk, or PGASI_ARRAY_NONE. */
 uint32_t pgasi_array_line_find(const pgasi_array_t *a, uint64_t chunk);
+/** How many free lines may be taken for chunks that are requested ahead of their use. */
+uint32_t pgasi_array_lines_ahead(const pgasi_array_t *a);
 /** Takes a free line for a chunk that has none. Its state is C_I. Its grant is the chunk's (in_run:
  *  no chunk's), and permits nothing. @return PGASI_ARRAY_NONE: no line is free. */
 uint32_t pgasi_array_line_take(pgasi_array_t *a, const pgasi_array_location_t *loc, bool in_run);

@@ -34,7 +34,7 @@ static pgas_status_t pin_chunk(pgasi_array_t *a, uint64_t i, pgas_array_mode_t m
     pgasi_array_site_t site;
     if (!x.pinned && pgasi_array_site(a, &loc, &site)) {
         x.pinned = site.grant;
-        x.out = site.data;
+        x.out = pgasi_array_grant_data(&site);
     }
     pgasi_array_own_pin_add(x.pinned);
     char *data = (char *)x.out + (loc.first & a->pub.mask) * a->pub.elem_bytes;

@@ -17,7 +17,6 @@
 #define RUNS_IN_CACHE 4 /* a cache that has no room for so many has none */
 #define RUNS_IN_USE   2 /* the same for those lines that the eviction does not keep free */
 #define SPINS         100
-#define RESERVED      16 /* one line of so many is for other accesses */
 
 pgas_status_t pgasi_array_runs_start(pgasi_array_t *a)
 {
@@ -64,13 +63,19 @@ static void set_run(pgasi_array_cache_line_t *line, uint32_t run)
     __atomic_store_n(&line->run, run, __ATOMIC_RELEASE);
 }
 
+/* The number + 1 of a chunk's run, or 0, as far as a thread can know that has no lock. */
+static uint32_t run_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    uint32_t number = __atomic_load_n(&a->line_of[chunk], __ATOMIC_ACQUIRE);
+    return number ? run_of_line(&a->line[number - 1]) : 0;
+}
+
 /* ---- walks ---- */
 
 /* Locks the run of a chunk. NULL: the chunk is in none. */
 static pgasi_array_run_t *lock_run_of(pgasi_array_t *a, uint64_t chunk, uint32_t *run_p)
 {
-    uint32_t number = __atomic_load_n(&a->line_of[chunk], __ATOMIC_ACQUIRE);
-    *run_p = number ? run_of_line(&a->line[number - 1]) : 0;
+    *run_p = run_of(a, chunk);
     if (!*run_p)
         return NULL;
     pgasi_array_run_t *r = lock(a, *run_p);
@@ -128,8 +133,7 @@ bool pgasi_array_run_is_coming(pgasi_array_t *a, uint32_t run, uint64_t chunk)
 
 bool pgasi_array_is_in_run(const pgasi_array_t *a, uint64_t chunk)
 {
-    uint32_t number = __atomic_load_n(&a->line_of[chunk], __ATOMIC_ACQUIRE);
-    return number && run_of_line(&a->line[number - 1]);
+    return run_of(a, chunk) != 0;
 }
 
 /* ---- the protocol ---- */
@@ -140,12 +144,12 @@ static bool request(pgasi_array_t *a, uint64_t *first_p, uint64_t end, pgasi_arr
 {
     uint64_t first = *first_p, n = 0;
     uint32_t run = a->first_free_run;
-    uint64_t reserved = a->fits ? 0 : PGASI_MAX(a->n_lines / RESERVED, 1u);
-    if (!run || a->n_free <= reserved)
+    uint32_t room = pgasi_array_lines_ahead(a);
+    if (!run || !room)
         return false;
     pgasi_array_run_t *r = lock(a, run);
     int home = loc.home;
-    end = PGASI_MIN(end, first + PGASI_MIN(a->n_free - reserved, PGASI_ARRAY_RUN_MAX));
+    end = PGASI_MIN(end, first + PGASI_MIN(room, PGASI_ARRAY_RUN_MAX));
     while (first + n < end && !a->line_of[first + n] &&
            (n == 0 || (pgasi_array_locate_next(&a->map, first + n, &loc) && loc.home == home))) {
         uint32_t li = pgasi_array_line_take(a, &loc, true);
@@ -224,8 +228,7 @@ static void split(pgasi_array_t *a, uint32_t run)
 
 void pgasi_array_run_split(pgasi_array_t *a, uint64_t chunk)
 {
-    uint32_t li = pgasi_array_line_find(a, chunk),
-             run = li == PGASI_ARRAY_NONE ? 0 : a->line[li].run;
+    uint32_t run = run_of(a, chunk);
     if (!run)
         return;
     pgasi_array_run_t *r = lock(a, run);

@@ -1,9 +1,9 @@
 /* Messages of the array, the sending side.
  *
  * Contents travel in one of three ways:
- *  - not at all where heaps are mapped (ranks of one host that count as several nodes). A cache
- *    reads or writes the chunk in the home's heap while it has the right to. The chunk does not
- *    change there meanwhile, because the home knows who has that right;
+ *  - where heaps are mapped (ranks of one host that count as several nodes), they do not travel. A
+ *    cache that has the right to a chunk reads or writes it in the home's heap. No other rank
+ *    changes it there, because the home gives that right to one writer or to readers;
  *  - by puts where messages are puts, too (put.h): the home puts elements into the cache's line,
  *    and a cache puts elements that it writes back into the home's chunk;
  *  - otherwise as messages of pieces. Contributions travel in this way unless heaps are mapped.

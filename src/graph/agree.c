@@ -85,11 +85,10 @@ void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes)
 {
     uint64_t bytes = n_elems * elem_bytes;
     void *array = NULL;
-    if (n_elems >= SIZE_MAX / 2 / elem_bytes)
-        array = NULL;
-    else if (bytes < HUGE_FROM)
+    bool fits = n_elems < SIZE_MAX / 2 / elem_bytes;
+    if (fits && bytes < HUGE_FROM)
         array = malloc(bytes + 1);
-    else if (posix_memalign(&array, HUGE_PAGE, bytes) != 0)
+    else if (fits && posix_memalign(&array, HUGE_PAGE, bytes) != 0)
         array = NULL;
     if (!array)
         note_no_memory(n_elems, elem_bytes);

@@ -10,7 +10,7 @@ make_scratch
 
 # Lower these where they can be lowered; a new function needs a reason.
 FUNCTIONS=320
-LINES=4931
+LINES=4930
 
 # rule, name, reason: what breaks a rule with good reason. A line that nothing needs any more is printed.
 exceptions() {
